@@ -1,0 +1,76 @@
+# What a newcomer needs: `make run`. It makes .venv with the run-time dependencies alone and serves 127.0.0.1:9092
+# on the data in ./data; neither Java nor the test dependencies are needed. A second call starts at once.
+
+VENV       ?= .venv
+DATA       ?= data
+LISTEN     ?= 127.0.0.1:9092
+RUN_ARGS   ?=
+# Two workers on two cores; `loadfile` keeps the peers that a file starts in one worker.
+TEST_ARGS  ?= -n 2 --dist loadfile
+BENCH_ARGS ?=
+
+# The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+UV := $(shell command -v uv 2>/dev/null)
+BIN := $(VENV)/bin
+
+ifdef UV
+CREATE  = $(UV) venv --quiet --seed --python $(or $(PYTHON),3.11) $(VENV)
+INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+else
+CREATE  = $(PYTHON) -m venv $(VENV)
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+# ::1 as well, where the machine has it and the address was not chosen by hand.
+HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_INET6); s.bind(("::1", 0)); print(1)' 2>/dev/null)
+LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen [::1]:9092)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench clean
+
+help:
+	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
+	@echo 'make test    set everything up and run all tests                 (TEST_ARGS=)'
+	@echo 'make lint    ruff, types, import layers'
+	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
+	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
+
+run: $(VENV)/.run-stamp
+	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
+
+test: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+lint: $(VENV)/.test-stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test-stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n '$(or $(PYTHON),$(UV))' || { echo 'Python 3.11 or newer is needed: apt-get install python3 python3-venv'; exit 2; }
+	@$(CREATE) || { rm -rf $(VENV); echo 'No environment could be made. On Debian and Ubuntu: apt-get install python3-venv'; exit 2; }
+
+$(VENV)/.run-stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Setting up $(VENV) (once) ...'
+	@$(INSTALL) -c constraints.txt -e .
+	@touch $@
+
+# The test environment is the run-time one and more, so it satisfies `make run` too.
+$(VENV)/.test-stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Setting up $(VENV) with the test dependencies (once) ...'
+	@$(INSTALL) -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/.run-stamp
