@@ -25,7 +25,7 @@ endif
 
 # ::1 as well, where the machine has it and the address was not chosen by hand.
 HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_INET6); s.bind(("::1", 0)); print(1)' 2>/dev/null)
-LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen [::1]:9092)
+LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format bench clean
