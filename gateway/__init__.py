@@ -1,0 +1,1 @@
+"""The Kafka front: Kafka clients in, Dafka's producer and reader operations out."""
