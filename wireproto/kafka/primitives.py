@@ -47,7 +47,7 @@ def refuses_bad_bytes(decode: Callable[_P, _R]) -> Callable[_P, _R]:
     return decode_or_refuse
 
 
-def read_uvarint(data: memoryview, pos: int) -> tuple[int, int]:
+def read_uvarint(data: memoryview | bytes, pos: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits in at most :data:`MAX_VARINT_BYTES` bytes."""
     byte = data[pos]
     if byte < 0x80:

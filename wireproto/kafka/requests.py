@@ -1,0 +1,47 @@
+"""Requests of every API but Produce and Fetch: bytes to kafka-python's request objects, strictly.
+
+Fields have kafka-python's names (Kafka's in snake_case). A field that the version does not have reads as
+its default. Do not change a decoded list in place unless the version has the field: defaults are shared.
+"""
+
+from functools import cache
+from struct import error as struct_error
+from typing import Any
+
+from wireproto.kafka.codegen import Decoder, compile_decoder
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
+
+
+@cache  # as many entries as there are versions of APIs: about 200
+def _decoder(api_key: int, api_version: int) -> Decoder | None:
+    versions = schema_versions(api_key)
+    if versions is None or not versions[0] <= api_version <= versions[1]:
+        return None
+    return compile_decoder(REQUEST_CLASSES[api_key], api_version)
+
+
+def decode_request(api_key: int, api_version: int, frame: memoryview, offset: int) -> Any:
+    """Decode the body that starts at ``offset`` and fills the rest of the frame.
+
+    The result is an instance of kafka-python's class for the API (as ``MetadataRequest``) whose ``version``
+    is set; it shares no memory with the frame. A zero uuid is ``None``, other uuids are ``uuid.UUID``.
+
+    Raises :class:`MalformedRequest` when it is not a request of that version, to the last byte, or when
+    there is no such API or version.
+    """
+    decode = _decoder(api_key, api_version)
+    if decode is None:
+        raise MalformedRequest(f"there is no API {api_key} version {api_version}")
+    data = bytes(frame[offset:])
+    try:
+        request, end = decode(data, 0)
+    except (IndexError, struct_error):
+        raise MalformedRequest("the request ends in the middle of a field") from None
+    except UnicodeDecodeError:
+        raise MalformedRequest("a string is not UTF-8") from None
+    if end > len(data):
+        raise MalformedRequest("the request ends in the middle of a field")
+    if end < len(data):
+        raise MalformedRequest(f"{len(data) - end} bytes are left over after the request")
+    return request

@@ -1,0 +1,47 @@
+"""kafka-python's message classes by API key: the schemas behind our decoders, and the encoder of answers.
+
+kafka-python carries Kafka's own JSON schemas. We read requests with code made from them (:mod:`.codegen`),
+never with kafka-python's decoder, which blocks for seconds on hostile bytes.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import kafka.protocol.admin
+import kafka.protocol.consumer
+import kafka.protocol.metadata
+import kafka.protocol.producer
+import kafka.protocol.sasl
+from kafka.protocol.api_message import ApiMessage
+
+_MODULES: Final = (
+    kafka.protocol.admin,
+    kafka.protocol.consumer,
+    kafka.protocol.metadata,
+    kafka.protocol.producer,
+    kafka.protocol.sasl,
+)
+
+
+def _classes(kind: str) -> dict[int, Any]:
+    exported: Iterator[Any] = (getattr(module, name) for module in _MODULES for name in module.__all__)
+    messages: Iterator[Any] = (
+        cls for cls in exported if isinstance(cls, type) and issubclass(cls, ApiMessage)
+    )
+    return {cls.API_KEY: cls for cls in messages if cls.type == kind}
+
+
+#: Request classes by API key: what :func:`wireproto.kafka.requests.decode_request` gives.
+REQUEST_CLASSES: Final = _classes("request")
+
+#: Response classes by API key: what :func:`wireproto.kafka.responses.encode_response` takes.
+RESPONSE_CLASSES: Final = _classes("response")
+
+
+def schema_versions(api_key: int) -> tuple[int, int] | None:
+    """Lowest and highest version of a request in Kafka 4.3; ``None`` when there is no schema for the key."""
+    cls = REQUEST_CLASSES.get(api_key)
+    if cls is None:
+        return None
+    low, high = cls.valid_versions
+    return low, high
