@@ -223,7 +223,7 @@ SEQUENCES = st.one_of(
 def test_any_order_of_batches_is_answered_as_by_a_plain_model(
     batches: list[tuple[int, int, int | None, int]], restart_at: int
 ) -> None:
-    """`None` stands for the sequence that comes next, so that long runs are tried; once, the state is rebuilt"""
+    """`None` means the sequence that comes next, so that long runs are tried; once, the state is rebuilt."""
     log, model = Log(), Model()
     following: dict[tuple[int, int], int] = {}
     for number, (producer_id, epoch, sequence, count) in enumerate(batches):
