@@ -1,0 +1,319 @@
+"""The data directory of one process: who may use it, and whose it is.
+
+::
+
+    DIR/lock            held with flock while the process lives; its text is the pid of the last holder
+    DIR/identity.json   what kind of directory this is, its format version, its cluster, its incarnation
+
+Everything else in it belongs to the store or gateway that opened it. A directory is refused, never
+repaired or emptied, when there is any doubt that it is the right one: the cost of a wrong guess is
+somebody's data.
+
+The incarnation is the identity by which a store counts as a member of segments. It is made with the
+directory, and anew by whoever knows that the directory may have gone back in time (restored, loss
+accepted, unclean without fsync).
+"""
+
+import errno
+import fcntl
+import json
+import os
+import re
+import uuid
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+FORMAT_VERSION: Final = 1
+"""Version of the directory's layout that this code writes. An older one is still read; a newer one is
+refused."""
+
+LOCK_FILE: Final = "lock"
+IDENTITY_FILE: Final = "identity.json"
+MAX_IDENTITY_BYTES: Final = 4096
+"""More than an identity ever has (about 150 bytes): a larger file is not one, and is not read into memory."""
+
+EXIT_ENVIRONMENT: Final = 2
+EXIT_DATA_REFUSED: Final = 3
+EXIT_DISK_FAILED: Final = 4
+
+_DISK_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
+#: What may lie in a directory that is still to become ours: a start that was killed, and a file system's own.
+_NOT_DATA: Final = frozenset({LOCK_FILE, IDENTITY_FILE + ".new", "lost+found"})
+_INCARNATION: Final = re.compile(r"[0-9A-F]{32}")
+_CLUSTER_ID: Final = re.compile(r"[0-9A-Za-z_\-]{1,64}")
+
+
+class Kind(StrEnum):
+    """What a directory is for; the value is the format's name in its identity file."""
+
+    STORE = "dafka-store"
+    GATEWAY = "dafka-gateway"
+
+
+class DataDirectoryRefused(Exception):
+    """The directory cannot or must not be used; nothing in it was changed.
+
+    `cause` says why and `next_step` what to do, each a clause without a full stop. `exit_code` is what
+    the process ends with: 2 when the environment is at fault (no permission), 3 when it is what lies
+    there, 4 when the disk failed.
+    """
+
+    def __init__(self, path: Path, cause: str, next_step: str, *, exit_code: int = EXIT_DATA_REFUSED) -> None:
+        super().__init__(f"{path}: {cause}. {next_step}.")
+        self.path = path
+        self.cause = cause
+        self.next_step = next_step
+        self.exit_code = exit_code
+
+
+class _Identity(NamedTuple):
+    kind: Kind
+    version: int
+    cluster_id: str | None
+    incarnation: str
+
+
+class DataDirectory:
+    """A directory that this process holds the lock of. A context manager: leaving it gives the lock back."""
+
+    def __init__(self, path: Path | str, kind: Kind) -> None:
+        """Locks the directory and reads whose it is; makes it when it is absent or empty.
+
+        Raises:
+            DataDirectoryRefused: Held by another process; of another kind, or not of Dafka; of a newer
+                format; with an unreadable identity; not a directory; not writable.
+        """
+        self.path = Path(path)
+        self.kind = kind
+        self._lock = -1
+        try:
+            self._make()
+            self._lock = self._take_lock()
+            self._identity = self._read_identity() or self._first_identity()
+        except OSError as error:
+            self.close()
+            raise self._os_refusal(error) from error
+        except DataDirectoryRefused:
+            self.close()
+            raise
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that the directory belongs to; None until it has joined one."""
+        return self._identity.cluster_id
+
+    @property
+    def incarnation(self) -> str:
+        """32 upper-case hex characters."""
+        return self._identity.incarnation
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Binds the directory to a cluster for good; the same cluster again changes nothing.
+
+        Raises:
+            DataDirectoryRefused: It belongs to another cluster, or the disk does not take it.
+            ValueError: Not 1 to 64 characters of letters, digits, `-` and `_`.
+        """
+        if not _CLUSTER_ID.fullmatch(cluster_id):
+            raise ValueError(f"not a cluster id: {cluster_id[:64]!r}")
+        if self.cluster_id == cluster_id:
+            return
+        if self.cluster_id is not None:
+            raise DataDirectoryRefused(
+                self.path,
+                f"it belongs to the cluster {self.cluster_id}, and this is the cluster {cluster_id}",
+                "Give --data the directory of this cluster, or an empty one",
+            )
+        self._replace_identity(self._identity._replace(cluster_id=cluster_id))
+
+    def new_incarnation(self) -> str:
+        """Makes and keeps another incarnation, so that what the old one acknowledged is no longer counted
+        on it.
+
+        Raises:
+            DataDirectoryRefused: The disk does not take it.
+        """
+        self._replace_identity(self._identity._replace(incarnation=_make_incarnation()))
+        return self.incarnation
+
+    def close(self) -> None:
+        """Gives the lock back. A second call does nothing."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _make(self) -> None:
+        if self.path.is_dir():
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        sync_directory(self.path.parent)
+
+    def _take_lock(self) -> int:
+        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+            os.close(lock)
+            raise DataDirectoryRefused(
+                self.path,
+                f"process {holder} is using it" if holder.isdigit() else "another process is using it",
+                "Stop that one, or give --data another directory",
+            ) from None
+        except OSError:
+            os.close(lock)
+            raise
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        return lock
+
+    def _read_identity(self) -> _Identity | None:
+        """The identity, None in a directory that is empty so far."""
+        try:
+            with (self.path / IDENTITY_FILE).open("rb") as file:
+                text = file.read(MAX_IDENTITY_BYTES + 1)
+        except FileNotFoundError:
+            self._check_empty()
+            return None
+        try:
+            fields = json.loads(text) if len(text) <= MAX_IDENTITY_BYTES else None
+        except (ValueError, RecursionError):  # the latter is json's answer to brackets without end
+            fields = None
+        identity = self._check_identity(fields)
+        if identity.kind is not self.kind:
+            raise DataDirectoryRefused(
+                self.path,
+                f"it is a {identity.kind} directory, and a {self.kind} one is needed",
+                "Give --data another directory",
+            )
+        return identity
+
+    def _check_empty(self) -> None:
+        others = sorted({entry.name for entry in self.path.iterdir()} - _NOT_DATA)
+        if others:
+            raise DataDirectoryRefused(
+                self.path,
+                f"it has no {IDENTITY_FILE} but other files ({', '.join(others[:3])}), so it is not Dafka's",
+                "Give --data an empty directory; if it is Dafka's, put its identity file back from a backup",
+            )
+
+    def _check_identity(self, fields: object) -> _Identity:
+        match fields:
+            case {"format": str(name), "version": int(version)} if (
+                name in list(Kind) and version > FORMAT_VERSION and version is not True
+            ):
+                raise DataDirectoryRefused(
+                    self.path,
+                    f"it has format version {version}, and this program knows {FORMAT_VERSION} at most",
+                    "Start the newer version of Dafka that wrote it",
+                )
+            case {
+                "format": str(name),
+                "version": int(version),
+                "cluster_id": None | str() as cluster_id,
+                "incarnation": str(incarnation),
+                **others,
+            } if (
+                not others
+                and name in list(Kind)
+                and version >= 1
+                and version is not True
+                and (cluster_id is None or _CLUSTER_ID.fullmatch(cluster_id))
+                and _INCARNATION.fullmatch(incarnation)
+            ):
+                return _Identity(Kind(name), version, cluster_id, incarnation)
+        raise DataDirectoryRefused(
+            self.path,
+            f"its {IDENTITY_FILE} cannot be read: it is damaged or not Dafka's",
+            "Put the file back from a backup, or give --data another directory",
+        )
+
+    def _first_identity(self) -> _Identity:
+        identity = _Identity(self.kind, FORMAT_VERSION, None, _make_incarnation())
+        self._write_identity(identity)
+        return identity
+
+    def _replace_identity(self, identity: _Identity) -> None:
+        try:
+            self._write_identity(identity)
+        except OSError as error:
+            raise self._os_refusal(error) from error
+        self._identity = identity
+
+    def _write_identity(self, identity: _Identity) -> None:
+        text = json.dumps(
+            {
+                "format": identity.kind,
+                "version": identity.version,
+                "cluster_id": identity.cluster_id,
+                "incarnation": identity.incarnation,
+            },
+            indent=1,
+        )
+        replace_file(self.path / IDENTITY_FILE, text.encode() + b"\n")
+
+    def _os_refusal(self, error: OSError) -> DataDirectoryRefused:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in _DISK_ERRORS:
+            return DataDirectoryRefused(
+                self.path,
+                f"the disk does not take it: {reason}",
+                "Free space or replace the disk",
+                exit_code=EXIT_DISK_FAILED,
+            )
+        if error.errno in {errno.ENOTDIR, errno.EEXIST}:
+            return DataDirectoryRefused(
+                self.path,
+                "it is not a directory",
+                "Give --data a directory",
+                exit_code=EXIT_ENVIRONMENT,
+            )
+        return DataDirectoryRefused(
+            self.path,
+            f"it cannot be written: {reason}",
+            "Make it writable for this user, or give --data another directory",
+            exit_code=EXIT_ENVIRONMENT,
+        )
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Puts `content` in place of the file's, so that after a crash at any moment it has the old or the
+    new one whole.
+
+    Raises:
+        OSError: It may have either.
+    """
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names of the directory's files durable.
+
+    Raises:
+        OSError: They may not be.
+    """
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _make_incarnation() -> str:
+    return uuid.uuid4().hex.upper()
