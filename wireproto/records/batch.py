@@ -1,0 +1,95 @@
+"""One record batch, changed in place or checked as it came from a store. ``produced`` checks what clients send."""
+
+from struct import Struct
+from typing import Final
+
+from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
+from wireproto.records.crc import crc32c
+from wireproto.records.errors import InvalidBatch, corrupt
+from wireproto.records.header import (
+    CRC_OFFSET,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    BatchHeader,
+    Buffer,
+    read_header,
+)
+from wireproto.records.iteration import largest_timestamp
+from wireproto.records.produced import WALK_MAX_RECORDS, validate_produced
+
+__all__ = [
+    "HEADER_BYTES",
+    "WALK_MAX_RECORDS",
+    "BatchHeader",
+    "InvalidBatch",
+    "assign_offsets",
+    "check_stored",
+    "fix_max_timestamp",
+    "read_header",
+    "set_log_append_time",
+    "validate_produced",
+]
+
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_LEADER_EPOCH_OFFSET: Final = 12
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_MAX_TIMESTAMP_OFFSET: Final = 35
+
+
+def assign_offsets(view: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader epoch into the batch. Neither is covered by its CRC."""
+    _BASE_OFFSET.pack_into(view, 0, base_offset)
+    _LEADER_EPOCH.pack_into(view, _LEADER_EPOCH_OFFSET, leader_epoch)
+
+
+def fix_max_timestamp(
+    view: memoryview | bytearray, header: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES
+) -> BatchHeader:
+    """Give the batch a max timestamp when its own cannot be true: one below the base timestamp, as -1 is.
+
+    Kafka recomputes it for every batch (``LogValidator``), whatever the producer wrote; look-ups by timestamp need
+    it right. This rare path inflates the batch, to at most ``limit`` bytes, walks its records and rewrites the
+    CRC. A batch whose max timestamp is possible is left as it is, at no cost. Returns the header as it is now.
+
+    Raises :class:`InvalidBatch`: the records cannot be read; nothing was changed.
+    """
+    if header.max_timestamp >= header.base_timestamp:
+        return header
+    return _rewrite_timestamp(view, header, header.attributes, largest_timestamp(view, limit))
+
+
+def set_log_append_time(view: memoryview | bytearray, now_ms: int) -> BatchHeader:
+    """Give every record of the batch the time ``now_ms``: the timestamp type's bit and the max timestamp,
+    then the CRC.
+
+    Kafka: ``DefaultRecordBatch.setMaxTimestamp`` with LOG_APPEND_TIME.
+    """
+    header = read_header(view)
+    return _rewrite_timestamp(view, header, header.attributes | LOG_APPEND_TIME_FLAG, now_ms)
+
+
+def _rewrite_timestamp(
+    view: memoryview | bytearray, header: BatchHeader, attributes: int, max_timestamp: int
+) -> BatchHeader:
+    _ATTRIBUTES.pack_into(view, CRC_START, attributes)
+    _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_OFFSET, max_timestamp)
+    crc = crc32c(memoryview(view)[CRC_START : header.size])
+    _CRC.pack_into(view, CRC_OFFSET, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
+
+
+def check_stored(view: Buffer) -> BatchHeader:
+    """Check a batch that came from a store or a link: exactly one, whole, of format v2, under its CRC.
+
+    Raises :class:`InvalidBatch`: CORRUPT_MESSAGE.
+    """
+    header = read_header(view)
+    if header.size != len(view):
+        raise corrupt(f"a batch of {header.size} bytes in {len(view)}")
+    if crc32c(view[CRC_START:]) != header.crc:
+        raise corrupt("the CRC does not fit the batch")
+    return header

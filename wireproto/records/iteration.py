@@ -1,0 +1,196 @@
+"""The records of one batch (Kafka's ``DefaultRecord``), one by one: for look-ups by timestamp, compaction,
+tools and tests.
+
+::
+
+    record = length varint | attributes int8 | timestamp delta varlong | offset delta varint
+             | key: length varint (-1: null), bytes | value: the same
+             | header count varint | headers: key length varint, key (UTF-8), value length varint (-1: null),
+             value
+
+This inflates and decodes each record in Python: never on the event loop for batches of any size.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress
+from wireproto.records.errors import corrupt, invalid
+from wireproto.records.header import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Buffer, read_header
+from wireproto.records.varint import read_varint, read_varlong
+
+#: Bytes of the smallest record: length, attributes, two deltas, key and value length, header count; one byte
+#: each.
+MIN_RECORD_BYTES: Final = 7
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Record:
+    """One record. Its timestamp is in milliseconds since 1970, -1 for none; under LogAppendTime the batch's."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def iter_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """The records of the batch that ``view`` begins with, in its order.
+
+    The whole batch is inflated before the first record, to at most ``limit`` bytes. Each record is decoded
+    when it is asked for, so a malformed one raises only then. The CRC is not checked.
+
+    Raises :class:`InvalidBatch`: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or UNSUPPORTED_COMPRESSION_TYPE from the
+    header and the codec; INVALID_RECORD when the records are not exactly those that the header counts.
+    """
+    header = read_header(view)
+    body = _inflated(view, header, limit)
+    position = 0
+    for _ in range(header.count):
+        start, end = _record_bounds(body, position)
+        yield _decode_record(body, start, end, header)
+        position = end
+    _expect_end(body, position)
+
+
+def find_timestamp(
+    view: Buffer, target_ms: int, limit: int = MAX_DECOMPRESSED_BYTES, *, first_offset: int = 0
+) -> tuple[int, int] | None:
+    """Offset and timestamp (ms) of the batch's first record at or after ``target_ms``; None when there is
+    none.
+
+    As Kafka's ``FileRecords.searchForTimestamp``: timestamps need not be ordered, and records below
+    ``first_offset`` (the log start may lie within a batch) do not count. None does not mean that a later
+    batch has none either. A header whose max timestamp is below the target is believed without a look at the
+    records.
+
+    Raises :class:`InvalidBatch`: as ``iter_records``; only the records up to the answer are looked at.
+    """
+    header = read_header(view)
+    if header.max_timestamp < target_ms or header.last_offset < first_offset:
+        return None
+    body = _inflated(view, header, limit)
+    position = 0
+    for _ in range(header.count):
+        start, end = _record_bounds(body, position)
+        offset, timestamp, _ = _decode_place(body, start, end, header)
+        if timestamp >= target_ms and offset >= first_offset:
+            return offset, timestamp
+        position = end
+    return None
+
+
+def largest_timestamp(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> int:
+    """The largest record timestamp (ms) of the batch, from its records and not from its header; -1 when it
+    has none.
+
+    Raises :class:`InvalidBatch`: as ``iter_records``.
+    """
+    header = read_header(view)
+    body = _inflated(view, header, limit)
+    largest = NO_TIMESTAMP
+    position = 0
+    for _ in range(header.count):
+        start, end = _record_bounds(body, position)
+        _, timestamp, _ = _decode_place(body, start, end, header)
+        largest = max(largest, timestamp)
+        position = end
+    _expect_end(body, position)
+    return largest
+
+
+def uncounted_bytes(body: Buffer, count: int) -> int:
+    """How many bytes of the uncompressed ``body`` lie after its first ``count`` records, by their lengths.
+
+    Only lengths are read: as many steps as there are records, not bytes.
+
+    Raises :class:`InvalidBatch`: INVALID_RECORD; there are fewer records, or a length goes past the end.
+    """
+    position = 0
+    for _ in range(count):
+        _, position = _record_bounds(body, position)
+    return len(body) - position
+
+
+def _inflated(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
+    if header.count < 0:
+        raise invalid(f"a count of {header.count} records")
+    if header.size > len(view):
+        raise corrupt(f"a batch of {header.size} bytes in {len(view)}")
+    body = memoryview(view)[HEADER_BYTES : header.size]
+    inflated = body if header.codec == Codec.NONE else decompress(header.codec, body, limit)
+    if header.count * MIN_RECORD_BYTES > len(inflated):
+        raise invalid(f"{header.count} records in {len(inflated)} bytes")
+    return inflated
+
+
+def _record_bounds(body: Buffer, position: int) -> tuple[int, int]:
+    """Where the record at ``position`` begins, after its length, and where it ends."""
+    length, start = read_varint(body, position, len(body))
+    end = start + length
+    if length < MIN_RECORD_BYTES - 1 or end > len(body):
+        raise invalid(f"a record of {length} bytes where {len(body) - start} are left")
+    return start, end
+
+
+def _expect_end(body: Buffer, position: int) -> None:
+    if position != len(body):
+        raise invalid(f"{len(body) - position} bytes after the last record")
+
+
+def _decode_place(body: Buffer, start: int, end: int, header: BatchHeader) -> tuple[int, int, int]:
+    """Offset and timestamp of the record between ``start`` and ``end``, and where its key begins."""
+    # The attributes byte at ``start`` has no meaning yet: any value passes, as in Kafka.
+    timestamp_delta, position = read_varlong(body, start + 1, end)
+    offset_delta, position = read_varint(body, position, end)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise invalid(
+            f"a record's offset delta {offset_delta} is outside the batch's {header.last_offset_delta}"
+        )
+    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    if not _INT64_MIN <= timestamp <= _INT64_MAX:
+        raise invalid("a record's timestamp does not fit 64 bits")
+    return header.base_offset + offset_delta, timestamp, position
+
+
+def _decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Record:
+    offset, timestamp, position = _decode_place(body, start, end, header)
+    key, position = _read_nullable_bytes(body, position, end)
+    value, position = _read_nullable_bytes(body, position, end)
+    headers, position = _read_headers(body, position, end)
+    if position != end:
+        raise invalid(f"{end - position} bytes left over in a record")
+    return Record(offset, timestamp, key, value, headers)
+
+
+def _read_headers(body: Buffer, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    count, position = read_varint(body, position, end)
+    # A header takes two bytes at least: the lengths of its key and its value.
+    if not 0 <= count <= (end - position) // 2:
+        raise invalid(f"{count} record headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        raw_key, position = _read_nullable_bytes(body, position, end)
+        if raw_key is None:
+            raise invalid("a record header without a key")
+        try:
+            key = raw_key.decode()
+        except UnicodeDecodeError:
+            raise invalid("a record header's key is not UTF-8")
+        value, position = _read_nullable_bytes(body, position, end)
+        headers.append((key, value))
+    return headers, position
+
+
+def _read_nullable_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(body, position, end)
+    if length == -1:
+        return None, position
+    if not 0 <= length <= end - position:
+        raise invalid(f"a field of {length} bytes where {end - position} are left")
+    return bytes(body[position : position + length]), position + length
