@@ -1,0 +1,79 @@
+"""A mesh node: one publisher, one subscriber, and a table of who handles which message.
+
+A malformed message is dropped and counted, and the node lives. Handlers are plain functions and never block; what
+takes time goes to a task or a thread of the handler's own.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import trio
+
+from mesh.zmq_trio import Context, Publisher, Subscriber
+from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
+from wireproto.dafka.errors import MalformedMessage
+from wireproto.dafka.messages import decode
+
+MALFORMED_LOGGED = 10
+"""Malformed messages that a node logs; further ones are only counted, so that a stranger cannot fill the log."""
+
+logger = logging.getLogger(__name__)
+
+
+class Node:
+    """One node's sockets. `on(type, handler)` before `run`; `on_drained` is called when all that was there is handled."""
+
+    def __init__(self, context: Context) -> None:
+        self.publisher = Publisher(context)
+        self.malformed = 0
+        self.unexpected = 0
+        self._subscriber = Subscriber(context)
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {}
+        self._drained: Callable[[], None] = lambda: None
+
+    def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
+        """Have messages of this type handled."""
+        self._handlers[message_type] = handler
+
+    def on_drained(self, handler: Callable[[], None]) -> None:
+        """Have `handler` called each time that no more messages are waiting."""
+        self._drained = handler
+
+    def subscribe(self, prefix: bytes) -> None:
+        self._subscriber.subscribe(prefix)
+
+    def connect(self, endpoint: str) -> None:
+        """Hear what the node at this endpoint publishes."""
+        self._subscriber.connect(endpoint)
+
+    def disconnect(self, endpoint: str) -> None:
+        self._subscriber.disconnect(endpoint)
+
+    def send(self, message: Any) -> None:
+        """Publish a message (anything with `frames()`)."""
+        self.publisher.send(message.frames())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve both sockets until cancelled, then close them."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.publisher.run)
+                nursery.start_soon(self._subscriber.run, self._on_frames, self._drained)
+                task_status.started()
+        finally:
+            self.publisher.close()
+            self._subscriber.close()
+
+    def _on_frames(self, frames: Sequence[bytes]) -> None:
+        try:
+            message = decode(frames)
+            handler = self._handlers.get(type(message))
+            if handler is None:
+                self.unexpected += 1
+            else:
+                handler(message)
+        except MalformedMessage as error:
+            self.malformed += 1
+            if self.malformed <= MALFORMED_LOGGED:
+                logger.warning("dropped a malformed mesh message of %d frames: %s", len(frames), error)

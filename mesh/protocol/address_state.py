@@ -1,0 +1,82 @@
+"""What a store knows of one address, and how that is kept on disk."""
+
+import struct
+from enum import IntEnum
+
+from wireproto.dafka.additions import Announcement
+
+NO_END = -2
+"""`AddressState.end` before CLOSE named one (an empty segment's end is -1)."""
+
+_META = struct.Struct(">BBqI")
+_META_VERSION = 1
+
+
+class Phase(IntEnum):
+    """The life of an address. It only ever moves down this list."""
+
+    NATIVE = 0
+    """Never OPENed: a native producer's partition."""
+    OPEN = 1
+    SEALED = 2
+    """Takes no records from its writer any more."""
+    CLOSED = 3
+    """Its end is agreed: nothing is kept or served beyond it."""
+    DELETED = 4
+
+
+class AddressState:
+    """One address in a store's memory. `head` is durable (committed here), `accepted` what waits for a commit too."""
+
+    __slots__ = (
+        "accepted",
+        "address",
+        "announcement",
+        "end",
+        "fetch_due",
+        "fetch_interval",
+        "head",
+        "last_row",
+        "phase",
+        "requested",
+        "running_max",
+        "subject",
+    )
+
+    def __init__(self, address: str, subject: str = "") -> None:
+        self.address = address
+        self.subject = subject
+        self.phase = Phase.NATIVE
+        self.head = -1
+        self.accepted = -1
+        self.running_max = -1
+        """The running maximum timestamp (ms) up to `accepted`, -1 before the first row."""
+        self.last_row = b""
+        """The row at `accepted` (opened addresses only)."""
+        self.end = NO_END
+        self.announcement: Announcement | None = None
+        self.requested = -1
+        """A FETCH for a gap up to this sequence is under way."""
+        self.fetch_due = 0.0
+        self.fetch_interval = 0.0
+
+    def pack_meta(self) -> bytes:
+        """Phase, end and announcement for the disk (the head is kept apart, in every commit)."""
+        details = self.announcement.pack() if self.announcement else b""
+        return _META.pack(_META_VERSION, self.phase, self.end, len(details)) + details
+
+    @classmethod
+    def unpack(cls, address: str, meta: bytes | None, head: tuple[int, bytes, int, str]) -> "AddressState":
+        """From the disk: `meta` as packed, and head as (sequence, row, running maximum timestamp, subject)."""
+        state = cls(address, head[3])
+        if meta is not None:
+            version, phase, state.end, size = _META.unpack_from(meta)
+            if version != _META_VERSION or len(meta) != _META.size + size:
+                raise ValueError(f"the record of address {address} has version {version}")
+            state.phase = Phase(phase)
+            if size:
+                state.announcement = Announcement.unpack(meta[_META.size :])
+                state.subject = state.announcement.subject
+        state.head = state.accepted = head[0]
+        state.last_row, state.running_max = head[1], head[2]
+        return state

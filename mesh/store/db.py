@@ -1,0 +1,238 @@
+"""RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with rocksdict.
+
+Facts that shaped it (measured; see docs/decisions/rocksdb.md): `write(sync=True)` keeps the interpreter's lock during
+the fsync, `flush_wal(True)` gives it up; a write stall would keep it for half a second, `no_slowdown` raises instead;
+of the reads only the list form of `get` gives it up; only an iterator's `status()` tells of corruption; without
+`raw_mode` values are pickled; the default WAL recovery drops fsynced records in silence.
+
+Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rocksdict
+
+from mesh.protocol.address_state import AddressState
+from mesh.protocol.ingest import Commit
+from mesh.store import keys
+from wireproto.records.row import Row
+
+WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+"""One memtable, and so what a start replays: every byte of it is read again at open."""
+MAX_WRITE_BUFFERS = 8
+"""Memtables before writes stall: 64 MiB in all at the worst."""
+BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+BLOB_BYTES = 512
+"""Values from this size up live in blob files."""
+BLOB_FILE_BYTES = 256 * 1024 * 1024
+MAX_OPEN_FILES = 512
+"""Files kept open; -1 would open, and read the index of, every file at start."""
+LOG_FILES_KEPT = 4
+LOG_FILE_BYTES = 1024 * 1024
+
+STALLED = "Write stall"
+
+_HEAD = struct.Struct(">qqB")
+
+
+class StoreFailed(Exception):
+    """The disk or RocksDB failed: the process acknowledges nothing more and ends. The text has cause and next step."""
+
+
+class StoreCorrupt(Exception):
+    """A stored value could not be read back whole."""
+
+
+class WriteStalled(Exception):
+    """RocksDB asks to wait with writing (`no_slowdown`): try the same commit again in a moment."""
+
+
+def _options(create: bool) -> rocksdict.Options:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(create)
+    options.set_paranoid_checks(True)
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(MAX_WRITE_BUFFERS)
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(MAX_OPEN_FILES)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_compression_type(rocksdict.DBCompressionType.none())
+    options.set_enable_blob_files(True)
+    options.set_min_blob_size(BLOB_BYTES)
+    options.set_blob_file_size(BLOB_FILE_BYTES)
+    options.set_blob_compression_type(rocksdict.DBCompressionType.none())
+    options.set_enable_blob_gc(True)
+    options.set_keep_log_file_num(LOG_FILES_KEPT)
+    options.set_max_log_file_size(LOG_FILE_BYTES)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    table = rocksdict.BlockBasedOptions()
+    table.set_block_cache(rocksdict.Cache(BLOCK_CACHE_BYTES))
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+class Database:
+    """An open store. `write` and `flush` belong to the committer's thread, reads to any."""
+
+    def __init__(self, path: Path) -> None:
+        """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words."""
+        try:
+            self._db: Any = rocksdict.Rdict(str(path), _options(create=True))
+        except Exception as error:
+            raise StoreFailed(str(error)) from None
+        self._write_options = rocksdict.WriteOptions()
+        self._write_options.no_slowdown = True
+
+    # writing ---------------------------------------------------------------------------------------------------
+
+    def write(self, commit: Commit) -> None:
+        """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
+        batch = self._batch(commit)
+        if not len(batch):
+            return
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            if STALLED in str(error):
+                raise WriteStalled from None
+            raise StoreFailed(f"writing to the store failed: {error}") from None
+
+    def flush(self) -> None:
+        """fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be acknowledged."""
+        try:
+            self._db.flush_wal(True)
+        except Exception as error:
+            raise StoreFailed(f"fsync of the store's write-ahead log failed: {error}") from None
+
+    def _batch(self, commit: Commit) -> rocksdict.WriteBatch:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        put = batch.put
+        heads = {}
+        for entry in commit.records:
+            address = entry.state.address
+            sequence = keys.sequence_bytes(entry.sequence)
+            put(keys.record_prefix(address) + sequence, entry.content)
+            if entry.row:
+                put(keys.row_prefix(address) + sequence, entry.row)
+            heads[address] = entry
+        for address, entry in heads.items():
+            packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
+            put(keys.head_key(address), packed)
+        for state, head in commit.truncations:
+            self._truncate(batch, state, head)
+        for log, epoch in commit.epochs.items():
+            put(keys.epoch_key(log), epoch.to_bytes(4, "big"))
+        for state in commit.metas.values():
+            put(keys.meta_key(state.address), state.pack_meta())
+        if commit.cluster_id is not None:
+            put(keys.CLUSTER_ID, commit.cluster_id.encode())
+        for state in commit.deletions:
+            self._delete(batch, state.address)
+        return batch
+
+    def _truncate(self, batch: rocksdict.WriteBatch, state: AddressState, head: int) -> None:
+        """Drop everything behind `head`; the head's row is on disk already, or there is none."""
+        row = b""
+        running_max = -1
+        if head >= 0:
+            row = self.get(keys.row_prefix(state.address) + keys.sequence_bytes(head)) or b""
+            running_max = Row.unpack(row).running_max_timestamp if row else -1
+        first = keys.sequence_bytes(head + 1)
+        for prefix in (keys.record_prefix(state.address), keys.row_prefix(state.address)):
+            batch.delete_range(prefix + first, keys.prefix_end(prefix))
+        batch.put(keys.head_key(state.address), _pack_head(head, row, running_max, state.subject))
+
+    @staticmethod
+    def _delete(batch: rocksdict.WriteBatch, address: str) -> None:
+        for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
+            batch.delete_range(prefix, keys.prefix_end(prefix))
+        batch.delete(keys.head_key(address))
+        batch.delete(keys.meta_key(address))
+
+    def reclaim(self, address: str) -> None:
+        """Give the space of a deleted address back to the file system. Slow: for a worker thread."""
+        for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
+            self._db.compact_range(prefix, keys.prefix_end(prefix))
+
+    # reading ---------------------------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """One value. Raises `StoreCorrupt`."""
+        return self.get_many([key])[0]
+
+    def get_many(self, wanted: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys, in order; gives up the interpreter's lock while it reads. Raises `StoreCorrupt`."""
+        try:
+            values: list[bytes | None] = self._db.get(list(wanted))
+        except Exception as error:
+            raise StoreCorrupt(f"a stored value cannot be read: {error}") from None
+        return values
+
+    def load(self, address: str) -> AddressState | None:
+        """What is kept of an address, or None. Raises `StoreCorrupt`."""
+        meta, head = self.get_many([keys.meta_key(address), keys.head_key(address)])
+        if meta is None and head is None:
+            return None
+        try:
+            return AddressState.unpack(address, meta, _unpack_head(head))
+        except (ValueError, struct.error) as error:
+            raise StoreCorrupt(f"the record of address {address} cannot be read: {error}") from None
+
+    def highest_epoch(self, log: str) -> int:
+        """The highest epoch announced for a log, -1 for none. Raises `StoreCorrupt`."""
+        value = self.get(keys.epoch_key(log))
+        return -1 if value is None else int.from_bytes(value, "big")
+
+    def cluster_id(self) -> str:
+        """The cluster this store belongs to, "" before its first OPEN."""
+        return (self.get(keys.CLUSTER_ID) or b"").decode()
+
+    def addresses(self, after: str, count: int) -> list[str]:
+        """Addresses that were announced, sealed or closed, in order behind `after`. Raises `StoreCorrupt`."""
+        iterator = self._db.iter()
+        iterator.seek(keys.meta_key(after) + b"\0" if after else b"a")
+        found: list[str] = []
+        while len(found) < count and iterator.valid():
+            key = iterator.key()
+            if key[:1] != b"a":
+                break
+            found.append(key[2:].decode())
+            iterator.next()
+        try:
+            iterator.status()
+        except Exception as error:
+            raise StoreCorrupt(f"the list of addresses cannot be read: {error}") from None
+        return found
+
+    def statistics(self) -> dict[str, int]:
+        """RocksDB's own figures: bytes of live files and of memtables."""
+        names = {"live_bytes": "rocksdb.total-sst-files-size", "memtable_bytes": "rocksdb.cur-size-all-mem-tables"}
+        return {name: self._db.property_int_value(value) or 0 for name, value in names.items()}
+
+    def close(self) -> None:
+        """Flush and close. Raises `StoreFailed`."""
+        try:
+            self._db.flush_wal(True)
+            self._db.flush(True)
+            self._db.close()
+        except Exception as error:
+            raise StoreFailed(f"closing the store failed: {error}") from None
+
+
+def _pack_head(sequence: int, row: bytes, running_max: int, subject: str) -> bytes:
+    return _HEAD.pack(sequence, running_max, len(row)) + row + subject.encode()
+
+
+def _unpack_head(value: bytes | None) -> tuple[int, bytes, int, str]:
+    if value is None:
+        return -1, b"", -1, ""
+    sequence, running_max, size = _HEAD.unpack_from(value)
+    end = _HEAD.size + size
+    return sequence, value[_HEAD.size : end], running_max, value[end:].decode()

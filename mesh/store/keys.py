@@ -1,0 +1,53 @@
+"""The store's keys in RocksDB.
+
+A key is a letter, the length of the name, the name, and for records and rows the sequence in eight bytes, so that
+one address's records lie together in order and no name can run into another (defect D24 of the C store).
+"""
+
+import struct
+
+FORMAT = 1
+"""Version of everything below and of the values; kept in the data directory's identity."""
+
+_SEQUENCE = struct.Struct(">Q")
+
+CLUSTER_ID = b"i\x07cluster"
+
+
+def name_key(letter: bytes, name: str) -> bytes:
+    data = name.encode()
+    return b"%b%c%b" % (letter, len(data), data)
+
+
+def meta_key(address: str) -> bytes:
+    """Phase, end and announcement of an address."""
+    return name_key(b"a", address)
+
+
+def head_key(address: str) -> bytes:
+    """The head of an address: written in every commit that extends it."""
+    return name_key(b"h", address)
+
+
+def epoch_key(log: str) -> bytes:
+    """The highest epoch announced for a log. Raises ValueError for a name over 255 bytes."""
+    return name_key(b"e", log)
+
+
+def record_prefix(address: str) -> bytes:
+    """What the keys of an address's records start with; add `sequence_bytes`."""
+    return name_key(b"m", address)
+
+
+def row_prefix(address: str) -> bytes:
+    """What the keys of an address's rows start with; add `sequence_bytes`."""
+    return name_key(b"r", address)
+
+
+def sequence_bytes(sequence: int) -> bytes:
+    return _SEQUENCE.pack(sequence)
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key behind every key with this prefix and a sequence."""
+    return prefix + b"\xff" * 9

@@ -1,0 +1,116 @@
+"""What a store reads for others: ranges of records, rows, and searches among rows. Blocking: for worker threads.
+
+Records lie at consecutive keys, so a range is a multi-get of known keys; the rows, read first, tell how many records
+fit the asker's byte cap. Base offsets and running maximum timestamps never go down along an address, so a search
+is by sections: `PROBES` rows at a time, each round dividing what is left by so many.
+"""
+
+from collections.abc import Callable
+
+from mesh.store import keys
+from mesh.store.db import Database, StoreCorrupt
+from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET
+from wireproto.records.row import Row
+
+MAX_RANGE_RECORDS = 2048
+MAX_RANGE_BYTES = 32 * 1024 * 1024
+"""One answer to a directed FETCH. Below the sockets' high-water mark, times the readers served at once."""
+
+MAX_ROWS = 65_536
+"""Rows in one answer to ROWS."""
+
+ROWS_AT_ONCE = 4096
+PROBES = 32
+NATIVE_RECORDS_AT_ONCE = 64
+"""Records read at once where no rows tell their size."""
+
+
+def read_records(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
+    """The contents from `first` to `last`, at least one, stopping at the one that passes `byte_cap`.
+
+    Raises `StoreCorrupt` when one that must be there is not.
+    """
+    last = min(last, first + MAX_RANGE_RECORDS - 1)
+    byte_cap = min(byte_cap, MAX_RANGE_BYTES)
+    rows = _get(database, keys.row_prefix(address), first, last)
+    if rows[0] is None:
+        return _read_native(database, address, first, last, byte_cap)
+    size = 0
+    count = 0
+    for row in rows:
+        if row is None:
+            raise StoreCorrupt(f"address {address}: the row of sequence {first + count} is missing")
+        size += Row.unpack(row).size
+        if count and size > byte_cap:
+            break
+        count += 1
+    return _whole(_get(database, keys.record_prefix(address), first, first + count - 1), address, first)
+
+
+def _read_native(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
+    found: list[bytes] = []
+    size = 0
+    while first <= last and size < byte_cap:
+        end = min(last, first + NATIVE_RECORDS_AT_ONCE - 1)
+        contents = _whole(_get(database, keys.record_prefix(address), first, end), address, first)
+        found += contents
+        size += sum(map(len, contents))
+        first = end + 1
+    return found
+
+
+def read_rows(database: Database, address: str, first: int, last: int) -> bytes:
+    """The rows from `first` to `last`, joined, `MAX_ROWS` at most. Raises `StoreCorrupt`."""
+    last = min(last, first + MAX_ROWS - 1)
+    parts: list[bytes] = []
+    for start in range(first, last + 1, ROWS_AT_ONCE):
+        end = min(last, start + ROWS_AT_ONCE - 1)
+        parts += _whole(_get(database, keys.row_prefix(address), start, end), address, start)
+    return b"".join(parts)
+
+
+def search(database: Database, address: str, kind: int, target: int, bound: int) -> tuple[int, bytes]:
+    """The first row up to `bound` that satisfies a LOOKUP: (sequence, row), or (-1, b""). Raises `StoreCorrupt`."""
+    if bound < 0:
+        return -1, b""
+    if kind == LOOKUP_MAX_TIMESTAMP:
+        target = _row(database, address, bound).running_max_timestamp
+    satisfied: Callable[[Row], bool] = (
+        (lambda row: row.last_offset >= target)
+        if kind == LOOKUP_OFFSET
+        else (lambda row: row.running_max_timestamp >= target)
+    )
+    low, high = 0, bound + 1
+    while low < high:
+        step = max(1, (high - low) // PROBES)
+        probes = list(range(low, high, step))
+        rows = _whole(_probe(database, address, probes), address, low)
+        for probe, data in zip(probes, rows, strict=True):
+            if satisfied(Row.unpack(data)):
+                high = probe
+                break
+            low = probe + 1
+    if high > bound:
+        return -1, b""
+    return high, _row(database, address, high).pack()
+
+
+def _row(database: Database, address: str, sequence: int) -> Row:
+    return Row.unpack(_whole(_probe(database, address, [sequence]), address, sequence)[0])
+
+
+def _probe(database: Database, address: str, sequences: list[int]) -> list[bytes | None]:
+    prefix = keys.row_prefix(address)
+    return database.get_many([prefix + keys.sequence_bytes(sequence) for sequence in sequences])
+
+
+def _get(database: Database, prefix: bytes, first: int, last: int) -> list[bytes | None]:
+    return database.get_many([prefix + keys.sequence_bytes(number) for number in range(first, last + 1)])
+
+
+def _whole(values: list[bytes | None], address: str, first: int) -> list[bytes]:
+    whole = [value for value in values if value is not None]
+    if len(whole) != len(values):
+        missing = first + values.index(None)
+        raise StoreCorrupt(f"address {address}: what is stored near sequence {missing} is missing")
+    return whole

@@ -1,0 +1,186 @@
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, LIST. Disk reads happen in worker threads.
+
+Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets corruption is
+answered with STATUS_STORAGE_ERROR, never with less than was asked for.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import trio
+
+from mesh.node import Node
+from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.ingest import Ingest
+from mesh.store import ranges
+from mesh.store.db import Database, StoreCorrupt
+from wireproto.dafka.additions import (
+    STATUS_DONE,
+    STATUS_NOT_HERE,
+    STATUS_STORAGE_ERROR,
+    AddressStatus,
+    Announcement,
+    End,
+    Found,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+    Rows,
+)
+from wireproto.dafka.messages import DirectRecord, Fetch
+
+READ_THREADS = 2
+"""Reads from the disk at once: two keep a disk busy without taking the processors from the writers."""
+
+MAX_QUEUED_READS = 1024
+"""Reads that wait; beyond it the asker hears nothing and asks again, or asks another member."""
+
+LIST_COUNT = 512
+"""Announcements in one answer to LIST."""
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """Serves reads of one store. `incarnation` is the sender in every answer."""
+
+    def __init__(self, node: Node, incarnation: str, ingest: Ingest, database: Database) -> None:
+        self.reads = 0
+        self.storage_errors = 0
+        self.dropped = 0
+        self._node = node
+        self._incarnation = incarnation
+        self._ingest = ingest
+        self._database = database
+        self._queue: trio.MemorySendChannel[Callable[[], Any]]
+        self._work: trio.MemoryReceiveChannel[Callable[[], Any]]
+        self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
+        for message_type, answer in (
+            (Fetch, self._fetch),
+            (Lookup, self._lookup),
+            (GetRows, self._rows),
+            (ListSegments, self._list),
+        ):
+            node.on(message_type, partial(self._enqueue, answer))
+
+    def _enqueue(self, answer: Callable[[Any], list[Any]], request: Any) -> None:
+        """Take a request meant for this store; a FETCH that is not directed is for producers and other stores."""
+        if request.store != self._incarnation:
+            return
+        try:
+            self._queue.send_nowait(partial(answer, request))
+        except trio.WouldBlock:
+            self.dropped += 1
+
+    def reclaim(self, address: str) -> None:
+        """Give the space of a deleted address back, when the readers have time for it."""
+        with contextlib.suppress(trio.WouldBlock):  # RocksDB's own compactions get to it later
+            self._queue.send_nowait(partial(self._reclaim, address))
+
+    def _reclaim(self, address: str) -> list[Any]:
+        self._database.reclaim(address)
+        return []
+
+    async def run(self) -> None:
+        """Serve for ever."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(READ_THREADS):
+                nursery.start_soon(self._serve)
+
+    async def _serve(self) -> None:
+        async for answer in self._work:
+            self.reads += 1
+            for message in await trio.to_thread.run_sync(answer):
+                self._node.send(message)
+
+    # in worker threads -----------------------------------------------------------------------------------------
+
+    def _bounds(self, address: str) -> AddressState | None:
+        """What may be served of an address, or None. Raises `StoreCorrupt`.
+
+        The disk's head is trusted only for an address that is not in memory: one that is may have a commit under way.
+        """
+        state = self._ingest.known(address) or self._database.load(address)
+        return None if state is None or state.phase is Phase.DELETED else state
+
+    def _fetch(self, request: Fetch) -> list[Any]:
+        def end(status: int, last: int) -> End:
+            return End(request.requester, self._incarnation, AddressStatus(request.address, status, last))
+
+        try:
+            state = self._bounds(request.address)
+            if state is None or request.sequence > state.head or request.count < 1:
+                return [end(STATUS_NOT_HERE, -1 if state is None else state.head)]
+            last = min(state.head, request.sequence + request.count - 1)
+            contents = ranges.read_records(
+                self._database, request.address, request.sequence, last, request.byte_cap
+            )
+        except StoreCorrupt as error:
+            return [end(self._corrupt(error), -1)]
+        messages: list[Any] = [
+            DirectRecord(
+                request.requester, self._incarnation, request.address, request.subject, sequence, content
+            )
+            for sequence, content in enumerate(contents, request.sequence)
+        ]
+        messages.append(end(STATUS_DONE, request.sequence + len(contents) - 1))
+        return messages
+
+    def _lookup(self, request: Lookup) -> list[Any]:
+        status, sequence, row = STATUS_DONE, -1, b""
+        try:
+            state = self._bounds(request.address)
+            if state is None:
+                status = STATUS_NOT_HERE
+            else:
+                bound = min(state.head, request.bound)
+                sequence, row = ranges.search(
+                    self._database, request.address, request.kind, request.target, bound
+                )
+        except StoreCorrupt as error:
+            status = self._corrupt(error)
+        found = AddressStatus(request.address, status, sequence, row)
+        return [Found(request.requester, self._incarnation, found)]
+
+    def _rows(self, request: GetRows) -> list[Any]:
+        status, last, content = STATUS_DONE, -1, b""
+        try:
+            state = self._bounds(request.address)
+            if state is None or request.sequence > state.head or request.count < 1:
+                status = STATUS_NOT_HERE
+            else:
+                last = min(state.head, request.sequence + min(request.count, ranges.MAX_ROWS) - 1)
+                content = ranges.read_rows(self._database, request.address, request.sequence, last)
+        except StoreCorrupt as error:
+            status = self._corrupt(error)
+        return [
+            Rows(request.requester, self._incarnation, AddressStatus(request.address, status, last), content)
+        ]
+
+    def _list(self, request: ListSegments) -> list[Any]:
+        found: list[tuple[Announcement, AddressStatus]] = []
+        after, wanted = request.after, min(max(request.count, 1), LIST_COUNT)
+        try:
+            while len(found) < wanted:
+                addresses = self._database.addresses(after, wanted)
+                if not addresses:
+                    break
+                after = addresses[-1]
+                for address in addresses:
+                    state = self._database.load(address)
+                    if state is not None and state.announcement is not None:
+                        status = AddressStatus(address, state.phase, state.head, state.last_row)
+                        found.append((state.announcement, status))
+        except StoreCorrupt as error:
+            self._corrupt(error)
+            return []
+        return [Listed(request.requester, self._incarnation, tuple(found))]
+
+    def _corrupt(self, error: StoreCorrupt) -> int:
+        self.storage_errors += 1
+        logger.error("%s", error)
+        return STATUS_STORAGE_ERROR

@@ -1,0 +1,151 @@
+"""A store node: the shell that joins the ingest machine, the committer's thread and the read server to the mesh.
+
+How a record gets to the disk: `Node` decodes RECORD -> `Ingest.on_record` takes it if it is the next of its address
+-> when no more messages wait, `_pump` hands one `Commit` to the `Committer` -> its thread writes and fsyncs -> back
+on the loop `Ingest.committed` gives the ACKs, which are published, and the next commit is taken.
+"""
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from mesh.node import Node
+from mesh.protocol.ingest import Commit, Ingest
+from mesh.store.committer import Committer, Fsync
+from mesh.store.db import Database, StoreFailed
+from mesh.store.server import Server
+from mesh.zmq_trio import Context
+from wireproto.dafka.additions import ANY_STORE, Ping, Pong, Request
+from wireproto.dafka.messages import DIRECTED, DirectRecord, Head, Record
+
+REQUEST_IDS = b"OSCXPQRI"
+"""The ids of our own requests, each directed at one store."""
+
+GAP_TICK_SECONDS = 0.05
+"""How often gaps are looked at whose FETCH may be due again."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """How one store runs. `incarnation` comes with its data directory."""
+
+    path: Path
+    incarnation: str
+    name: str = "store"
+    fsync: Fsync = Fsync.ALWAYS
+    fsync_interval_seconds: float = 1.0
+
+
+class Store:
+    """One store. `run` serves until cancelled, and raises `StoreFailed` when its disk does."""
+
+    def __init__(self, context: Context, settings: StoreSettings) -> None:
+        """Open the database. Raises `StoreFailed`."""
+        self.settings = settings
+        self.node = Node(context)
+        self.database = Database(settings.path)
+        self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
+        self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
+        self._token: trio.lowlevel.TrioToken
+        self._failed = trio.Event()
+        self._error: Exception | None = None
+        self._busy = False
+        self.committer = Committer(
+            self.database, settings.fsync, settings.fsync_interval_seconds, self._report_from_thread
+        )
+        self._listen()
+
+    def _listen(self) -> None:
+        node, incarnation = self.node, self.settings.incarnation.encode()
+        for prefix in (b"M", b"H", b"D" + incarnation, b"F" + DIRECTED.encode() + incarnation):
+            node.subscribe(prefix)
+        for letter in REQUEST_IDS:
+            node.subscribe(b"%c%b%b/" % (letter, DIRECTED.encode(), incarnation))
+        node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
+        node.on(Record, self._on_record)
+        node.on(DirectRecord, self._on_direct_record)
+        node.on(Head, lambda head: self.ingest.on_head(head, trio.current_time()))
+        node.on(Request, self._on_request)
+        node.on(Ping, self._on_ping)
+        node.on_drained(self._pump)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; then finish the commits at hand and close. Raises `StoreFailed`."""
+        self._token = trio.lowlevel.current_trio_token()
+        self.committer.start()
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.node.run)
+                nursery.start_soon(self.server.run)
+                nursery.start_soon(self._fetch_gaps)
+                task_status.started()
+                await self._failed.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            await self._stop()
+        if self._error is not None:
+            raise self._error
+
+    async def _stop(self) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.committer.stop)
+            if self._error is None:
+                await trio.to_thread.run_sync(self.database.close)
+
+    # events ----------------------------------------------------------------------------------------------------
+
+    def _on_record(self, record: Record) -> None:
+        self.ingest.on_record(record, trio.current_time())
+
+    def _on_direct_record(self, record: DirectRecord) -> None:
+        if record.requester == self.settings.incarnation:
+            again = Record(record.address, record.subject, record.sequence, record.content)
+            self.ingest.on_record(again, trio.current_time())
+
+    def _on_request(self, request: Request) -> None:
+        if request.store == self.settings.incarnation:
+            self.ingest.on_request(request)
+
+    def _on_ping(self, ping: Ping) -> None:
+        if ping.store in (ANY_STORE, self.settings.incarnation):
+            incarnation, name = self.settings.incarnation, self.settings.name
+            self.node.send(Pong(ping.requester, incarnation, self.ingest.cluster_id, name))
+
+    # commits ---------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """All waiting messages are handled: send what needs no disk, and hand the next commit to the thread."""
+        for effect in self.ingest.take_effects(trio.current_time()):
+            self.node.send(effect)
+        if not self._busy and self._error is None:
+            commit = self.ingest.take_commit()
+            if commit is not None:
+                self._busy = True
+                self.committer.submit(commit)
+
+    def _report_from_thread(self, commit: Commit, error: Exception | None) -> None:
+        self._token.run_sync_soon(partial(self._on_durable, commit, error))
+
+    def _on_durable(self, commit: Commit, error: Exception | None) -> None:
+        if error is not None:
+            self._error = error if isinstance(error, StoreFailed) else StoreFailed(f"the store failed: {error!r}")
+            self._failed.set()
+            return
+        self._busy = False
+        for effect in self.ingest.committed(commit):
+            self.node.send(effect)
+        self._pump()
+        for state in commit.deletions:
+            self.server.reclaim(state.address)
+
+    async def _fetch_gaps(self) -> None:
+        while True:
+            await trio.sleep(GAP_TICK_SECONDS)
+            due = self.ingest.next_due()
+            if due is not None and due <= trio.current_time():
+                self._pump()
