@@ -1,0 +1,105 @@
+"""ApiVersions (key 18), versions 0 to 4: which APIs and versions this gateway has.
+
+Behaviour
+  The first request on almost every connection. The list is the registry's: what has a handler is offered. A
+  version above ours is answered with a v0 body: error 35 and the whole list (KIP-511 asks for the
+  ApiVersions entry at least; clients then come back with a version that is in it). No features are
+  reported: `transaction.version`, `group.version` and others would steer clients to protocols that are not
+  here.
+
+Version notes
+  v1 adds the throttle time. v3 is flexible, and the client names its software. v4 may report features
+  whose lowest version is 0. The response header is v0 in every version.
+
+Differs from Kafka
+  The client's software name and version may be any printable text; Kafka answers 42 (INVALID_REQUEST)
+  unless it is letters, digits, dots and hyphens (`ApiVersionsRequest.isValid`). We refuse only what could
+  not be logged.
+
+Skipped
+  The cluster and node id of v5 (KIP-1242): no released client sends it.
+
+The answer is written here by hand, without a schema: it is three numbers per API, sent before anything else
+works.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from gateway.api.registry import DEFAULT_REGISTRY, Handler, Registry, Request, Response
+from wireproto.kafka.errors import ErrorCode
+
+API_VERSIONS_KEY = 18
+MAX_VERSION = 4
+FLEXIBLE_FROM_VERSION = 3
+
+MAX_SOFTWARE_NAME_CHARS = 255
+"""Characters of the client's software name, and of its version. Kafka's pattern has no limit; names have
+20."""
+
+_FRAME = Struct(">iih")  # size, correlation id, error code
+_ENTRY = Struct(">hhh")  # API key, lowest version, highest version
+
+
+def encode_api_versions(
+    version: int, correlation_id: int, error: ErrorCode, versions: list[tuple[int, int, int]]
+) -> bytes:
+    """The framed ApiVersions answer of `version` (`ApiVersionsResponse.json`, without features)."""
+    if version >= FLEXIBLE_FROM_VERSION:
+        body = bytearray(_unsigned_varint(len(versions) + 1))
+        for entry in versions:
+            body += _ENTRY.pack(*entry)
+            body += b"\0"  # no tagged fields
+        body += b"\0\0\0\0\0"  # throttle time, no tagged fields
+    else:
+        body = bytearray(len(versions).to_bytes(4, "big"))
+        for entry in versions:
+            body += _ENTRY.pack(*entry)
+        if version >= 1:
+            body += b"\0\0\0\0"  # throttle time
+    return _FRAME.pack(_FRAME.size - 4 + len(body), correlation_id, error) + body
+
+
+def unsupported_version_handler(registry: Registry) -> Handler:
+    """What answers an ApiVersions request of a version that is not offered; its body is not looked at."""
+
+    async def unsupported_api_versions(request: Request, _broker: Any) -> Response:
+        correlation_id = request.header.correlation_id
+        return encode_api_versions(
+            0, correlation_id, ErrorCode.UNSUPPORTED_VERSION, registry.advertised_versions()
+        )
+
+    return unsupported_api_versions
+
+
+def register(registry: Registry) -> None:
+    """Registers ApiVersions, as answered from `registry`."""
+
+    @registry.api(key=API_VERSIONS_KEY, name="ApiVersions", min_version=0, max_version=MAX_VERSION)
+    async def api_versions(request: Request, _broker: Any) -> Response:
+        header = request.header
+        error, versions = ErrorCode.NONE, registry.advertised_versions()
+        if header.api_version >= FLEXIBLE_FROM_VERSION and not (
+            _is_acceptable(request.body.client_software_name)
+            and _is_acceptable(request.body.client_software_version)
+        ):
+            error, versions = ErrorCode.INVALID_REQUEST, []
+        return encode_api_versions(header.api_version, header.correlation_id, error, versions)
+
+
+def _is_acceptable(name: str) -> bool:
+    return len(name) <= MAX_SOFTWARE_NAME_CHARS and name.isprintable()
+
+
+def _unsigned_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+register(DEFAULT_REGISTRY)

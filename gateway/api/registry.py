@@ -1,0 +1,185 @@
+"""Which Kafka APIs exist here: each module of `gateway.api` registers one, ApiVersions is built from that.
+
+A handler is one of two kinds.
+
+* `async def handler(request, broker) -> Response`: the usual one. It runs when its turn comes, after all
+  earlier requests of its connection are answered.
+* `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
+  `begin` never blocks and does what must happen in request order (append); the pending response is
+  awaited later, so the next Produce of the connection may begin before it is there.
+
+A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
+(only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
+is closed. `DiskFailed` ends the process.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
+
+import trio
+
+from gateway.budget import Budget
+from wireproto.kafka.headers import RequestHeader
+from wireproto.kafka.requests import decode_request
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+Response: TypeAlias = bytes | list[Buffer] | None
+"""A framed response, whole or in pieces that are written one after the other without being joined. None:
+the client gets no answer (Produce with acks=0)."""
+
+
+class PendingResponse(Protocol):
+    """What `begin` returns: the request took effect (or failed), its answer comes later."""
+
+    async def response(self) -> Response:
+        """The answer. Awaited once, in the order in which the requests of a connection began."""
+
+
+class Request:
+    """One decoded request and where it came from.
+
+    `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
+    the gateway stops: a handler that waits (Fetch) answers at once then.
+    """
+
+    __slots__ = (
+        "body",
+        "client_address",
+        "frame",
+        "header",
+        "local_address",
+        "reserved",
+        "response_memory",
+        "shutting_down",
+    )
+
+    def __init__(
+        self,
+        header: RequestHeader,
+        body: Any,
+        frame: memoryview,
+        local_address: tuple[str, int],
+        client_address: str,
+        shutting_down: trio.Event,
+        response_memory: Budget | None = None,
+    ) -> None:
+        self.header = header
+        self.body = body
+        self.frame = frame
+        self.local_address = local_address
+        self.client_address = client_address
+        self.shutting_down = shutting_down
+        self.response_memory = response_memory
+        self.reserved = 0
+
+    async def reserve(self, size: int) -> None:
+        """Waits until `size` more bytes may be held for this answer; given back once the answer is written.
+
+        For handlers whose answers are large (Fetch): call it before reading the records, with no more than
+        what will be read, and not while waiting for records to come.
+        """
+        if self.response_memory is not None:
+            # The amount is taken in one step per request: holding some while waiting for more could
+            # leave every connection waiting for the others.
+            if self.reserved:
+                raise RuntimeError("an answer's memory is reserved once")
+            await self.response_memory.reserve(size)
+            self.reserved = min(size, self.response_memory.total)
+
+
+Handler: TypeAlias = Callable[[Request, Any], Awaitable[Response]]
+Begin: TypeAlias = Callable[[Request, Any], PendingResponse]
+Decoder: TypeAlias = Callable[[int, memoryview, int], Any]
+"""(api_version, frame, body offset) -> the body. Raises MalformedRequest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API key. Exactly one of `handler` and `begin` is set."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    advertised_min: int
+    decoder: Decoder
+    handler: Handler | None = None
+    begin: Begin | None = None
+
+
+class Registry:
+    """The APIs of one gateway by key."""
+
+    def __init__(self) -> None:
+        self._apis: dict[int, Api] = {}
+
+    def api(
+        self,
+        *,
+        key: int,
+        name: str,
+        min_version: int,
+        max_version: int,
+        advertised_min: int | None = None,
+        begin: bool = False,
+        decoder: Decoder | None = None,
+    ) -> Callable[[Any], Any]:
+        """Registers the decorated function for `key`, versions `min_version` to `max_version`.
+
+        `advertised_min` is what ApiVersions says instead of `min_version`, for clients that look for an exact
+        old version (KAFKA-18659). `decoder` replaces the walk over Kafka's schema. Raises ValueError when the
+        key has a handler already.
+        """
+        if not 0 <= min_version <= max_version:
+            raise ValueError(f"{name}: versions {min_version} to {max_version}")
+
+        def register(function: Any) -> Any:
+            if key in self._apis:
+                raise ValueError(f"API key {key} is registered twice: {self._apis[key].name} and {name}")
+            self._apis[key] = Api(
+                key,
+                name,
+                min_version,
+                max_version,
+                min_version if advertised_min is None else advertised_min,
+                partial(decode_request, key) if decoder is None else decoder,
+                handler=None if begin else function,
+                begin=function if begin else None,
+            )
+            return function
+
+        return register
+
+    def advertised_versions(self) -> list[tuple[int, int, int]]:
+        """(key, lowest version, highest version) as ApiVersions answers them, by key."""
+        return [(a.key, a.advertised_min, a.max_version) for _, a in sorted(self._apis.items())]
+
+    def lookup(self, key: int) -> Api | None:
+        return self._apis.get(key)
+
+    def all(self) -> list[Api]:
+        """Every API, by key."""
+        return [a for _, a in sorted(self._apis.items())]
+
+
+DEFAULT_REGISTRY = Registry()
+"""What the modules of `gateway.api` register with; tests may have registries of their own."""
+
+api = DEFAULT_REGISTRY.api
+advertised_versions = DEFAULT_REGISTRY.advertised_versions
+lookup = DEFAULT_REGISTRY.lookup
+
+
+def load_apis() -> Registry:
+    """Imports every module of `gateway.api`, so that each registers itself; the default registry."""
+    package = import_module("gateway.api")
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+        import_module(f"gateway.api.{module.name}")
+    return DEFAULT_REGISTRY

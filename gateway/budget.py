@@ -1,0 +1,105 @@
+"""Memory budgets: how many bytes of requests and of answers the gateway may hold at once.
+
+A budget is a number of bytes that tasks take from and give back to. Whoever finds too little left waits,
+first come first served: a large request is not starved by many small ones, at the price that small ones
+wait behind it. One that asks for more than the whole budget counts as the whole, so it goes ahead
+once it is alone: no request that the size limit lets through can wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+
+class Budget:
+    """`total` bytes, shared by the tasks of one trio run."""
+
+    __slots__ = ("_free", "_waiting", "total")
+
+    def __init__(self, total: int) -> None:
+        if total <= 0:
+            raise ValueError(f"a budget of {total} bytes")
+        self.total = total
+        self._free = total
+        self._waiting: deque[tuple[int, trio.lowlevel.Task, float]] = deque()
+
+    @property
+    def used(self) -> int:
+        """Bytes taken now."""
+        return self.total - self._free
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that wait for bytes."""
+        return len(self._waiting)
+
+    def longest_wait(self, now: float) -> float:
+        """Seconds that the first in the queue has waited at `now` (trio's clock); 0 if nobody waits."""
+        return now - self._waiting[0][2] if self._waiting else 0.0
+
+    def try_reserve(self, size: int) -> bool:
+        """Takes `size` bytes if they are free and nobody waits for some; False otherwise. Never blocks."""
+        size = min(size, self.total)
+        if size > self._free or self._waiting:
+            return False
+        self._free -= size
+        return True
+
+    async def reserve(self, size: int) -> None:
+        """Takes `size` bytes, waiting for them in turn. A checkpoint only if it waits."""
+        if self.try_reserve(size):
+            return
+        entry = (min(size, self.total), trio.lowlevel.current_task(), trio.current_time())
+        self._waiting.append(entry)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._waiting.remove(entry)
+            # What is free may suffice for those behind the one that gave up.
+            self._serve_waiting()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def release(self, size: int) -> None:
+        """Gives back `size` bytes of one reservation: as many as were asked for."""
+        self._free += min(size, self.total)
+        if self._free > self.total:
+            raise RuntimeError(f"{self._free - self.total} bytes more were released than reserved")
+        if self._waiting:
+            self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self._free:
+            size, task, _ = waiting.popleft()
+            self._free -= size
+            trio.lowlevel.reschedule(task)
+
+
+class Gate:
+    """Open or closed; who comes to a closed gate waits, for a limited time, until it opens.
+
+    The log closes the gate while its windows hold as much as they may: connections then stop reading
+    after the next Produce request, and TCP slows the producers down.
+    """
+
+    __slots__ = ("_lot", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._lot = trio.lowlevel.ParkingLot()
+
+    def open(self) -> None:
+        self.is_open = True
+        self._lot.unpark_all()
+
+    def close(self) -> None:
+        self.is_open = False
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when the gate is open, at the latest after `seconds`."""
+        with trio.move_on_after(seconds):
+            while not self.is_open:
+                await self._lot.park()

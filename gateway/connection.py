@@ -1,0 +1,383 @@
+"""One connection of a Kafka client: requests in, answers out in the same order.
+
+Theory of operation. Two tasks. The *reader* receives, cuts frames, decodes, and runs the handlers itself,
+one request after the other, so that a request which completes at once costs no task switch. The *writer*
+waits for the answers of Produce requests and for a client that reads slowly.
+
+Order. Kafka handles one request of a connection at a time; clients rely on it, and on answers in request
+order. The one thing that may overlap is Produce: `begin` appends at once, and the next Produce may begin
+while earlier ones wait for the stores. Everything else runs when all requests before it are answered; so a
+parked Fetch holds back what follows, as it does in Kafka. Hence at any time
+
+    answers ready (Output)  |  Produce requests begun (`_pending`)  |  at most one request in the reader
+
+and the reader's request is either a Produce about to begin or has found `_pending` empty.
+
+Bounds. Nothing is read while the reader is busy, so what a client sends on waits in the kernel and TCP
+slows it down. The memory of a frame is taken from the gateway's budget before it is allocated and given
+back when its answer is ready. Deadlines are looked at by the server once a second (`overdue`): on this path
+only times are noted.
+
+End. When the client closes, or sends what it may not, or the gateway stops, the reader ends; the writer
+still writes the answers of what was begun, then the connection is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+from collections import deque
+from time import perf_counter
+from typing import NamedTuple
+
+import trio
+
+from gateway.api.registry import PendingResponse, Request, Response
+from gateway.connection_context import ConnectionContext
+from gateway.connection_limits import FAIR_SHARE_REQUESTS
+from gateway.connection_output import Output
+from gateway.connection_wait import Waiter, call_before_blocking
+from gateway.dispatch import Route, UnsupportedRequest
+from gateway.failures import DiskFailed
+from gateway.listeners import Listener, join_host_port
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.framing import FrameReader
+
+SIZE_BYTES = 4
+"""Bytes of a frame's size field."""
+
+COALESCE_BYTES = 64 * 1024
+"""Bytes of ready answers that are written at once rather than joined by the next ones: a larger write gains
+nothing."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Begun(NamedTuple):
+    """A Produce request that took effect and waits for its answer."""
+
+    pending: PendingResponse
+    route: Route
+    size: int
+    started: float
+
+
+class Connection:
+    """One accepted socket (stdlib, non-blocking). `run` serves it until its end and closes it."""
+
+    __slots__ = (
+        "_context",
+        "_filled_buffer",
+        "_frame_began",
+        "_frames",
+        "_held_answers",
+        "_in_flight_bytes",
+        "_input_waiting_since",
+        "_local_address",
+        "_output",
+        "_partial",
+        "_pending",
+        "_progress",
+        "_reading",
+        "_receiving",
+        "_reserved",
+        "_scope",
+        "_served",
+        "_socket",
+        "_work",
+        "client_address",
+        "reason",
+    )
+
+    def __init__(self, sock: socket.socket, listener: Listener, context: ConnectionContext) -> None:
+        self._socket = sock
+        self._context = context
+        self.client_address = join_host_port(*sock.getpeername()[:2])
+        self._local_address = listener.advertised(sock.getsockname()[0])
+        self._frames = FrameReader(context.limits.max_request_bytes)
+        self._output = Output(sock)
+        self._pending: deque[_Begun] = deque()
+        self._in_flight_bytes = 0
+        self._work = Waiter()  # the writer waits here for work
+        self._progress = Waiter()  # the reader waits here for the writer
+        self._scope = trio.CancelScope()
+        self.reason = ""  # why the connection ended: a word for the metrics
+        self._reading = True
+        self._served = 0  # requests so far
+        self._partial = 0  # bytes received that belong to no frame yet
+        self._filled_buffer = False  # the last receive filled the buffer: more is probably there
+        self._receiving = 0  # bytes of budget taken for the frame that is being received
+        self._reserved = 0  # bytes of request budget held in all
+        self._held_answers: list[int] = []  # reservations of answers that are not written yet
+        self._input_waiting_since = math.inf
+        self._frame_began = math.inf
+
+    async def run(self) -> None:
+        """Serves the connection until its end, then closes the socket.
+
+        Raises DiskFailed (in an exception group); everything else that goes wrong ends only this connection.
+        """
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
+                    await self._read()
+                    self._reading = False
+                    self._work.wake()
+        finally:
+            self._context.request_memory.release(self._reserved)
+            self._release_answers()
+            self._socket.close()
+
+    def close(self, reason: str) -> None:
+        """Ends the connection now, whatever is in flight."""
+        self.reason = self.reason or reason
+        self._scope.cancel()
+
+    def stop_reading(self) -> None:
+        """For a gateway that stops (`shutting_down` is set): no further request is received."""
+        try:
+            # Wakes the reader if it waits for the client. The answers still go out.
+            self._socket.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass  # the client was faster
+
+    @property
+    def half_received_bytes(self) -> int:
+        """Budget held by a request that has not arrived as a whole."""
+        return self._receiving
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection is to be closed at `now` (trio's clock): a sentence, or None."""
+        limits, output = self._context.limits, self._output
+        rate, stall = limits.min_bytes_per_second, limits.stall_seconds
+        if now - output.waiting_since > stall:
+            return f"the client has read nothing for {stall:.0f} s"
+        if output.draining and now - output.drain_began > stall + output.drained / rate:
+            return f"the client reads less than {rate} bytes/s"
+        waited = now - self._input_waiting_since
+        if self._partial:
+            if waited > stall:
+                return f"a request stopped arriving for {stall:.0f} s"
+            if waited >= 0 and now - self._frame_began > stall + self._partial / rate:
+                return f"a request arrives with less than {rate} bytes/s"
+        elif not self._pending:
+            allowed = limits.idle_seconds if self._served else limits.first_request_seconds
+            if waited > allowed:
+                return f"nothing was asked for {allowed:.0f} s"
+        return None
+
+    # ------------------------------------------------------------------------------------------ reader
+
+    async def _read(self) -> None:
+        """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
+        frames = self._frames
+        share = FAIR_SHARE_REQUESTS
+        try:
+            while True:
+                frame = frames.next_frame()
+                if frame is None:
+                    if not await self._receive():
+                        return
+                    share = FAIR_SHARE_REQUESTS
+                    continue
+                self._partial -= len(frame) + SIZE_BYTES
+                await self._serve(frame)
+                share -= 1
+                if not share:
+                    self._flush()
+                    await trio.lowlevel.checkpoint()
+                    share = FAIR_SHARE_REQUESTS
+        except MalformedRequest as error:
+            self._end("malformed", f"malformed request: {error}")
+        except UnsupportedRequest as error:
+            self._end("unsupported", str(error))
+        except Exception as error:
+            if is_disk_failure(error):
+                raise
+            self.reason = "bug"
+            _log.exception("closing the connection of %s: a request failed unexpectedly", self.client_address)
+
+    async def _receive(self) -> bool:
+        """Waits for bytes. False at the end: the client closed, or the gateway stops."""
+        frames, context = self._frames, self._context
+        if self._output.unsent:
+            self._flush()
+        if size := frames.wants_allocation():
+            await self._take_memory(size)
+            self._receiving = size
+        buffer = frames.buffer()
+        try:
+            while True:
+                if not self._filled_buffer:
+                    now = trio.current_time()
+                    self._input_waiting_since = now
+                    if self._partial and self._frame_began == math.inf:
+                        self._frame_began = now
+                    await trio.lowlevel.wait_readable(self._socket)
+                    self._input_waiting_since = math.inf
+                if context.shutting_down.is_set():
+                    self.reason = self.reason or "shutdown"
+                    return False
+                try:
+                    count = self._socket.recv_into(buffer)
+                except BlockingIOError:
+                    self._filled_buffer = False
+                    continue
+                break
+        except OSError:
+            self.reason = self.reason or "client"
+            return False
+        if not count:
+            self.reason = self.reason or "client"
+            return False
+        self._filled_buffer = count == len(buffer)
+        self._partial += count
+        frames.received(count)
+        return True
+
+    async def _take_memory(self, size: int) -> None:
+        """Takes the budget of a big frame, once this connection may have that much in flight."""
+        while self._pending and self._in_flight_bytes + size > self._context.limits.max_in_flight_bytes:
+            await self._progress.wait()
+        await self._context.request_memory.reserve(size)
+        self._reserved += size
+        self._frame_began = math.inf  # the client is not to blame for the time spent here
+
+    async def _serve(self, frame: memoryview) -> None:
+        """Handles one request, as far as it can be before its answer is there."""
+        started = perf_counter()
+        context = self._context
+        size = len(frame)
+        if self._receiving:
+            self._receiving = 0
+        else:
+            # It came with others in one receive; its copy is small and exists already.
+            if not context.request_memory.try_reserve(size):
+                self._flush()
+                await context.request_memory.reserve(size)
+            self._reserved += size
+        self._frame_began = math.inf
+        self._served += 1
+        route, header, body = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        request = Request(
+            header, body, frame, self._local_address, self.client_address, context.shutting_down,
+            context.response_memory,
+        )  # fmt: skip
+        if route.begin is not None:
+            await self._begin(route, request, size, started)
+        else:
+            await self._answer(route, request, size, started)
+
+    async def _begin(self, route: Route, request: Request, size: int, started: float) -> None:
+        assert route.begin is not None
+        limits = self._context.limits
+        pending = self._pending
+        while pending and (
+            len(pending) >= limits.max_in_flight_requests
+            or self._in_flight_bytes + size > limits.max_in_flight_bytes
+        ):
+            self._flush()
+            await self._progress.wait()
+        if not self._context.produce_gate.is_open:
+            self._flush()
+            # The handler answers with an error if there still is no room after the request's own timeout.
+            await self._context.produce_gate.wait(max(0, request.body.timeout_ms) / 1000)
+        pending.append(_Begun(route.begin(request, self._context.broker), route, size, started))
+        self._in_flight_bytes += size
+        self._work.wake()
+
+    async def _answer(self, route: Route, request: Request, size: int, started: float) -> None:
+        assert route.handler is not None
+        output = self._output
+        while self._pending or output.unsent > self._context.limits.max_unsent_bytes:
+            self._flush()
+            if self._pending or output.unsent:
+                await self._progress.wait()
+        answer = route.handler(request, self._context.broker)
+        try:
+            response = await (call_before_blocking(answer, self._flush) if output.unsent else answer)
+        finally:
+            if request.reserved:
+                self._held_answers.append(request.reserved)
+        self._ready(response, route, size, started)
+        if output.unsent > COALESCE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Writes the ready answers as far as the client takes them; leaves the rest to the writer."""
+        output = self._output
+        if not output.draining:
+            output.try_send()
+            if output.unsent or output.error is not None:
+                self._work.wake()
+            elif self._held_answers:
+                self._release_answers()
+
+    def _end(self, reason: str, text: str) -> None:
+        self.reason = reason
+        self._context.log.warning("closing the connection of %s: %s", self.client_address, text)
+
+    # ------------------------------------------------------------------------------------------ writer
+
+    async def _write(self) -> None:
+        """Writes what the reader could not, and awaits Produce answers, until both are done with."""
+        output, pending = self._output, self._pending
+        try:
+            while True:
+                if output.unsent or output.error is not None:
+                    await output.drain()
+                    self._release_answers()
+                    self._progress.wake()
+                elif pending:
+                    await self._answer_begun()
+                elif self._reading:
+                    await self._work.wait()
+                else:
+                    return
+        except OSError:
+            self.close("client")
+        except Exception as error:
+            if is_disk_failure(error):
+                raise
+            _log.exception("closing the connection of %s: a request failed unexpectedly", self.client_address)
+            output.try_send()
+            self.close("bug")
+
+    async def _answer_begun(self) -> None:
+        """Makes ready the answers of the requests that began, as many as are there, waiting for the first."""
+        output, pending = self._output, self._pending
+        while pending and output.unsent <= COALESCE_BYTES:
+            begun = pending[0]
+            answer = begun.pending.response()
+            response = await (call_before_blocking(answer, output.try_send) if output.unsent else answer)
+            del pending[0]
+            self._in_flight_bytes -= begun.size
+            self._ready(response, begun.route, begun.size, begun.started)
+            self._progress.wake()
+
+    # -------------------------------------------------------------------------------------------- both
+
+    def _ready(self, response: Response, route: Route, size: int, started: float) -> None:
+        """Queues an answer behind the ones before it; the request's memory is free from here on."""
+        sent = self._output.put(response)
+        self._context.request_memory.release(size)
+        self._reserved -= size
+        stats = route.stats
+        stats.requests += 1
+        stats.request_bytes += size
+        stats.response_bytes += sent
+        stats.latency.observe(perf_counter() - started)
+
+    def _release_answers(self) -> None:
+        for size in self._held_answers:
+            self._context.response_memory.release(size)
+        self._held_answers.clear()
+
+
+def is_disk_failure(error: BaseException) -> bool:
+    """Whether this is DiskFailed, or a group with one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(DiskFailed) is not None
+    return isinstance(error, DiskFailed)

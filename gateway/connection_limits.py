@@ -1,0 +1,106 @@
+"""Every limit of the Kafka endpoint: unit, default, and why. What each defends against is in
+docs/limits.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_REQUEST_BYTES = 100 * MIB
+"""Bytes of one request. Kafka's `socket.request.max.bytes`, 100 MiB; Redpanda's `kafka_request_max_bytes`
+too."""
+
+MAX_OTHER_REQUEST_BYTES = 8 * MIB
+"""Bytes of a request other than Produce. The largest honest ones name every partition of a cluster: a Fetch
+of 100,000 partitions has 3 MB. Redpanda and Kafka have no such limit; decoding cost is why we do."""
+
+REQUEST_MEMORY_BYTES = 256 * MIB
+"""Bytes of requests held by the whole gateway, received in part or not answered yet. Kafka's
+`queued.max.request.bytes` (off by default there). At least MAX_REQUEST_BYTES."""
+
+RESPONSE_MEMORY_BYTES = 256 * MIB
+"""Bytes of large answers (Fetch) held by the whole gateway until they are written."""
+
+MAX_IN_FLIGHT_REQUESTS = 256
+"""Produce requests of one connection that began and are not answered. Java has 5 in flight, librdkafka as
+many as it likes: beyond this the gateway stops reading and TCP slows the client down."""
+
+MAX_IN_FLIGHT_BYTES = 32 * MIB
+"""Bytes of those requests. One larger request is let through when nothing else is in flight."""
+
+MAX_UNSENT_BYTES = 1 * MIB
+"""Bytes of answers of one connection that wait for its client to read; while there are more, no further
+request of it is begun. Kafka begins none until the answer before is written."""
+
+IDLE_SECONDS = 600.0
+"""Seconds without a request before a connection is closed. Kafka's `connections.max.idle.ms`, 10 minutes;
+clients close theirs after 9."""
+
+FIRST_REQUEST_SECONDS = 60.0
+"""Seconds from connecting to the first whole request. Kafka has no such limit; clients send ApiVersions at
+once, and silent sockets would hold the places of others for IDLE_SECONDS."""
+
+STALL_SECONDS = 30.0
+"""Seconds without a single byte, in a request that has begun to arrive or an answer that is being written.
+Kafka has no such limit; its clients give up a request after 30 s (`request.timeout.ms`)."""
+
+MIN_BYTES_PER_SECOND = 16 * KIB
+"""Slowest transfer of a whole request or answer: it may take STALL_SECONDS plus its size at this rate.
+Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""
+
+STARVED_SECONDS = 10.0
+"""Seconds that requests wait for memory before the client that holds most of it with a half-sent request is
+closed: without this, three clients that dribble 100 MiB each would stop every other producer for an
+hour."""
+
+MAX_CONNECTIONS = 10_000
+"""Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on
+file descriptors lowers it further."""
+
+FAIR_SHARE_REQUESTS = 32
+"""Requests of one connection that are handled before other connections have their turn."""
+
+LISTEN_BACKLOG = 1024
+"""Connections that the kernel completes before we accept them (it caps this at `net.core.somaxconn`). Kafka's
+`socket.listen.backlog.size` is 50, too few for a Spark cluster that starts."""
+
+ACCEPT_BACKOFF_SECONDS = 0.1
+"""Seconds to wait after accept failed for want of file descriptors or memory, as trio's `serve_listeners`."""
+
+CHECK_SECONDS = 1.0
+"""Seconds between looks for connections that are over their time: deadlines are kept to this accuracy,
+which costs nothing per request."""
+
+SHUTDOWN_GRACE_SECONDS = 8.0
+"""Seconds that connections have to finish what is in flight when the gateway stops; `docker stop` kills
+after 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that may be set; see the constants of the same names."""
+
+    max_request_bytes: int = MAX_REQUEST_BYTES
+    max_other_request_bytes: int = MAX_OTHER_REQUEST_BYTES
+    request_memory_bytes: int = REQUEST_MEMORY_BYTES
+    response_memory_bytes: int = RESPONSE_MEMORY_BYTES
+    max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS
+    max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES
+    max_unsent_bytes: int = MAX_UNSENT_BYTES
+    idle_seconds: float = IDLE_SECONDS
+    first_request_seconds: float = FIRST_REQUEST_SECONDS
+    stall_seconds: float = STALL_SECONDS
+    min_bytes_per_second: int = MIN_BYTES_PER_SECOND
+    starved_seconds: float = STARVED_SECONDS
+    max_connections: int = MAX_CONNECTIONS
+    shutdown_grace_seconds: float = SHUTDOWN_GRACE_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.request_memory_bytes < self.max_request_bytes:
+            raise ValueError(
+                f"request memory of {self.request_memory_bytes} bytes is less than one request may have "
+                f"({self.max_request_bytes} bytes)"
+            )

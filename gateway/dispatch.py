@@ -1,0 +1,78 @@
+"""From a frame to the function that answers it: header, API key, version, body.
+
+What Kafka does with what it does not know, and so do we (`SocketServer.processCompletedReceives`,
+`RequestContext.parseRequest`, KIP-511):
+
+| request | answer |
+|---|---|
+| unknown API key, or unsupported version | the connection is closed |
+| ApiVersions of an unsupported version | a v0 answer: error 35 and every API |
+| a body that does not fit its schema | the connection is closed |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.api.api_versions import API_VERSIONS_KEY, unsupported_version_handler
+from gateway.api.registry import Api, Begin, Decoder, Handler, Registry
+from gateway.metrics import ApiStats, Metrics
+from wireproto.kafka.api_keys import API_NAMES
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.headers import RequestHeader, parse_request_header
+
+
+class UnsupportedRequest(Exception):
+    """An API key or a version that is not offered here: the connection is closed."""
+
+
+class Route:
+    """An API as the hot path wants it: one look-up gives everything that a request needs."""
+
+    __slots__ = ("begin", "decoder", "handler", "key", "max_version", "min_version", "name", "stats")
+
+    def __init__(self, api: Api, stats: ApiStats) -> None:
+        self.key = api.key
+        self.name = api.name
+        self.min_version = api.min_version
+        self.max_version = api.max_version
+        self.decoder: Decoder = api.decoder
+        self.handler: Handler | None = api.handler
+        self.begin: Begin | None = api.begin
+        self.stats = stats
+
+
+class Dispatcher:
+    """The routes of one gateway. The APIs are those that are registered when it is made."""
+
+    def __init__(self, registry: Registry, metrics: Metrics) -> None:
+        self._routes = {api.key: Route(api, metrics.api(api.key, api.name)) for api in registry.all()}
+        self._unsupported_api_versions: Route | None = None
+        if (api := registry.lookup(API_VERSIONS_KEY)) is not None:
+            route = Route(api, metrics.api(api.key, api.name))
+            route.handler = unsupported_version_handler(registry)
+            self._unsupported_api_versions = route
+
+    def route(self, frame: memoryview, max_other_bytes: int) -> tuple[Route, RequestHeader, Any]:
+        """The route, header and body of one request.
+
+        Only Produce may have more than `max_other_bytes`. Raises MalformedRequest or UnsupportedRequest: the
+        connection is to be closed.
+        """
+        header = parse_request_header(frame)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            raise UnsupportedRequest(_describe(header))
+        if not route.min_version <= header.api_version <= route.max_version:
+            if header.api_key == API_VERSIONS_KEY and self._unsupported_api_versions is not None:
+                return self._unsupported_api_versions, header, None
+            raise UnsupportedRequest(_describe(header))
+        if len(frame) > max_other_bytes and route.begin is None:
+            raise MalformedRequest(f"{route.name} request of {len(frame)} bytes, more than {max_other_bytes}")
+        return route, header, route.decoder(header.api_version, frame, header.body_offset)
+
+
+def _describe(header: RequestHeader) -> str:
+    name = API_NAMES.get(header.api_key, "unknown API")
+    client = "no client id" if header.client_id is None else f"client id {header.client_id[:64]!r}"
+    return f"{name} (key {header.api_key}) version {header.api_version} is not supported here; {client}"

@@ -1,0 +1,37 @@
+"""Signals: the first SIGTERM or SIGINT stops the gateway in an orderly way, the second one at once."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+
+import trio
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_log = logging.getLogger(__name__)
+
+
+async def watch_signals(
+    stop: Callable[[], object],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Calls `stop` at the first SIGTERM or SIGINT, then returns; from then on either ends the process.
+
+    The second signal gets the system's own action, so that it works even if the event loop hangs; the exit
+    status is then 128 + its number, and nothing is lost that was acknowledged. SIGHUP, which a terminal
+    sends when it is closed, is ignored from here on. Only for the main thread.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with trio.open_signal_receiver(*STOP_SIGNALS) as received:
+        task_status.started()
+        number = await anext(received)
+        for each in STOP_SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+    # Leaving the receiver restored the old handlers; they must not come back either.
+    for each in STOP_SIGNALS:
+        signal.signal(each, signal.SIG_DFL)
+    _log.info("%s: stopping; a second one stops at once", signal.Signals(number).name)
+    stop()

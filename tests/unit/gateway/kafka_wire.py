@@ -1,0 +1,162 @@
+"""A gateway server on a free port, with APIs of the test's own, and clients that speak raw bytes to it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from gateway.api import api_versions
+from gateway.api.registry import Registry, Request, Response
+from gateway.connection_limits import Limits
+from gateway.listener_sockets import open_listeners
+from gateway.listeners import parse_listener
+from gateway.metrics import Metrics
+from gateway.server import Server
+
+ECHO = 3
+"""The key of an API that answers with the body it was sent (Metadata's key: version 0 has a plain header)."""
+
+PARK = 19
+"""The key of an API that waits for the test, or for the gateway to stop, then answers with the body."""
+
+BEGIN = 0
+"""The key of a two-phase API (Produce's): the test decides when it is answered."""
+
+
+def request(
+    key: int, correlation_id: int, body: bytes = b"", *, version: int = 0, client: str = "t"
+) -> bytes:
+    """A framed request with a header v1."""
+    name = client.encode()
+    frame = struct.pack(">hhih", key, version, correlation_id, len(name)) + name + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+def answer(correlation_id: int, body: bytes = b"") -> bytes:
+    """A framed answer with a header v0."""
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+class Pending:
+    """A pending answer that the test completes."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.body = bytes(request.body)
+        self.done = trio.Event()
+        self.error: Exception | None = None
+        self.silent = False
+
+    @property
+    def timeout_ms(self) -> int:
+        return 1000
+
+    async def response(self) -> Response:
+        if not self.done.is_set():
+            await self.done.wait()
+        if self.error is not None:
+            raise self.error
+        return None if self.silent else answer(self.request.header.correlation_id, self.body)
+
+
+class Fakes:
+    """A registry with the three APIs above and what was asked of them, in the order in which it ran."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.ran: list[bytes] = []
+        self.pending: list[Pending] = []
+        self.release = trio.Event()
+        raw: Callable[[int, memoryview, int], Any] = lambda _version, frame, offset: frame[offset:]  # noqa: E731
+        api_versions.register(self.registry)
+
+        @self.registry.api(key=ECHO, name="Echo", min_version=0, max_version=0, decoder=raw)
+        async def echo(request: Request, broker: Any) -> Response:
+            self.ran.append(bytes(request.body))
+            return answer(request.header.correlation_id, bytes(request.body))
+
+        @self.registry.api(key=PARK, name="Park", min_version=0, max_version=0, decoder=raw)
+        async def park(request: Request, broker: Any) -> Response:
+            self.ran.append(bytes(request.body))
+            async with trio.open_nursery() as nursery:
+                for event in (self.release, request.shutting_down):
+                    nursery.start_soon(_cancel_when, event, nursery.cancel_scope)
+            return answer(request.header.correlation_id, bytes(request.body))
+
+        @self.registry.api(key=BEGIN, name="Begin", min_version=0, max_version=0, decoder=raw, begin=True)
+        def begin(request: Request, broker: Any) -> Pending:
+            pending = Pending(request)
+            self.ran.append(pending.body)
+            self.pending.append(pending)
+            return pending
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+class Client:
+    """A raw client."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._received = b""
+
+    async def send(self, *frames: bytes) -> None:
+        await self.stream.send_all(b"".join(frames))
+
+    async def read(self, size: int) -> bytes:
+        """Exactly `size` bytes; what there is if the gateway closed before."""
+        while len(self._received) < size:
+            try:
+                chunk = await self.stream.receive_some(1 << 20)
+            except trio.BrokenResourceError:
+                chunk = b""
+            if not chunk:
+                break
+            self._received += chunk
+        taken, self._received = self._received[:size], self._received[size:]
+        return taken
+
+    async def frame(self) -> bytes:
+        """The next answer with its size field, b"" if the gateway closed."""
+        size = await self.read(4)
+        return size + await self.read(int.from_bytes(size, "big")) if size else b""
+
+    async def closed(self) -> bool:
+        """Waits until the gateway closes; True if nothing more came from it."""
+        return await self.read(1) == b""
+
+
+class Running:
+    """A server that runs, and its address."""
+
+    def __init__(self, server: Server, address: tuple[str, int], fakes: Fakes) -> None:
+        self.server = server
+        self.address = address
+        self.fakes = fakes
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        stream = await trio.open_tcp_stream(*self.address)
+        async with stream:
+            yield Client(stream)
+
+
+@asynccontextmanager
+async def running(
+    limits: Limits | None = None, listen: str = "127.0.0.1:0", fakes: Fakes | None = None
+) -> AsyncIterator[Running]:
+    """A server for the length of the block, then shut down in order."""
+    fakes = fakes or Fakes()
+    server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False), limits=limits)
+    sockets = await open_listeners([parse_listener(listen)])
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, sockets)
+        yield Running(server, sockets[0].socket.getsockname()[:2], fakes)
+        server.shut_down()
