@@ -155,5 +155,6 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, round_number: int
                 writer, acknowledged = await first_life(lives[0], tmp_path / "store")
                 await second_life(lives[1], lives[0], writer, tmp_path / "store", acknowledged)
                 nursery.cancel_scope.cancel()
+        context.close()
 
     trio.run(main)
