@@ -1,21 +1,26 @@
 """This project's own mesh messages, invisible to C nodes (which subscribe to none of these ids).
 
-A request has an upper-case id, its answer the same letter in lower case. A request's topic is `@<incarnation>/`, so
-that only the store it is meant for receives it; its first field is the requester: 32 upper-case hex characters whose
-first sixteen are those of the asking node's life and whose last sixteen number the request. The answer's topic is
-`requester/incarnation`, so one subscription per answer id to the sixteen characters brings a node all its answers,
-and each answer names its request and its sender. docs/mesh-protocol.md has every message byte by byte.
+A request has an upper-case id, its answer the same letter in lower case. A request's topic is
+`@<incarnation>/`, so that only the store it is meant for receives it; its first field is the requester: 32
+upper-case hex characters whose first sixteen are those of the asking node's life and whose last sixteen
+number the request. The answer's topic is `requester/incarnation`, so one subscription per answer id to the
+sixteen characters brings a node all its answers, and each answer names its request and its sender.
+docs/mesh-protocol.md has every message byte by byte.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from wireproto.dafka import fields
 from wireproto.dafka.errors import MalformedMessage
-from wireproto.dafka.fields import Cursor
+from wireproto.dafka.fields import Buffer, Cursor
 from wireproto.dafka.messages import (
-    DIRECTED,
+    Decoder,
+    Frames,
     answer_topic,
+    directed_topic,
     register,
+    register_with_content,
     split_answer_topic,
     split_directed_topic,
 )
@@ -38,12 +43,19 @@ LOOKUP_TIMESTAMP = 1
 LOOKUP_MAX_TIMESTAMP = 2
 """The first row that carries the highest timestamp up to the bound."""
 
+LOOKUP_KINDS = frozenset((LOOKUP_OFFSET, LOOKUP_TIMESTAMP, LOOKUP_MAX_TIMESTAMP))
+
+LEAST_ENTRY_BYTES = 4
+"""Of one entry in a list: its length."""
+LEAST_STATUS_BYTES = 1 + 1 + 8 + 4
+"""Of one status in a list: an address's length, status, sequence, the row's length."""
+
 
 class Announcement(NamedTuple):
     """One segment, as OPEN announces it and LIST gives it back.
 
     `log` names the partition for good; `epoch` is its writer's; `start` is the first offset; `members` are
-    incarnations; `details` is the writer's own (opaque to the mesh).
+    incarnations, each once; `w` of them make a record count; `details` is the writer's own.
     """
 
     address: str
@@ -57,14 +69,16 @@ class Announcement(NamedTuple):
     details: bytes
 
     def pack(self) -> bytes:
+        """The fields, as a store keeps them too. Raises ValueError for what `unpack` refuses."""
+        self._check(ValueError)
         return b"".join(
             (
-                fields.string(self.address),
+                fields.name(self.address),
                 fields.string(self.subject),
                 fields.string(self.cluster_id),
                 fields.string(self.log),
                 fields.number4(self.epoch),
-                fields.number8(self.start),
+                fields.sequence(self.start),
                 fields.strings(self.members),
                 fields.number1(self.w),
                 fields.long_bytes(self.details),
@@ -76,24 +90,29 @@ class Announcement(NamedTuple):
         """Raises `MalformedMessage`."""
         cursor = Cursor(data, 0)
         value = cls(
-            cursor.string(),
+            cursor.name(),
             cursor.string(),
             cursor.string(),
             cursor.string(),
             cursor.number4(),
-            cursor.number8(),
+            cursor.sequence(),
             cursor.strings(),
             cursor.number1(),
             cursor.long_bytes(),
         )
         cursor.finish()
-        if not 1 <= value.w <= len(value.members):
-            raise MalformedMessage(f"w {value.w} of {len(value.members)} members")
+        value._check(MalformedMessage)
         return value
+
+    def _check(self, error: type[ValueError]) -> None:
+        if not 1 <= self.w <= len(self.members) or len(set(self.members)) != len(self.members):
+            raise error(f"w {self.w} of {len(self.members)} members, {len(set(self.members))} different ones")
+        if not all(map(fields.is_name, self.members)):
+            raise error("a member is not a name")
 
 
 class AddressStatus(NamedTuple):
-    """What a store says of one address: `sequence` is its durable head (or end), -1 for none; `row` its last row."""
+    """What a store says of one address: its durable head or end (-1: none), and sometimes its last row."""
 
     address: str
     status: int
@@ -101,22 +120,33 @@ class AddressStatus(NamedTuple):
     row: bytes = b""
 
     def pack(self) -> bytes:
+        """The fields of the wire."""
         return (
-            fields.string(self.address)
+            fields.name(self.address)
             + fields.number1(self.status)
-            + fields.sequence(self.sequence)
+            + fields.sequence_or_none(self.sequence)
             + fields.long_bytes(self.row)
         )
 
     @classmethod
     def take(cls, cursor: Cursor) -> "AddressStatus":
-        return cls(cursor.string(), cursor.number1(), cursor.sequence(), cursor.long_bytes())
+        """The next status of a message. Raises `MalformedMessage`."""
+        return cls(cursor.name(), cursor.number1(), cursor.sequence_or_none(), cursor.long_bytes())
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "AddressStatus":
+        """One status and nothing behind it, as an entry of a `Request`. Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls.take(cursor)
+        cursor.finish()
+        return value
 
 
 class Request(NamedTuple):
-    """A request that carries a list: OPEN, SEAL, CLOSE or DELETE, told apart by `id`.
+    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C' or DELETE 'X', told apart by `id`.
 
-    `entries` are packed `Announcement`s (OPEN) or `AddressStatus`es (the others; CLOSE's `sequence` is the end).
+    `entries` are packed `Announcement`s (OPEN) or `AddressStatus`es (the others; CLOSE: the end).
+    Those of a decoded request have been read once, so unpacking them raises nothing.
     """
 
     id: bytes
@@ -124,12 +154,11 @@ class Request(NamedTuple):
     requester: str
     entries: tuple[bytes, ...]
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
             _directed(self.id, self.store)
-            + fields.string(self.requester)
-            + fields.number4(len(self.entries))
-            + b"".join(map(fields.long_bytes, self.entries))
+            + fields.name(self.requester)
+            + fields.entries([fields.long_bytes(entry) for entry in self.entries])
         ]
 
 
@@ -141,22 +170,19 @@ class Answer(NamedTuple):
     store: str
     statuses: tuple[AddressStatus, ...]
 
-    def frames(self) -> list[bytes]:
-        return [
-            fields.header(self.id, answer_topic(self.requester, self.store))
-            + fields.number4(len(self.statuses))
-            + b"".join(status.pack() for status in self.statuses)
-        ]
+    def frames(self) -> Frames:
+        statuses = fields.entries([status.pack() for status in self.statuses])
+        return [_answering(self.id, self.requester, self.store) + statuses]
 
 
 class Ping(NamedTuple):
-    """PING 'P': asks a store (or every store, `ANY_STORE`) who it is; its answer proves the link both ways."""
+    """PING 'P': asks one store, or `ANY_STORE`, who it is; its answer proves the link both ways."""
 
     store: str
     requester: str
 
-    def frames(self) -> list[bytes]:
-        return [_directed(b"P", self.store) + fields.string(self.requester)]
+    def frames(self) -> Frames:
+        return [_directed(b"P", self.store) + fields.name(self.requester)]
 
 
 class Pong(NamedTuple):
@@ -167,16 +193,16 @@ class Pong(NamedTuple):
     cluster_id: str
     name: str
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
-            fields.header(b"p", answer_topic(self.requester, self.store))
+            _answering(b"p", self.requester, self.store)
             + fields.string(self.cluster_id)
             + fields.string(self.name)
         ]
 
 
 class Lookup(NamedTuple):
-    """LOOKUP 'Q': the first row of `address` that satisfies (`kind`, `target`) among sequences up to `bound`."""
+    """LOOKUP 'Q': the first row of `address` that satisfies (`kind`, `target`), up to sequence `bound`."""
 
     store: str
     requester: str
@@ -185,14 +211,14 @@ class Lookup(NamedTuple):
     target: int
     bound: int
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
             _directed(b"Q", self.store)
-            + fields.string(self.requester)
-            + fields.string(self.address)
+            + fields.name(self.requester)
+            + fields.name(self.address)
             + fields.number1(self.kind)
-            + fields.number8(self.target & 0xFFFF_FFFF_FFFF_FFFF)
-            + fields.sequence(self.bound)
+            + fields.signed8(self.target)
+            + fields.sequence_or_none(self.bound)
         ]
 
 
@@ -203,8 +229,8 @@ class Found(NamedTuple):
     store: str
     found: AddressStatus
 
-    def frames(self) -> list[bytes]:
-        return [fields.header(b"q", answer_topic(self.requester, self.store)) + self.found.pack()]
+    def frames(self) -> Frames:
+        return [_answering(b"q", self.requester, self.store) + self.found.pack()]
 
 
 class GetRows(NamedTuple):
@@ -214,14 +240,14 @@ class GetRows(NamedTuple):
     requester: str
     address: str
     sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
             _directed(b"R", self.store)
-            + fields.string(self.requester)
-            + fields.string(self.address)
-            + fields.number8(self.sequence)
+            + fields.name(self.requester)
+            + fields.name(self.address)
+            + fields.sequence(self.sequence)
             + fields.number4(self.count)
         ]
 
@@ -232,27 +258,27 @@ class Rows(NamedTuple):
     requester: str
     store: str
     status: AddressStatus
-    content: bytes
+    content: Buffer
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
-            fields.header(b"r", answer_topic(self.requester, self.store)) + self.status.pack(),
+            _answering(b"r", self.requester, self.store) + self.status.pack(),
             self.content,
         ]
 
 
 class ListSegments(NamedTuple):
-    """LIST 'I': asks for the announcements that a store keeps, from the address after `after`, `count` at most."""
+    """LIST 'I': asks for the announcements a store keeps, from the address after `after`, `count` at most."""
 
     store: str
     requester: str
     after: str
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
             _directed(b"I", self.store)
-            + fields.string(self.requester)
+            + fields.name(self.requester)
             + fields.string(self.after)
             + fields.number4(self.count)
         ]
@@ -268,27 +294,32 @@ class Listed(NamedTuple):
     store: str
     segments: tuple[tuple[Announcement, AddressStatus], ...]
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
-            fields.header(b"i", answer_topic(self.requester, self.store))
-            + fields.number4(len(self.segments))
-            + b"".join(fields.long_bytes(a.pack()) + s.pack() for a, s in self.segments)
+            _answering(b"i", self.requester, self.store)
+            + fields.entries([fields.long_bytes(a.pack()) + s.pack() for a, s in self.segments])
         ]
 
 
 class End(NamedTuple):
-    """END 'N': closes the answer to a directed FETCH: the last sequence sent (-1: none), or why there is none."""
+    """END 'N' closes the answer to a directed FETCH: the last sequence sent (-1: none), or why none."""
 
     requester: str
     store: str
     last: AddressStatus
 
-    def frames(self) -> list[bytes]:
-        return [fields.header(b"N", answer_topic(self.requester, self.store)) + self.last.pack()]
+    def frames(self) -> Frames:
+        return [_answering(b"N", self.requester, self.store) + self.last.pack()]
 
 
 def _directed(message_id: bytes, store: str) -> bytes:
-    return fields.header(message_id, f"{DIRECTED}{store}/".encode())
+    return fields.header(message_id, directed_topic(store, ""), fields.MAX_PAIR_BYTES)
+
+
+def _answering(message_id: bytes, requester: str, store: str) -> bytes:
+    if not store:
+        raise ValueError("an answer names its store")
+    return fields.header(message_id, answer_topic(requester, store), fields.MAX_PAIR_BYTES)
 
 
 def _store_of(topic: str) -> str:
@@ -298,69 +329,74 @@ def _store_of(topic: str) -> str:
     return store
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
+def _parties_of(topic: str) -> tuple[str, str]:
+    """(requester, incarnation) of an answer."""
+    requester, store = split_answer_topic(topic)
+    if not store:
+        raise MalformedMessage("answer without a store in its topic")
+    return requester, store
 
 
-def _register_list_messages(message_id: bytes) -> None:
+def _register(message_id: bytes, decoder: Decoder) -> None:
+    register(message_id, decoder, fields.MAX_PAIR_BYTES)
+
+
+def _register_list_messages(message_id: bytes, unpack_entry: Callable[[bytes], object]) -> None:
     answer_id = message_id.lower()
 
-    def request(topic: str, cursor: Cursor, _: bytes | None) -> Request:
-        requester = cursor.string()
-        entries = tuple(cursor.long_bytes() for _ in range(cursor.count(4)))
+    def request(topic: str, cursor: Cursor) -> Request:
+        requester = cursor.name()
+        entries = tuple(cursor.long_bytes() for _ in range(cursor.count(LEAST_ENTRY_BYTES)))
+        for entry in entries:
+            unpack_entry(entry)
         return Request(message_id, _store_of(topic), requester, entries)
 
-    def answer(topic: str, cursor: Cursor, _: bytes | None) -> Answer:
-        statuses = tuple(AddressStatus.take(cursor) for _ in range(cursor.count(14)))
-        return Answer(answer_id, *split_answer_topic(topic), statuses)
+    def answer(topic: str, cursor: Cursor) -> Answer:
+        statuses = tuple(AddressStatus.take(cursor) for _ in range(cursor.count(LEAST_STATUS_BYTES)))
+        return Answer(answer_id, *_parties_of(topic), statuses)
 
-    register(message_id, request)
-    register(answer_id, answer)
+    _register(message_id, request)
+    _register(answer_id, answer)
 
 
-def _listed(topic: str, cursor: Cursor, _: bytes | None) -> Listed:
+def _listed(topic: str, cursor: Cursor) -> Listed:
     segments = tuple(
         (Announcement.unpack(cursor.long_bytes()), AddressStatus.take(cursor))
-        for _ in range(cursor.count(18))
+        for _ in range(cursor.count(LEAST_ENTRY_BYTES + LEAST_STATUS_BYTES))
     )
-    return Listed(*split_answer_topic(topic), segments)
+    return Listed(*_parties_of(topic), segments)
 
 
-def _lookup(topic: str, cursor: Cursor, _: bytes | None) -> Lookup:
-    return Lookup(
-        _store_of(topic),
-        cursor.string(),
-        cursor.string(),
-        cursor.number1(),
-        _signed(cursor.number8()),
-        cursor.sequence(),
-    )
+def _lookup(topic: str, cursor: Cursor) -> Lookup:
+    store, requester, address, kind = _store_of(topic), cursor.name(), cursor.name(), cursor.number1()
+    if kind not in LOOKUP_KINDS:
+        raise MalformedMessage(f"LOOKUP of kind {kind}")
+    return Lookup(store, requester, address, kind, cursor.signed8(), cursor.sequence_or_none())
 
 
-for _id in (b"O", b"S", b"C", b"X"):
-    _register_list_messages(_id)
-register(b"P", lambda topic, cursor, _: Ping(_store_of(topic), cursor.string()))
-register(b"p", lambda topic, cursor, _: Pong(*split_answer_topic(topic), cursor.string(), cursor.string()))
-register(b"Q", _lookup)
-register(b"q", lambda topic, cursor, _: Found(*split_answer_topic(topic), AddressStatus.take(cursor)))
-register(
-    b"R",
-    lambda topic, cursor, _: GetRows(
-        _store_of(topic), cursor.string(), cursor.string(), cursor.number8(), cursor.number4()
-    ),
-)
-register(
-    b"r",
-    lambda topic, cursor, content: Rows(
-        *split_answer_topic(topic), AddressStatus.take(cursor), content or b""
-    ),
-    content=True,
-)
-register(
+def _rows(header: bytes, content: Buffer) -> Rows:
+    topic, cursor = fields.open_header(header, fields.MAX_PAIR_BYTES)
+    rows = Rows(*_parties_of(topic), AddressStatus.take(cursor), content)
+    cursor.finish()
+    return rows
+
+
+def _get_rows(topic: str, cursor: Cursor) -> GetRows:
+    return GetRows(_store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
+
+
+_register_list_messages(b"O", Announcement.unpack)
+for _id in (b"S", b"C", b"X"):
+    _register_list_messages(_id, AddressStatus.unpack)
+_register(b"P", lambda topic, cursor: Ping(_store_of(topic), cursor.name()))
+_register(b"p", lambda topic, cursor: Pong(*_parties_of(topic), cursor.string(), cursor.string()))
+_register(b"Q", _lookup)
+_register(b"q", lambda topic, cursor: Found(*_parties_of(topic), AddressStatus.take(cursor)))
+_register(b"R", _get_rows)
+register_with_content(b"r", _rows)
+_register(
     b"I",
-    lambda topic, cursor, _: ListSegments(
-        _store_of(topic), cursor.string(), cursor.string(), cursor.number4()
-    ),
+    lambda topic, cursor: ListSegments(_store_of(topic), cursor.name(), cursor.string(), cursor.number4()),
 )
-register(b"i", _listed)
-register(b"N", lambda topic, cursor, _: End(*split_answer_topic(topic), AddressStatus.take(cursor)))
+_register(b"i", _listed)
+_register(b"N", lambda topic, cursor: End(*_parties_of(topic), AddressStatus.take(cursor)))

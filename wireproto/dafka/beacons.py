@@ -1,7 +1,7 @@
 """Beacons: how nodes and towers tell each other who is there.
 
-Node to tower: four frames "B", node id, host ("" = use the address I connect from), port in decimal ASCII. Tower to
-nodes: three frames "B", node id, endpoint. A new subscriber of a tower gets the single frame "W" first.
+Node to tower: four frames "B", node id, host ("" = use the address I connect from), port in decimal ASCII.
+Tower to nodes: three frames "B", node id, endpoint. A tower's new subscriber gets the single frame "W" first.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,12 @@
 """The field types of Dafka headers: encode and strict decode.
 
-A header frame is: id (1 byte) + topic + NUL + version 1 + fields. A `string` is a length byte and that many bytes
-of UTF-8; a `long string` a four-byte length and bytes; `strings` a four-byte count, then long strings; numbers are
-big-endian. The C nodes send no signature (`dafka_proto.c`), although the RFC's text has one.
+A header frame is: id (1 byte) + topic + NUL + version 1 + fields. A `string` is a length byte and that many
+bytes of UTF-8; a `long string` a four-byte length and bytes; `strings` a four-byte count, then long strings;
+numbers are big-endian. The C nodes send no signature (`dafka_proto.c`), although the RFC's text has one.
 
-Theory of operation: a `Cursor` walks one header frame; each `take_*` checks what it is about to read against the
-bytes that are left, so a forged count or length costs nothing, and `finish` refuses what is left over.
+Theory of operation: a `Cursor` walks one header frame; each method checks what it is about to read against
+the bytes that are left, so a forged count or length costs nothing; `finish` refuses what is left over.
+Encoding and decoding accept the same values, so a frame that is accepted encodes to the same bytes again.
 """
 
 import struct
@@ -13,28 +14,65 @@ from collections.abc import Sequence
 
 from wireproto.dafka.errors import MalformedMessage
 
+Buffer = bytes | bytearray | memoryview
+"""What a content frame may be: it is passed on as it was given, never copied."""
+
 VERSION = 1
 """The version octet of every Dafka header."""
 
-MAX_TOPIC_BYTES = 255
-"""Longest topic that is accepted. The C nodes truncate or overflow beyond it (defects D22, D24)."""
+MAX_NAME_BYTES = 255
+"""Longest address, subject, requester or incarnation: what the length byte of a `string` can say."""
+
+MAX_TOPIC_BYTES = MAX_NAME_BYTES
+"""Longest topic that is one name, and of every message that C stores subscribe to: they copy topics into
+buffers of 513 and 521 bytes without looking, and cut names beyond 255."""
+
+MAX_PAIR_BYTES = len("@/") + 2 * MAX_NAME_BYTES
+"""Longest topic of two names (`requester/incarnation`, `@incarnation/`), which C stores never receive."""
 
 MAX_LIST_ENTRIES = 4096
-"""Most entries in one `strings` or list field: what one SEAL or OPEN carries, and the cap on what a stranger sends."""
+"""Most entries in one list: what one SEAL carries, and the cap on what a stranger sends."""
 
-NO_SEQUENCE = 0xFFFF_FFFF_FFFF_FFFF
-"""On the wire: no sequence at all (an address without a record). In Python values it is -1."""
+MAX_SEQUENCE = (1 << 63) - 1
+"""Highest sequence or offset: RocksDB keys and Kafka's offsets are signed 64-bit. No producer gets there."""
 
 _U32 = struct.Struct(">I")
-_U64 = struct.Struct(">Q")
+_I64 = struct.Struct(">q")
 
 
 def string(value: str) -> bytes:
-    """Encode a `string`. Raises ValueError when it is longer than 255 bytes."""
-    data = value.encode()
-    if len(data) > 255:
-        raise ValueError(f"a Dafka string holds at most 255 bytes, not {len(data)}")
+    """Encode a `string`. Raises ValueError when it is longer than 255 bytes or has a NUL inside."""
+    data = _checked(value)
     return bytes((len(data),)) + data
+
+
+def _checked(value: str) -> bytes:
+    data = value.encode()
+    if len(data) > MAX_NAME_BYTES or b"\0" in data:
+        raise ValueError(f"a Dafka string holds at most 255 bytes ({len(data)} given) and no NUL")
+    return data
+
+
+def name(value: str) -> bytes:
+    """Encode an address, a requester or an incarnation. Raises ValueError unless `is_name`."""
+    if not is_name(value):
+        raise ValueError(f"not a name on the mesh: {value[:64]!r}")
+    return string(value)
+
+
+def is_name(value: str) -> bool:
+    """Whether this may be an address, a requester or an incarnation.
+
+    1 to 255 bytes of UTF-8, no NUL, no `/` and no `@` in front: topics are put together with those two. The C
+    nodes' are 32 upper-case hex characters; nothing on the wire asks for that.
+    """
+    return (
+        0 < len(value) <= MAX_NAME_BYTES
+        and "/" not in value
+        and "\0" not in value
+        and value[0] != "@"
+        and (value.isascii() or len(value.encode()) <= MAX_NAME_BYTES)
+    )
 
 
 def long_bytes(value: bytes) -> bytes:
@@ -42,32 +80,49 @@ def long_bytes(value: bytes) -> bytes:
     return _U32.pack(len(value)) + value
 
 
+def entries(values: Sequence[bytes]) -> bytes:
+    """Encode a list: its count, then the encoded entries. Raises ValueError beyond `MAX_LIST_ENTRIES`."""
+    if len(values) > MAX_LIST_ENTRIES:
+        raise ValueError(f"a Dafka list holds at most {MAX_LIST_ENTRIES} entries, not {len(values)}")
+    return _U32.pack(len(values)) + b"".join(values)
+
+
 def strings(values: Sequence[str]) -> bytes:
-    """Encode a list of long strings, as in CONSUMER-HELLO."""
-    return _U32.pack(len(values)) + b"".join(long_bytes(value.encode()) for value in values)
+    """Encode a list of long strings, as in CONSUMER-HELLO. Raises ValueError as `string` and `entries` do."""
+    return entries([long_bytes(_checked(value)) for value in values])
 
 
 def number1(value: int) -> bytes:
+    """Encode one byte. Raises ValueError outside 0 to 255."""
     return bytes((value,))
 
 
 def number4(value: int) -> bytes:
+    """Encode four bytes, unsigned. Raises struct.error outside them."""
     return _U32.pack(value)
 
 
-def number8(value: int) -> bytes:
-    return _U64.pack(value)
+def signed8(value: int) -> bytes:
+    """Encode eight bytes, signed (a timestamp may be before 1970). Raises struct.error outside them."""
+    return _I64.pack(value)
 
 
 def sequence(value: int) -> bytes:
-    """Encode a sequence, -1 meaning none."""
-    return _U64.pack(NO_SEQUENCE if value < 0 else value)
+    """Encode a sequence or offset. Raises ValueError below 0, struct.error above `MAX_SEQUENCE`."""
+    if value < 0:
+        raise ValueError(f"{value} is not a sequence")
+    return _I64.pack(value)
 
 
-def header(message_id: bytes, topic: bytes) -> bytes:
-    """The start of a header frame. Raises ValueError for a topic with a NUL or over `MAX_TOPIC_BYTES`."""
-    if len(topic) > MAX_TOPIC_BYTES or b"\0" in topic:
-        raise ValueError("a Dafka topic holds at most 255 bytes and no NUL")
+def sequence_or_none(value: int) -> bytes:
+    """Encode a sequence, or -1 for none: eight bytes FF on the wire. Raises as `sequence`."""
+    return _I64.pack(-1) if value == -1 else sequence(value)
+
+
+def header(message_id: bytes, topic: bytes, longest: int = MAX_TOPIC_BYTES) -> bytes:
+    """The start of a header frame. Raises ValueError for a topic with a NUL or over `longest` bytes."""
+    if len(topic) > longest or b"\0" in topic:
+        raise ValueError(f"this Dafka topic holds at most {longest} bytes ({len(topic)} given) and no NUL")
     return b"%b%b\0\x01" % (message_id, topic)
 
 
@@ -81,6 +136,7 @@ class Cursor:
         self.position = position
 
     def take(self, size: int) -> bytes:
+        """The next `size` bytes."""
         end = self.position + size
         if end > len(self.data):
             raise MalformedMessage(f"field of {size} bytes, {len(self.data) - self.position} left")
@@ -89,22 +145,41 @@ class Cursor:
         return value
 
     def number1(self) -> int:
+        """One byte."""
         return self.take(1)[0]
 
     def number4(self) -> int:
+        """Four bytes, unsigned."""
         return int(_U32.unpack(self.take(4))[0])
 
-    def number8(self) -> int:
-        return int(_U64.unpack(self.take(8))[0])
+    def signed8(self) -> int:
+        """Eight bytes, two's complement."""
+        return int(_I64.unpack(self.take(8))[0])
 
     def sequence(self) -> int:
-        value = self.number8()
-        return -1 if value == NO_SEQUENCE else value
+        """A sequence or offset that exists: 0 to `MAX_SEQUENCE`."""
+        value = self.signed8()
+        if value < 0:
+            raise MalformedMessage("sequence over 2^63 - 1")
+        return value
+
+    def sequence_or_none(self) -> int:
+        """A sequence, or -1 for none."""
+        value = self.signed8()
+        if value < -1:
+            raise MalformedMessage("sequence over 2^63 - 1")
+        return value
 
     def string(self) -> str:
-        return _text(self.take(self.number1()))
+        """Text of up to 255 bytes, possibly empty."""
+        return text(self.take(self.number1()))
+
+    def name(self) -> str:
+        """An address, a requester or an incarnation."""
+        return checked_name(self.string())
 
     def long_bytes(self) -> bytes:
+        """Bytes behind a four-byte length."""
         return self.take(self.number4())
 
     def count(self, least_bytes_each: int) -> int:
@@ -115,28 +190,44 @@ class Cursor:
         return count
 
     def strings(self) -> tuple[str, ...]:
-        return tuple(_text(self.long_bytes()) for _ in range(self.count(4)))
+        """A list of long strings, of which each must fit into a `string`."""
+        values = []
+        for _ in range(self.count(4)):
+            size = self.number4()
+            if size > MAX_NAME_BYTES:
+                raise MalformedMessage(f"string of {size} bytes in a list")
+            values.append(text(self.take(size)))
+        return tuple(values)
 
     def finish(self) -> None:
+        """Refuse bytes that are left over."""
         if self.position != len(self.data):
             raise MalformedMessage(f"{len(self.data) - self.position} bytes left over")
 
 
-def open_header(frame: bytes) -> tuple[int, str, Cursor]:
-    """Split a header frame into (message id, topic, cursor at its fields). Raises `MalformedMessage`."""
-    nul = frame.find(b"\0", 1, MAX_TOPIC_BYTES + 2)
+def open_header(frame: bytes, longest_topic: int = MAX_TOPIC_BYTES) -> tuple[str, Cursor]:
+    """Split a header frame into (topic, cursor at its fields). Raises `MalformedMessage`."""
+    nul = frame.find(b"\0", 1, longest_topic + 2)
     if nul < 0:
-        raise MalformedMessage("no NUL behind the topic")
+        raise MalformedMessage(f"no NUL behind a topic of up to {longest_topic} bytes")
     if len(frame) < nul + 2 or frame[nul + 1] != VERSION:
         raise MalformedMessage("not version 1")
-    return frame[0], _text(frame[1:nul]), Cursor(frame, nul + 2)
+    return text(frame[1:nul]), Cursor(frame, nul + 2)
 
 
-def _text(data: bytes) -> str:
+def checked_name(value: str) -> str:
+    """The value, if `is_name`. Raises `MalformedMessage` otherwise."""
+    if not is_name(value):
+        raise MalformedMessage(f"name of {len(value)} characters, or with / or @")
+    return value
+
+
+def text(data: bytes) -> str:
+    """UTF-8 without a NUL inside. Raises `MalformedMessage`."""
     try:
-        text = data.decode()
+        value = data.decode()
     except UnicodeDecodeError:
         raise MalformedMessage("string is not UTF-8") from None
-    if "\0" in text:
+    if "\0" in value:
         raise MalformedMessage("NUL inside a string")
-    return text
+    return value

@@ -1,18 +1,27 @@
 """The nine messages of Dafka, byte for byte as the C nodes send them.
 
-`encode` gives the ZeroMQ frames of a message, `decode` the message of its frames; the additions of this project
-(`wireproto.dafka.additions`) register themselves in the same table. Sequences are 0, 1, 2, ... ; -1 is "none".
+`frames()` gives the ZeroMQ frames of a message, `decode` the message of its frames; the additions of this
+project (`wireproto.dafka.additions`) register themselves in the same table. Sequences are 0, 1, 2, ...
+
+RECORD, DIRECT-RECORD and ACK are on the hot path, one each per batch and member: `RecordEncoder` and
+`DirectRecordEncoder` keep what does not change between two records; these three decode without a `Cursor`.
 """
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from wireproto.dafka import fields
 from wireproto.dafka.errors import MalformedMessage
-from wireproto.dafka.fields import Cursor
+from wireproto.dafka.fields import Buffer, Cursor, checked_name, open_header, text
 
 DIRECTED = "@"
 """A FETCH whose topic starts so is meant for one of our stores: `@<incarnation>/<address>`."""
+
+Frames = list[Buffer]
+"""Of one ZeroMQ message: the header, then the content of those that have one."""
+
+_SEQUENCE = struct.Struct(">q")
 
 
 class Record(NamedTuple):
@@ -21,16 +30,10 @@ class Record(NamedTuple):
     address: str
     subject: str
     sequence: int
-    content: bytes
+    content: Buffer
 
-    def frames(self) -> list[bytes]:
-        return [
-            fields.header(b"M", self.subject.encode())
-            + fields.string(self.address)
-            + fields.string(self.subject)
-            + fields.number8(self.sequence),
-            self.content,
-        ]
+    def frames(self) -> Frames:
+        return RecordEncoder(self.address, self.subject).frames(self.sequence, self.content)
 
 
 class Head(NamedTuple):
@@ -40,12 +43,12 @@ class Head(NamedTuple):
     subject: str
     sequence: int
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
             fields.header(b"H", self.subject.encode())
-            + fields.string(self.address)
+            + fields.name(self.address)
             + fields.string(self.subject)
-            + fields.number8(self.sequence)
+            + fields.sequence(self.sequence)
         ]
 
 
@@ -57,35 +60,37 @@ class Ack(NamedTuple):
     subject: str
     sequence: int
 
-    def frames(self) -> list[bytes]:
-        topic = f"{self.address}/{self.store}" if self.store else self.address
+    def frames(self) -> Frames:
         return [
-            fields.header(b"K", topic.encode()) + fields.string(self.subject) + fields.number8(self.sequence)
+            fields.header(b"K", answer_topic(self.address, self.store), fields.MAX_PAIR_BYTES)
+            + fields.string(self.subject)
+            + fields.sequence(self.sequence)
         ]
 
 
 class Fetch(NamedTuple):
     """FETCH 'F': asks for `count` records of `address` from `sequence`, to be sent to `requester`.
 
-    With `store` (an incarnation) it goes to that store alone and carries `byte_cap`: the answer stops at the record
-    that passes the cap (one record is always sent).
+    With `store` (an incarnation) it goes to that store alone and carries `byte_cap`: the answer stops at the
+    record that passes the cap (one record is always sent).
     """
 
     address: str
     requester: str
     subject: str
     sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
     store: str = ""
     byte_cap: int = 0
 
-    def frames(self) -> list[bytes]:
-        topic = f"{DIRECTED}{self.store}/{self.address}" if self.store else self.address
+    def frames(self) -> Frames:
+        address = fields.name(self.address)[1:]
+        topic = directed_topic(self.store, self.address) if self.store else address
         frame = (
-            fields.header(b"F", topic.encode())
-            + fields.string(self.requester)
+            fields.header(b"F", topic)
+            + fields.name(self.requester)
             + fields.string(self.subject)
-            + fields.number8(self.sequence)
+            + fields.sequence(self.sequence)
             + fields.number4(self.count)
         )
         return [frame + fields.number4(self.byte_cap) if self.store else frame]
@@ -99,16 +104,11 @@ class DirectRecord(NamedTuple):
     address: str
     subject: str
     sequence: int
-    content: bytes
+    content: Buffer
 
-    def frames(self) -> list[bytes]:
-        return [
-            fields.header(b"D", answer_topic(self.requester, self.store))
-            + fields.string(self.address)
-            + fields.string(self.subject)
-            + fields.number8(self.sequence),
-            self.content,
-        ]
+    def frames(self) -> Frames:
+        encoder = DirectRecordEncoder(self.requester, self.store, self.address, self.subject)
+        return encoder.frames(self.sequence, self.content)
 
 
 class DirectHead(NamedTuple):
@@ -119,12 +119,12 @@ class DirectHead(NamedTuple):
     subject: str
     sequence: int
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
-            fields.header(b"E", self.requester.encode())
-            + fields.string(self.address)
+            fields.header(b"E", answer_topic(self.requester, ""))
+            + fields.name(self.address)
             + fields.string(self.subject)
-            + fields.number8(self.sequence)
+            + fields.sequence(self.sequence)
         ]
 
 
@@ -134,8 +134,8 @@ class GetHeads(NamedTuple):
     subject: str
     requester: str
 
-    def frames(self) -> list[bytes]:
-        return [fields.header(b"G", self.subject.encode()) + fields.string(self.requester)]
+    def frames(self) -> Frames:
+        return [fields.header(b"G", self.subject.encode()) + fields.name(self.requester)]
 
 
 class ConsumerHello(NamedTuple):
@@ -145,10 +145,10 @@ class ConsumerHello(NamedTuple):
     requester: str
     subjects: tuple[str, ...]
 
-    def frames(self) -> list[bytes]:
+    def frames(self) -> Frames:
         return [
-            fields.header(b"W", self.store.encode())
-            + fields.string(self.requester)
+            fields.header(b"W", answer_topic(self.store, ""))
+            + fields.name(self.requester)
             + fields.strings(self.subjects)
         ]
 
@@ -159,107 +159,213 @@ class StoreHello(NamedTuple):
     consumer: str
     store: str
 
-    def frames(self) -> list[bytes]:
-        return [fields.header(b"L", self.consumer.encode()) + fields.string(self.store)]
+    def frames(self) -> Frames:
+        return [fields.header(b"L", answer_topic(self.consumer, "")) + fields.name(self.store)]
 
 
-Decoder = Callable[[str, Cursor, bytes | None], Any]
-"""(topic, cursor at the fields, content frame or None) -> message."""
+class RecordEncoder:
+    """The RECORDs of one address: everything of the header but the sequence is made once.
 
-_DECODERS: dict[int, tuple[Decoder, bool]] = {}
+    Raises ValueError for an address or subject over 255 bytes or with a NUL inside.
+    """
+
+    __slots__ = ("_prefix",)
+
+    def __init__(self, address: str, subject: str) -> None:
+        self._prefix = fields.header(b"M", subject.encode()) + fields.name(address) + fields.string(subject)
+
+    def frames(self, sequence: int, content: Buffer) -> Frames:
+        """[header, content]; the content is not copied. Raises ValueError for a sequence below 0."""
+        if sequence < 0:
+            raise ValueError(f"{sequence} is not a sequence")
+        return [self._prefix + _SEQUENCE.pack(sequence), content]
 
 
-def register(message_id: bytes, decoder: Decoder, *, content: bool = False) -> None:
-    """Add a message to the table that `decode` uses. `content`: it has a second frame."""
-    if message_id[0] in _DECODERS:
+class DirectRecordEncoder(RecordEncoder):
+    """The DIRECT-RECORDs that answer one FETCH, as `RecordEncoder`; `store` is "" for a requester of C."""
+
+    __slots__ = ()
+
+    def __init__(self, requester: str, store: str, address: str, subject: str) -> None:
+        self._prefix = (
+            fields.header(b"D", answer_topic(requester, store), fields.MAX_PAIR_BYTES)
+            + fields.name(address)
+            + fields.string(subject)
+        )
+
+
+Decoder = Callable[[str, Cursor], Any]
+"""(topic, cursor at the fields) -> message."""
+
+_DECODERS: dict[int, Callable[[bytes], Any]] = {}
+"""Messages of one frame: header frame -> message."""
+
+_CONTENT_DECODERS: dict[int, Callable[[bytes, Buffer], Any]] = {}
+"""Messages of two frames: (header frame, content) -> message."""
+
+
+def register(message_id: bytes, decoder: Decoder, longest_topic: int = fields.MAX_TOPIC_BYTES) -> None:
+    """Add a message of one frame to the table that `decode` uses."""
+    _refuse_second(message_id)
+
+    def decode_header(header: bytes) -> Any:
+        topic, cursor = open_header(header, longest_topic)
+        message = decoder(topic, cursor)
+        cursor.finish()
+        return message
+
+    _DECODERS[message_id[0]] = decode_header
+
+
+def register_with_content(message_id: bytes, decoder: Callable[[bytes, Buffer], Any]) -> None:
+    """Add a message of two frames; its decoder takes the whole header frame, and the content."""
+    _refuse_second(message_id)
+    _CONTENT_DECODERS[message_id[0]] = decoder
+
+
+def _refuse_second(message_id: bytes) -> None:
+    if message_id[0] in _DECODERS or message_id[0] in _CONTENT_DECODERS:
         raise ValueError(f"message id {message_id!r} is registered twice")
-    _DECODERS[message_id[0]] = (decoder, content)
 
 
-def decode(frames: Sequence[bytes]) -> Any:
-    """The message in these ZeroMQ frames. Raises `MalformedMessage` and nothing else."""
-    if not frames or len(frames) > 2:
+def decode(frames: Sequence[Buffer]) -> Any:
+    """The message in these ZeroMQ frames. Raises `MalformedMessage` and nothing else.
+
+    The header frame is best given as bytes (anything else is copied into bytes); a content frame comes back
+    as the object that was given.
+    """
+    if not 1 <= len(frames) <= 2:
         raise MalformedMessage(f"{len(frames)} frames")
-    message_id, topic, cursor = fields.open_header(frames[0])
-    entry = _DECODERS.get(message_id)
-    if entry is None:
-        raise MalformedMessage(f"unknown message id {message_id}")
-    decoder, has_content = entry
-    if has_content != (len(frames) == 2):
-        raise MalformedMessage("content frame missing" if has_content else "unexpected content frame")
-    message = decoder(topic, cursor, frames[1] if has_content else None)
-    cursor.finish()
-    return message
+    header = frames[0]
+    if not isinstance(header, bytes):
+        header = bytes(header)
+    if not header:
+        raise MalformedMessage("empty header frame")
+    if len(frames) == 1:
+        decoder = _DECODERS.get(header[0])
+        if decoder is not None:
+            return decoder(header)
+    else:
+        content_decoder = _CONTENT_DECODERS.get(header[0])
+        if content_decoder is not None:
+            return content_decoder(header, frames[1])
+    raise MalformedMessage(f"no message has id {header[0]} and {len(frames)} frames")
+
+
+# names in topics -------------------------------------------------------------------------------------------
 
 
 def answer_topic(requester: str, store: str) -> bytes:
-    """Where an answer goes: `requester` (from C) or `requester/incarnation` (from one of our stores)."""
+    """Where an answer goes: `requester` (to C) or `requester/incarnation` (from one of our stores).
+
+    Raises ValueError unless both are names (`fields.is_name`).
+    """
+    if not fields.is_name(requester) or (store and not fields.is_name(store)):
+        raise ValueError(f"not names on the mesh: {requester[:64]!r}, {store[:64]!r}")
     return (f"{requester}/{store}" if store else requester).encode()
 
 
 def split_answer_topic(topic: str) -> tuple[str, str]:
-    """The reverse of `answer_topic`: (requester, incarnation or "")."""
-    requester, _, store = topic.partition("/")
-    return requester, store
+    """The reverse of `answer_topic`: (requester, incarnation or ""). Raises `MalformedMessage`."""
+    requester, slash, store = topic.partition("/")
+    if slash:
+        checked_name(store)
+    return checked_name(requester), store
+
+
+def directed_topic(store: str, rest: str) -> bytes:
+    """`@incarnation/rest`: for that store alone. Raises ValueError unless `store` is a name."""
+    if not fields.is_name(store):
+        raise ValueError(f"not a name on the mesh: {store[:64]!r}")
+    return f"{DIRECTED}{store}/{rest}".encode()
 
 
 def split_directed_topic(topic: str) -> tuple[str, str]:
     """`@incarnation/rest` -> (incarnation, rest). Raises `MalformedMessage`."""
     store, slash, rest = topic[1:].partition("/")
-    if not topic.startswith(DIRECTED) or not slash or not store:
+    if not topic.startswith(DIRECTED) or not slash:
         raise MalformedMessage("topic is not @incarnation/...")
-    return store, rest
+    return checked_name(store), rest
 
 
-def _record(topic: str, cursor: Cursor, content: bytes | None) -> Record:
-    address, subject, number = cursor.string(), cursor.string(), cursor.number8()
+# decoders --------------------------------------------------------------------------------------------------
+
+
+def _decode_ack(header: bytes) -> Ack:
+    nul = header.find(b"\0", 1, fields.MAX_PAIR_BYTES + 2)
+    length_at = nul + 2
+    subject_at = nul + 3
+    if nul < 0 or len(header) < subject_at or header[nul + 1] != fields.VERSION:
+        raise MalformedMessage("ACK without NUL, version 1 or subject")
+    end = subject_at + header[length_at]
+    sequence = _last_sequence(header, end)
+    address, store = split_answer_topic(text(header[1:nul]))
+    return Ack(address, store, text(header[subject_at:end]), sequence)
+
+
+def _last_sequence(header: bytes, position: int) -> int:
+    if len(header) != position + 8:
+        raise MalformedMessage(f"{len(header) - position} bytes where the sequence should be")
+    sequence: int = _SEQUENCE.unpack_from(header, position)[0]
+    if sequence < 0:
+        raise MalformedMessage("sequence over 2^63 - 1")
+    return sequence
+
+
+def _record_fields(header: bytes, longest_topic: int) -> tuple[bytes, str, bytes, int]:
+    """(topic, address, subject, sequence) of a RECORD's or DIRECT-RECORD's header."""
+    nul = header.find(b"\0", 1, longest_topic + 2)
+    address_at = nul + 3
+    if nul < 0 or len(header) < address_at or header[nul + 1] != fields.VERSION:
+        raise MalformedMessage("record without NUL, version 1 or address")
+    address_end = address_at + header[nul + 2]
+    if len(header) <= address_end:
+        raise MalformedMessage("truncated address")
+    subject_end = address_end + 1 + header[address_end]
+    sequence = _last_sequence(header, subject_end)
+    address = checked_name(text(header[address_at:address_end]))
+    return header[1:nul], address, header[address_end + 1 : subject_end], sequence
+
+
+def _decode_record(header: bytes, content: Buffer) -> Record:
+    topic, address, subject, sequence = _record_fields(header, fields.MAX_TOPIC_BYTES)
     if subject != topic:
         raise MalformedMessage("RECORD: topic and subject differ")
-    return Record(address, subject, number, content or b"")
+    return Record(address, text(subject), sequence, content)
 
 
-def _head(topic: str, cursor: Cursor, _: bytes | None) -> Head:
-    head = Head(cursor.string(), cursor.string(), cursor.number8())
+def _decode_direct_record(header: bytes, content: Buffer) -> DirectRecord:
+    topic, address, subject, sequence = _record_fields(header, fields.MAX_PAIR_BYTES)
+    requester, store = split_answer_topic(text(topic))
+    return DirectRecord(requester, store, address, text(subject), sequence, content)
+
+
+def _head(topic: str, cursor: Cursor) -> Head:
+    head = Head(cursor.name(), cursor.string(), cursor.sequence())
     if head.subject != topic:
         raise MalformedMessage("HEAD: topic and subject differ")
     return head
 
 
-def _ack(topic: str, cursor: Cursor, _: bytes | None) -> Ack:
-    address, store = split_answer_topic(topic)
-    return Ack(address, store, cursor.string(), cursor.number8())
-
-
-def _fetch(topic: str, cursor: Cursor, _: bytes | None) -> Fetch:
-    requester, subject, number, count = (
-        cursor.string(),
-        cursor.string(),
-        cursor.number8(),
-        cursor.number4(),
-    )
+def _fetch(topic: str, cursor: Cursor) -> Fetch:
+    requester, subject = cursor.name(), cursor.string()
+    sequence, count = cursor.sequence(), cursor.number4()
     if not topic.startswith(DIRECTED):
-        return Fetch(topic, requester, subject, number, count)
+        return Fetch(checked_name(topic), requester, subject, sequence, count)
     store, address = split_directed_topic(topic)
-    return Fetch(address, requester, subject, number, count, store, cursor.number4())
+    return Fetch(checked_name(address), requester, subject, sequence, count, store, cursor.number4())
 
 
-def _direct_record(topic: str, cursor: Cursor, content: bytes | None) -> DirectRecord:
-    requester, store = split_answer_topic(topic)
-    return DirectRecord(
-        requester, store, cursor.string(), cursor.string(), cursor.number8(), content or b""
-    )
+def _direct_head(topic: str, cursor: Cursor) -> DirectHead:
+    return DirectHead(checked_name(topic), cursor.name(), cursor.string(), cursor.sequence())
 
 
-def _direct_head(topic: str, cursor: Cursor, _: bytes | None) -> DirectHead:
-    return DirectHead(topic, cursor.string(), cursor.string(), cursor.number8())
-
-
-register(b"M", _record, content=True)
+register_with_content(b"M", _decode_record)
+register_with_content(b"D", _decode_direct_record)
+_DECODERS[b"K"[0]] = _decode_ack
 register(b"H", _head)
-register(b"K", _ack)
 register(b"F", _fetch)
-register(b"D", _direct_record, content=True)
 register(b"E", _direct_head)
-register(b"G", lambda topic, cursor, _: GetHeads(topic, cursor.string()))
-register(b"W", lambda topic, cursor, _: ConsumerHello(topic, cursor.string(), cursor.strings()))
-register(b"L", lambda topic, cursor, _: StoreHello(topic, cursor.string()))
+register(b"G", lambda topic, cursor: GetHeads(topic, cursor.name()))
+register(b"W", lambda topic, cursor: ConsumerHello(checked_name(topic), cursor.name(), cursor.strings()))
+register(b"L", lambda topic, cursor: StoreHello(checked_name(topic), cursor.name()))
