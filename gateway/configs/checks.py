@@ -1,0 +1,112 @@
+"""What a config's value has to satisfy once it is parsed, with Kafka's words for what is wrong.
+
+Each check says in `allowed` what it allows (for the documentation), and gives the checked value back.
+Source: `ConfigDef.Range`, `ConfigDef.ValidString`, `ConfigDef.ValidList`, `ThrottledReplicaListValidator` and
+`CompressionType.LevelValidator`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gateway.configs.values import InvalidValue, Value, format_value, invalid_value
+
+
+class Check(Protocol):
+    """One rule for a parsed value."""
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, in a few words."""
+
+    def __call__(self, name: str, value: Value) -> Value:
+        """The value, or what it becomes. Raises :class:`InvalidValue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number from `low` to `high`; None leaves that side open. `special` is allowed besides."""
+
+    low: float | None = None
+    high: float | None = None
+    special: float | None = None
+
+    @property
+    def allowed(self) -> str:
+        if self.special is not None:
+            return f"{self.low} to {self.high}, or {self.special}"
+        if self.high is None:
+            return f"at least {self.low}"
+        return f"{self.low} to {self.high}"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, (int, float))
+        if self.special is not None:
+            if value != self.special and not (self.low or 0) <= value <= (self.high or 0):
+                reason = f"Value must be between {self.low} and {self.high} or equal to {self.special}"
+                raise invalid_value(name, format_value(value), reason)
+            return value
+        if self.low is not None and value < self.low:
+            raise invalid_value(name, format_value(value), f"Value must be at least {self.low}")
+        if self.high is not None and value > self.high:
+            raise invalid_value(name, format_value(value), f"Value must be no more than {self.high}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some words, in exactly this spelling."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        return ", ".join(self.words)
+
+    def __call__(self, name: str, value: Value) -> Value:
+        if value not in self.words:
+            raise invalid_value(name, value, f"String must be one of: {', '.join(self.words)}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Any of some words, or none at all. A word that is there twice counts once."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        return f"a list of {', '.join(self.words)}; may be empty"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, list)
+        if "" in value:
+            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        check = OneOf(self.words)
+        for word in value:
+            check(name, word)
+        return list(dict.fromkeys(value))
+
+
+_THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """`*`, or a list of `partition:broker`."""
+
+    allowed: str = "* or [partitionId]:[brokerId],..."
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, list)
+        words = [word.strip() for word in value]
+        if "".join(words) != "*" and not all(map(_THROTTLED_REPLICA.fullmatch, words)):
+            reason = (
+                f"{name} must be the literal '*' or a list of replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            )
+            raise invalid_value(name, f"[{', '.join(words)}]", reason)
+        return value

@@ -1,0 +1,56 @@
+"""Writes `docs/topic-configs.md` from the table of topic configs.
+
+python -m gateway.configs.document > docs/topic-configs.md
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from gateway.configs.topic_configs import LONG_MAX, TOPIC_CONFIGS, TopicConfig
+from gateway.configs.values import ConfigType
+
+NO_EFFECT: Final = "accepted, no effect yet"
+
+_INTRODUCTION: Final = f"""\
+# Topic configs
+
+Every topic config of Apache Kafka 4.3. A topic may be created with any of them: names and values are checked
+as Kafka checks them, kept, and given back by DescribeConfigs. What a config does *here* is in the column
+"Here"; all others are {NO_EFFECT}.
+
+A value that Kafka would refuse is refused with INVALID_CONFIG (40) and a message that names the config and
+what is allowed. Defaults are Kafka's.
+
+This page is made from the table in the code: `python -m gateway.configs.document > docs/topic-configs.md`.
+
+| Config | Type | Default | Allowed | Here |
+|---|---|---|---|---|
+"""
+
+
+def topic_configs_page() -> str:
+    """The page, in Markdown."""
+    shown = sorted((c for c in TOPIC_CONFIGS.values() if not c.hidden), key=lambda c: c.name)
+    rows = "".join(_row(config) for config in shown)
+    details = "".join(f"\n**{config.name}**: {config.documentation}\n" for config in shown)
+    return f"{_INTRODUCTION}{rows}\n## What they mean\n{details}"
+
+
+def _row(config: TopicConfig) -> str:
+    default = (
+        "(longest)" if config.default == str(LONG_MAX) else f"`{config.default}`" if config.default else ""
+    )
+    here = config.effect or NO_EFFECT
+    return f"| `{config.name}` | {config.type.name.lower()} | {default} | {_allowed(config)} | {here} |\n"
+
+
+def _allowed(config: TopicConfig) -> str:
+    if config.check is not None:
+        return config.check.allowed
+    return "true, false" if config.type is ConfigType.BOOLEAN else "any"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(topic_configs_page())

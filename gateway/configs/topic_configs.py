@@ -1,0 +1,353 @@
+"""Every topic config of Kafka 4.3, in the order in which Kafka defines (and therefore checks) them.
+
+Names, types, defaults and ranges are those of `org.apache.kafka.storage.internals.log.LogConfig`; the broker
+config that a default comes from is `ServerTopicConfigSynonyms`'s. The documentation is ours. `effect` says
+what a config does in this gateway; where it is empty the config is checked, kept and given back, and does
+nothing yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.configs.checks import Between, Check, ListOf, OneOf, ThrottledReplicas
+from gateway.configs.values import ConfigType
+
+LONG_MAX: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic config. `default` is the text Kafka shows; None is shown as null.
+
+    `broker_config` is the broker's config that gives the default for all topics; None when there is none.
+    `hidden` ones are for Kafka's own tests: accepted, and shown only where they are set.
+    """
+
+    name: str
+    type: ConfigType
+    default: str | None
+    check: Check | None
+    broker_config: str | None
+    documentation: str
+    effect: str = ""
+    hidden: bool = False
+
+
+_INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
+_BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+
+_SEGMENTS: Final = (
+    TopicConfig(
+        "segment.bytes",
+        _INT,
+        "1073741824",
+        Between(1024 * 1024),
+        "log.segment.bytes",
+        "Size in bytes at which a partition's open segment is closed and the next one begins. Retention "
+        "and compaction work on whole closed segments.",
+        effect="The open segment is closed once it holds this many bytes of batches; a batch is never split, "
+        "so a segment may be larger by one batch.",
+    ),
+    TopicConfig(
+        "segment.ms",
+        _LONG,
+        "604800000",
+        Between(1),
+        "log.roll.ms",
+        "Age in milliseconds at which the open segment is closed even if it is not full, so that its "
+        "records can expire or be compacted.",
+        effect="The open segment is closed at the first append after it has been open this long.",
+    ),
+    TopicConfig(
+        "segment.jitter.ms",
+        _LONG,
+        "0",
+        Between(0),
+        "log.roll.jitter.ms",
+        "Up to this many milliseconds, chosen at random, are taken off segment.ms, so that many partitions "
+        "do not close their segments at one moment.",
+    ),
+    TopicConfig(
+        "segment.index.bytes",
+        _INT,
+        "10485760",
+        Between(4),
+        "log.index.size.max.bytes",
+        "Largest size in bytes of the index from offsets to places in a segment file.",
+    ),
+    TopicConfig(
+        "flush.messages",
+        _LONG,
+        str(LONG_MAX),
+        Between(1),
+        "log.flush.interval.messages",
+        "Number of records after which the log is forced to disk; 1 means before every acknowledgement.",
+    ),
+    TopicConfig(
+        "flush.ms",
+        _LONG,
+        str(LONG_MAX),
+        Between(0),
+        "log.flush.interval.ms",
+        "Milliseconds after which the log is forced to disk.",
+    ),
+)
+
+_RETENTION: Final = (
+    TopicConfig(
+        "retention.bytes",
+        _LONG,
+        "-1",
+        None,
+        "log.retention.bytes",
+        "Size in bytes that a partition may reach before its oldest segments are deleted, under the delete "
+        "cleanup policy. -1: no limit. It counts per partition, not per topic.",
+    ),
+    TopicConfig(
+        "retention.ms",
+        _LONG,
+        "604800000",
+        Between(-1),
+        "log.retention.ms",
+        "Milliseconds that records are kept at least before their segment may be deleted, under the delete "
+        "cleanup policy. -1: for ever.",
+    ),
+    TopicConfig(
+        "max.message.bytes",
+        _INT,
+        "1048588",
+        Between(0),
+        "message.max.bytes",
+        "Largest record batch in bytes that is accepted, as it arrives: after the producer's compression.",
+        effect="A larger batch is refused with MESSAGE_TOO_LARGE.",
+    ),
+    TopicConfig(
+        "index.interval.bytes",
+        _INT,
+        "4096",
+        Between(0),
+        "log.index.interval.bytes",
+        "Bytes of log between two entries of the offset index.",
+    ),
+    TopicConfig(
+        "delete.retention.ms",
+        _LONG,
+        "86400000",
+        Between(0),
+        "log.cleaner.delete.retention.ms",
+        "Milliseconds that a compacted topic keeps tombstones (records without a value), so that a "
+        "consumer which reads from the start has that long to see the final state.",
+    ),
+    TopicConfig(
+        "min.compaction.lag.ms",
+        _LONG,
+        "0",
+        Between(0),
+        "log.cleaner.min.compaction.lag.ms",
+        "Milliseconds that a record stays uncompacted at least.",
+    ),
+    TopicConfig(
+        "max.compaction.lag.ms",
+        _LONG,
+        str(LONG_MAX),
+        Between(1),
+        "log.cleaner.max.compaction.lag.ms",
+        "Milliseconds after which a record has to be considered for compaction.",
+    ),
+    TopicConfig(
+        "file.delete.delay.ms",
+        _LONG,
+        "60000",
+        Between(0),
+        "log.segment.delete.delay.ms",
+        "Milliseconds between a segment's deletion from the log and the deletion of its files.",
+    ),
+    TopicConfig(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        "0.5",
+        Between(0, 1),
+        "log.cleaner.min.cleanable.ratio",
+        "Share of the log that is not compacted yet from which on a compaction is worth while.",
+    ),
+    TopicConfig(
+        "cleanup.policy",
+        _LIST,
+        "delete",
+        ListOf(("compact", "delete")),
+        "log.cleanup.policy",
+        "What becomes of old segments: delete drops them by age and size, compact keeps the latest record "
+        "of each key; both may be given.",
+    ),
+)
+
+_WRITES: Final = (
+    TopicConfig(
+        "unclean.leader.election.enable",
+        _BOOLEAN,
+        "false",
+        None,
+        "unclean.leader.election.enable",
+        "Whether a replica that is behind may become leader when no other is left, at the price of lost "
+        "records.",
+    ),
+    TopicConfig(
+        "min.insync.replicas",
+        _INT,
+        "1",
+        Between(1),
+        "min.insync.replicas",
+        "Number of replicas that must have a batch before a producer with acks=all is answered; with fewer "
+        "in sync, such a producer gets NOT_ENOUGH_REPLICAS.",
+        effect="A batch counts as written once this many stores have fsynced it, and never fewer than a "
+        "majority of the segment's stores.",
+    ),
+    TopicConfig(
+        "compression.type",
+        _STRING,
+        "producer",
+        OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+        "compression.type",
+        "Codec that batches are stored with; producer keeps the one each batch came with.",
+    ),
+    TopicConfig(
+        "compression.gzip.level",
+        _INT,
+        "-1",
+        Between(1, 9, special=-1),
+        "compression.gzip.level",
+        "Level of gzip when compression.type is gzip; -1 is gzip's own default.",
+    ),
+    TopicConfig(
+        "compression.lz4.level",
+        _INT,
+        "9",
+        Between(1, 17),
+        "compression.lz4.level",
+        "Level of lz4 when compression.type is lz4.",
+    ),
+    TopicConfig(
+        "compression.zstd.level",
+        _INT,
+        "3",
+        Between(-131072, 22),
+        "compression.zstd.level",
+        "Level of zstd when compression.type is zstd.",
+    ),
+    TopicConfig(
+        "preallocate",
+        _BOOLEAN,
+        "false",
+        None,
+        "log.preallocate",
+        "Whether a segment's file gets its full size when it is made.",
+    ),
+    TopicConfig(
+        "message.timestamp.type",
+        _STRING,
+        "CreateTime",
+        OneOf(("CreateTime", "LogAppendTime")),
+        "log.message.timestamp.type",
+        "Which time a record's timestamp is: CreateTime, the producer's, or LogAppendTime, the broker's.",
+        effect="With LogAppendTime every batch gets the gateway's time when it is appended.",
+    ),
+    TopicConfig(
+        "message.timestamp.before.max.ms",
+        _LONG,
+        str(LONG_MAX),
+        Between(0),
+        "log.message.timestamp.before.max.ms",
+        "Milliseconds that a record's timestamp may lie before the broker's time; an older record is "
+        "refused. For CreateTime only.",
+    ),
+    TopicConfig(
+        "message.timestamp.after.max.ms",
+        _LONG,
+        "3600000",
+        Between(0),
+        "log.message.timestamp.after.max.ms",
+        "Milliseconds that a record's timestamp may lie after the broker's time; a later record is "
+        "refused. For CreateTime only.",
+    ),
+)
+
+_REPLICATION: Final = (
+    TopicConfig(
+        "leader.replication.throttled.replicas",
+        _LIST,
+        "",
+        ThrottledReplicas(),
+        None,
+        "Replicas whose replication is throttled on the leader's side: partition:broker pairs, or * for all.",
+    ),
+    TopicConfig(
+        "follower.replication.throttled.replicas",
+        _LIST,
+        "",
+        ThrottledReplicas(),
+        None,
+        "Replicas whose replication is throttled on the follower's side: partition:broker pairs, or * for "
+        "all.",
+    ),
+)
+
+_TIERED: Final = (
+    TopicConfig(
+        "remote.storage.enable",
+        _BOOLEAN,
+        "false",
+        None,
+        None,
+        "Whether the topic uses tiered storage.",
+        effect="Only false is accepted: as in a Kafka without a tiered storage system, true is refused with "
+        "INVALID_CONFIG.",
+    ),
+    TopicConfig(
+        "local.retention.ms",
+        _LONG,
+        "-2",
+        Between(-2),
+        "log.local.retention.ms",
+        "With tiered storage: milliseconds that segments stay on the local disk. -2: as retention.ms.",
+    ),
+    TopicConfig(
+        "local.retention.bytes",
+        _LONG,
+        "-2",
+        Between(-2),
+        "log.local.retention.bytes",
+        "With tiered storage: bytes of a partition that stay on the local disk. -2: as retention.bytes.",
+    ),
+    TopicConfig(
+        "remote.log.copy.disable",
+        _BOOLEAN,
+        "false",
+        None,
+        None,
+        "With tiered storage: whether no more segments are copied to it.",
+    ),
+    TopicConfig(
+        "remote.log.delete.on.disable",
+        _BOOLEAN,
+        "false",
+        None,
+        None,
+        "With tiered storage: whether the copies are deleted when it is turned off for the topic.",
+    ),
+    TopicConfig(
+        "internal.segment.bytes",
+        _INT,
+        None,
+        None,
+        None,
+        "A segment size without a lower limit, for Kafka's own tests.",
+        hidden=True,
+    ),
+)
+
+TOPIC_CONFIGS: Final = {
+    config.name: config for config in (*_SEGMENTS, *_RETENTION, *_WRITES, *_REPLICATION, *_TIERED)
+}
+"""Every topic config by name."""

@@ -1,0 +1,64 @@
+"""Whether a topic may be given some configs (`LogConfig.validate`, `ControllerConfigurationValidator`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
+from gateway.configs.values import InvalidValue, Value, parse_value, quoted
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+_NO_TIERED_STORAGE: Final = (
+    "Tiered Storage functionality is disabled in the broker. "
+    "Topic cannot be configured with remote log storage."
+)
+
+
+def parse_topic_config(config: TopicConfig, text: str) -> Value:
+    """The checked value of one topic config. Raises :class:`InvalidValue`."""
+    value = parse_value(config.name, config.type, text)
+    return value if config.check is None else config.check(config.name, value)
+
+
+def validate_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The configs, once all of them are known, not null, well formed, in range and not in conflict.
+
+    Kafka keeps the text as it was given, blanks and all; so do we.
+
+    Raises :class:`KafkaError` with INVALID_CONFIG: the first thing that is wrong, in Kafka's order and words.
+    """
+    nulls = sorted(name for name, value in configs.items() if value is None)
+    if nulls:
+        raise _invalid(f"Null value not supported for topic configs: {quoted(','.join(nulls))}")
+    given = {name: value for name, value in configs.items() if value is not None}
+    unknown = sorted(given.keys() - TOPIC_CONFIGS.keys())
+    if unknown:
+        raise _invalid(f"Unknown topic config name: {quoted(unknown[0])}")
+    values: dict[str, Value] = {}
+    for name, config in TOPIC_CONFIGS.items():
+        text = given.get(name, config.default)
+        if text is not None:
+            try:
+                values[name] = parse_topic_config(config, text)
+            except InvalidValue as error:
+                raise _invalid(str(error)) from None
+    _check_together(values)
+    return given
+
+
+def _check_together(values: dict[str, Value]) -> None:
+    lowest, highest = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(lowest, int)
+    assert isinstance(highest, int)
+    if lowest > highest:
+        raise _invalid(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
+            f"max.compaction.lag.ms ({highest})"
+        )
+    if values["remote.storage.enable"]:
+        raise _invalid(_NO_TIERED_STORAGE)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

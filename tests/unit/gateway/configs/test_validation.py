@@ -1,0 +1,68 @@
+"""What Apache Kafka 4.3.1 answered to each of some 870 topic configs (CreateTopics with validate_only)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.configs.topic_configs import TOPIC_CONFIGS
+from gateway.configs.validation import validate_topic_configs
+from gateway.configs.values import MAX_QUOTED_LENGTH
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+KAFKA = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "kafka_4_3_1_validation.jsonl").read_text("utf-8").splitlines()
+]
+
+
+def verdict(configs: dict[str, str | None]) -> tuple[int, str | None]:
+    try:
+        kept = validate_topic_configs(configs)
+    except KafkaError as error:
+        return error.code, error.message
+    assert kept == configs
+    return 0, None
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
+def test_single_configs_are_judged_as_kafka_judges_them(name: str) -> None:
+    cases = [(configs, code, message) for configs, code, message in KAFKA if list(configs) == [name]]
+    assert cases
+    assert [(c, *verdict(c)) for c, _, _ in cases] == cases
+
+
+def test_unknown_null_and_conflicting_configs_are_judged_as_kafka_judges_them() -> None:
+    cases = [
+        (configs, code, message) for configs, code, message in KAFKA if not set(configs) <= set(TOPIC_CONFIGS)
+    ] + [(configs, code, message) for configs, code, message in KAFKA if len(configs) > 1]
+    assert len(cases) > 20
+    assert [(c, *verdict(c)) for c, _, _ in cases] == cases
+
+
+def test_every_config_of_kafka_is_there_and_has_cases() -> None:
+    asked = {name for configs, _, _ in KAFKA for name in configs}
+    assert set(TOPIC_CONFIGS) <= asked
+
+
+def test_a_long_value_does_not_make_a_long_message() -> None:
+    code, message = verdict({"retention.ms": "9" * 100_000})
+    assert code == ErrorCode.INVALID_CONFIG
+    assert message is not None
+    assert message.startswith("Invalid value 999")
+    assert len(message) < MAX_QUOTED_LENGTH + 100
+    code, message = verdict({"x" * 100_000: "1"})
+    assert message == f"Unknown topic config name: {'x' * MAX_QUOTED_LENGTH}..."
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text())
+def test_any_text_is_kept_or_refused_by_name(name: str, text: str) -> None:
+    code, message = verdict({name: text})
+    if code:
+        assert code == ErrorCode.INVALID_CONFIG
+        assert message is not None
+        assert name in message or message.startswith("Tiered Storage")
