@@ -9,6 +9,10 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.values import InvalidValue, Value, parse_value, quoted
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
+MAX_VALUE_LENGTH: Final = 32_767
+"""Characters of a value. Kafka's limit where a request is not flexible; later versions would take any length,
+and the catalog keeps every value."""
+
 _NO_TIERED_STORAGE: Final = (
     "Tiered Storage functionality is disabled in the broker. "
     "Topic cannot be configured with remote log storage."
@@ -35,12 +39,15 @@ def validate_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     unknown = sorted(given.keys() - TOPIC_CONFIGS.keys())
     if unknown:
         raise _invalid(f"Unknown topic config name: {quoted(unknown[0])}")
+    for name, text in given.items():
+        if len(text) > MAX_VALUE_LENGTH:
+            raise _invalid(f"The value of {name} is longer than {MAX_VALUE_LENGTH} characters")
     values: dict[str, Value] = {}
     for name, config in TOPIC_CONFIGS.items():
-        text = given.get(name, config.default)
-        if text is not None:
+        value = given.get(name, config.default)
+        if value is not None:
             try:
-                values[name] = parse_topic_config(config, text)
+                values[name] = parse_topic_config(config, value)
             except InvalidValue as error:
                 raise _invalid(str(error)) from None
     _check_together(values)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.configs.topic_configs import TOPIC_CONFIGS
-from gateway.configs.validation import validate_topic_configs
+from gateway.configs.validation import MAX_VALUE_LENGTH, validate_topic_configs
 from gateway.configs.values import MAX_QUOTED_LENGTH
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -50,13 +50,22 @@ def test_every_config_of_kafka_is_there_and_has_cases() -> None:
 
 
 def test_a_long_value_does_not_make_a_long_message() -> None:
-    code, message = verdict({"retention.ms": "9" * 100_000})
+    code, message = verdict({"retention.ms": "9" * 30_000})
     assert code == ErrorCode.INVALID_CONFIG
     assert message is not None
     assert message.startswith("Invalid value 999")
     assert len(message) < MAX_QUOTED_LENGTH + 100
     code, message = verdict({"x" * 100_000: "1"})
     assert message == f"Unknown topic config name: {'x' * MAX_QUOTED_LENGTH}..."
+
+
+def test_a_value_may_not_be_endless() -> None:
+    padding = MAX_VALUE_LENGTH - 1
+    assert verdict({"retention.ms": " " * padding + "5"}) == (0, None)
+    assert verdict({"retention.ms": " " * padding + "55"}) == (
+        ErrorCode.INVALID_CONFIG,
+        "The value of retention.ms is longer than 32767 characters",
+    )
 
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text())
