@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import InvalidValue, Value
-from gateway.log.topic import TopicSettings
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveTopicConfigs:
+    """What a partition's log goes by. Sizes in bytes, times in milliseconds."""
+
+    max_message_bytes: int
+    log_append_time: bool
+    min_insync_replicas: int
+    segment_bytes: int
+    segment_ms: int
 
 
 def effective_topic_configs(
     overrides: Mapping[str, str], static: Mapping[str, str] | None = None
-) -> TopicSettings:
+) -> EffectiveTopicConfigs:
     """The values in force: the topic's own (`overrides`), else the broker's (`static`), else Kafka's default.
 
     A kept value that this version cannot read counts as not given: a topic must stay usable.
@@ -30,7 +41,7 @@ def effective_topic_configs(
                     continue
         raise AssertionError(f"{name} has no default")
 
-    return TopicSettings(
+    return EffectiveTopicConfigs(
         max_message_bytes=_integer(value("max.message.bytes")),
         log_append_time=value("message.timestamp.type") == "LogAppendTime",
         min_insync_replicas=_integer(value("min.insync.replicas")),

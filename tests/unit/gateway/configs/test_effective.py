@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from gateway.configs.effective import effective_topic_configs
-from gateway.log.topic import TopicSettings
+from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
 
-DEFAULTS = TopicSettings(
+DEFAULTS = EffectiveTopicConfigs(
     max_message_bytes=1_048_588,
     log_append_time=False,
     min_insync_replicas=1,
@@ -25,7 +24,7 @@ def test_overrides_are_in_force() -> None:
         "segment.ms": "60000",
         "retention.ms": "1",
     }
-    assert effective_topic_configs(overrides) == TopicSettings(2000, True, 2, 1 << 20, 60_000)
+    assert effective_topic_configs(overrides) == EffectiveTopicConfigs(2000, True, 2, 1 << 20, 60_000)
 
 
 def test_the_brokers_own_values_come_between() -> None:
