@@ -131,7 +131,7 @@ def split_host_port(text: str, whole: str | None = None) -> tuple[str, int]:
     """
     whole = text if whole is None else whole
     host, colon, port_text = text.rpartition(":")
-    if not colon or not port_text:
+    if not colon or not port_text or text.endswith("]"):
         raise InvalidListener(f"listener {whole!r}: {text!r} has no port; write HOST:PORT, {_EXAMPLE}")
     # More than five digits are not looked at: int() of a long text takes quadratic time.
     if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > MAX_PORT:

@@ -6,7 +6,8 @@ A handler is one of two kinds.
   earlier requests of its connection are answered.
 * `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
   `begin` never blocks and does what must happen in request order (append); the pending response is
-  awaited later, so the next Produce of the connection may begin before it is there.
+  awaited later, so the next Produce of the connection may begin before it is there. Its body has a
+  `timeout_ms`, which bounds how long the request may be held back before it begins.
 
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -16,6 +16,7 @@ from gateway.listener_sockets import open_listeners
 from gateway.listeners import parse_listener
 from gateway.metrics import Metrics
 from gateway.server import Server
+from wireproto.kafka.api_keys import is_flexible
 
 ECHO = 3
 """The key of an API that answers with the body it was sent (Metadata's key: version 0 has a plain header)."""
@@ -30,9 +31,10 @@ BEGIN = 0
 def request(
     key: int, correlation_id: int, body: bytes = b"", *, version: int = 0, client: str = "t"
 ) -> bytes:
-    """A framed request with a header v1."""
+    """A framed request with the header that its version has."""
     name = client.encode()
-    frame = struct.pack(">hhih", key, version, correlation_id, len(name)) + name + body
+    tags = b"\0" if is_flexible(key, version) else b""
+    frame = struct.pack(">hhih", key, version, correlation_id, len(name)) + name + tags + body
     return struct.pack(">i", len(frame)) + frame
 
 
@@ -41,19 +43,31 @@ def answer(correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
+class ProduceBody(NamedTuple):
+    """What the connection needs of a Produce request, and the bytes of the test."""
+
+    content: bytes
+    timeout_ms: int = 60_000
+
+
+def raw_body(_version: int, frame: memoryview, offset: int) -> memoryview:
+    """A decoder for APIs that take the body as it is."""
+    return frame[offset:]
+
+
+def produce_body(_version: int, frame: memoryview, offset: int) -> ProduceBody:
+    return ProduceBody(bytes(frame[offset:]))
+
+
 class Pending:
     """A pending answer that the test completes."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.body = bytes(request.body)
+        self.body = request.body.content
         self.done = trio.Event()
         self.error: Exception | None = None
         self.silent = False
-
-    @property
-    def timeout_ms(self) -> int:
-        return 1000
 
     async def response(self) -> Response:
         if not self.done.is_set():
@@ -71,15 +85,14 @@ class Fakes:
         self.ran: list[bytes] = []
         self.pending: list[Pending] = []
         self.release = trio.Event()
-        raw: Callable[[int, memoryview, int], Any] = lambda _version, frame, offset: frame[offset:]  # noqa: E731
         api_versions.register(self.registry)
 
-        @self.registry.api(key=ECHO, name="Echo", min_version=0, max_version=0, decoder=raw)
+        @self.registry.api(key=ECHO, name="Echo", min_version=0, max_version=0, decoder=raw_body)
         async def echo(request: Request, broker: Any) -> Response:
             self.ran.append(bytes(request.body))
             return answer(request.header.correlation_id, bytes(request.body))
 
-        @self.registry.api(key=PARK, name="Park", min_version=0, max_version=0, decoder=raw)
+        @self.registry.api(key=PARK, name="Park", min_version=0, max_version=0, decoder=raw_body)
         async def park(request: Request, broker: Any) -> Response:
             self.ran.append(bytes(request.body))
             async with trio.open_nursery() as nursery:
@@ -87,7 +100,9 @@ class Fakes:
                     nursery.start_soon(_cancel_when, event, nursery.cancel_scope)
             return answer(request.header.correlation_id, bytes(request.body))
 
-        @self.registry.api(key=BEGIN, name="Begin", min_version=0, max_version=0, decoder=raw, begin=True)
+        @self.registry.api(
+            key=BEGIN, name="Begin", min_version=0, max_version=0, decoder=produce_body, begin=True
+        )
         def begin(request: Request, broker: Any) -> Pending:
             pending = Pending(request)
             self.ran.append(pending.body)
@@ -105,7 +120,7 @@ class Client:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
-        self._received = b""
+        self._received = bytearray()
 
     async def send(self, *frames: bytes) -> None:
         await self.stream.send_all(b"".join(frames))
@@ -120,7 +135,8 @@ class Client:
             if not chunk:
                 break
             self._received += chunk
-        taken, self._received = self._received[:size], self._received[size:]
+        taken = bytes(self._received[:size])
+        del self._received[:size]
         return taken
 
     async def frame(self) -> bytes:

@@ -1,0 +1,391 @@
+"""One connection: order, pipelining, sizes and bugs, over real sockets."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.api.registry import Request, Response
+from gateway.connection_limits import Limits
+from gateway.failures import DiskFailed
+from tests.unit.gateway.kafka_wire import (
+    BEGIN,
+    ECHO,
+    PARK,
+    Client,
+    Fakes,
+    Running,
+    answer,
+    produce_body,
+    raw_body,
+    request,
+    running,
+)
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+def serve(
+    body: Callable[[Running, Client], Awaitable[None]],
+    limits: Limits | None = None,
+    fakes: Fakes | None = None,
+) -> None:
+    """Runs `body` against a server, with one client of it."""
+
+    async def main() -> None:
+        with trio.fail_after(60):
+            async with running(limits, fakes=fakes) as server, server.client() as client:
+                await body(server, client)
+
+    trio.run(main)
+
+
+def test_one_write_may_bring_many_requests_and_answers_come_in_order() -> None:
+    async def body(server: Running, client: Client) -> None:
+        bodies = [b"%d" % i * (i % 50) for i in range(1000)]
+        await client.send(*(request(ECHO, i, each) for i, each in enumerate(bodies)))
+        expected = b"".join(answer(i, each) for i, each in enumerate(bodies))
+        assert await client.read(len(expected)) == expected
+        assert server.fakes.ran == bodies
+
+    serve(body)
+
+
+def test_requests_that_come_byte_by_byte_are_answered_all_the_same() -> None:
+    async def body(server: Running, client: Client) -> None:
+        for byte in request(ECHO, 1, b"abc") + request(ECHO, 2, b""):
+            await client.send(bytes([byte]))
+            await wait_all_tasks_blocked()
+        expected = answer(1, b"abc") + answer(2)
+        assert await client.read(len(expected)) == expected
+
+    serve(body)
+
+
+@pytest.mark.parametrize("size", [1, 8 * KIB - 20, 8 * KIB, 16 * KIB - 1, 16 * KIB, 100 * KIB, 3 * MIB])
+def test_a_request_of_any_size_arrives_whole(size: int) -> None:
+    async def body(server: Running, client: Client) -> None:
+        large = bytes(range(256)) * (size // 256 + 1)
+        frames = [request(ECHO, 1, b"before"), request(ECHO, 2, large[:size]), request(ECHO, 3, b"after")]
+        expected = answer(1, b"before") + answer(2, large[:size]) + answer(3, b"after")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(client.send, *frames))
+            assert await client.read(len(expected)) == expected
+        assert server.server.context.request_memory.used == 0
+
+    serve(body)
+
+
+def test_a_produce_begins_while_earlier_ones_wait_and_answers_keep_the_order() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes = server.fakes
+        await client.send(*(request(BEGIN, i, b"%d" % i) for i in range(3)))
+        await wait_all_tasks_blocked()
+        assert fakes.ran == [b"0", b"1", b"2"]
+        fakes.pending[2].done.set()
+        fakes.pending[1].done.set()
+        await wait_all_tasks_blocked()
+        await client.send(request(BEGIN, 3, b"3"))
+        await wait_all_tasks_blocked()
+        assert fakes.ran[-1] == b"3"
+        fakes.pending[0].done.set()
+        assert [await client.frame() for _ in range(3)] == [answer(i, b"%d" % i) for i in range(3)]
+        fakes.pending[3].done.set()
+        assert await client.frame() == answer(3, b"3")
+
+    serve(body)
+
+
+def test_anything_but_a_produce_waits_for_all_answers_before_it() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes = server.fakes
+        await client.send(
+            request(BEGIN, 1, b"p1"), request(ECHO, 2, b"e"), request(BEGIN, 3, b"p2"), request(ECHO, 4, b"f")
+        )
+        await wait_all_tasks_blocked()
+        assert fakes.ran == [b"p1"]
+        fakes.pending[0].done.set()
+        assert await client.frame() == answer(1, b"p1")
+        assert await client.frame() == answer(2, b"e")
+        await wait_all_tasks_blocked()
+        assert fakes.ran == [b"p1", b"e", b"p2"]
+        fakes.pending[1].done.set()
+        assert await client.frame() == answer(3, b"p2")
+        assert await client.frame() == answer(4, b"f")
+
+    serve(body)
+
+
+def test_a_parked_request_holds_back_what_follows_but_not_what_went_before() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes = server.fakes
+        await client.send(
+            request(ECHO, 1, b"a"), request(PARK, 2, b"p"), request(BEGIN, 3, b"q"), request(ECHO, 4, b"b")
+        )
+        assert await client.frame() == answer(1, b"a")  # though the next one is parked
+        await wait_all_tasks_blocked()
+        assert fakes.ran == [b"a", b"p"]
+        async with server.client() as other:
+            await other.send(request(ECHO, 9, b"c"))
+            assert await other.frame() == answer(9, b"c")
+        fakes.release.set()
+        assert await client.frame() == answer(2, b"p")
+        await wait_all_tasks_blocked()
+        assert fakes.ran == [b"a", b"p", b"c", b"q"]
+        fakes.pending[0].done.set()
+        assert await client.frame() == answer(3, b"q")
+        assert await client.frame() == answer(4, b"b")
+
+    serve(body)
+
+
+def test_an_answer_behind_a_pending_one_does_not_hold_back_one_that_is_ready() -> None:
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(BEGIN, 1, b"1"), request(BEGIN, 2, b"2"))
+        await wait_all_tasks_blocked()
+        server.fakes.pending[0].done.set()
+        assert await client.frame() == answer(1, b"1")
+        server.fakes.pending[1].done.set()
+        assert await client.frame() == answer(2, b"2")
+
+    serve(body)
+
+
+def test_a_request_without_an_answer_keeps_its_place() -> None:
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(BEGIN, 1, b"1"), request(BEGIN, 2, b"2"), request(ECHO, 3, b"3"))
+        await wait_all_tasks_blocked()
+        server.fakes.pending[0].silent = True
+        for pending in server.fakes.pending:
+            pending.done.set()
+        assert await client.frame() == answer(2, b"2")
+        assert await client.frame() == answer(3, b"3")
+
+    serve(body)
+
+
+def test_no_more_produces_begin_than_may_be_in_flight() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes = server.fakes
+        await client.send(*(request(BEGIN, i, b"%d" % i) for i in range(5)))
+        await wait_all_tasks_blocked()
+        assert len(fakes.pending) == 2
+        fakes.pending[0].done.set()
+        assert await client.frame() == answer(0, b"0")
+        await wait_all_tasks_blocked()
+        assert len(fakes.pending) == 3
+        for i in range(1, 5):
+            fakes.pending[i].done.set()
+            assert await client.frame() == answer(i, b"%d" % i)
+            await wait_all_tasks_blocked()
+
+    serve(body, Limits(max_in_flight_requests=2))
+
+
+def test_no_more_bytes_are_in_flight_than_may_be_unless_it_is_one_request() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes = server.fakes
+        large = bytes(100 * KIB)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                client.send, request(BEGIN, 0, large), request(BEGIN, 1, b"1"), request(BEGIN, 2, large)
+            )
+            await wait_all_tasks_blocked()
+            assert [p.body for p in fakes.pending] == [large]  # alone, it may be larger
+            fakes.pending[0].done.set()
+            assert await client.frame() == answer(0, large)
+            await wait_all_tasks_blocked()
+            assert [p.body for p in fakes.pending] == [large, b"1"]
+            fakes.pending[1].done.set()
+            assert await client.frame() == answer(1, b"1")
+            await wait_all_tasks_blocked()
+            fakes.pending[2].done.set()
+            assert await client.frame() == answer(2, large)
+        assert server.server.context.request_memory.used == 0
+
+    serve(body, Limits(max_in_flight_bytes=64 * KIB))
+
+
+def test_requests_wait_for_memory_before_it_is_allocated_and_others_go_on() -> None:
+    async def body(server: Running, client: Client) -> None:
+        fakes, memory = server.fakes, server.server.context.request_memory
+        large = bytes(80 * KIB)
+        await client.send(request(BEGIN, 1, large))
+        await wait_all_tasks_blocked()
+        assert memory.used > 80 * KIB
+        async with server.client() as second, trio.open_nursery() as nursery:
+            nursery.start_soon(second.send, request(ECHO, 2, large))
+            await wait_all_tasks_blocked()
+            assert memory.waiting == 1
+            assert fakes.ran == [large]
+            fakes.pending[0].done.set()
+            assert await second.frame() == answer(2, large)
+        assert await client.frame() == answer(1, large)
+        assert memory.used == 0
+
+    serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
+
+
+def test_memory_comes_back_from_a_client_that_leaves_in_the_middle() -> None:
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.request_memory
+        async with server.client() as other:
+            await other.send(request(BEGIN, 1, bytes(30 * KIB)), request(ECHO, 2, bytes(1 * MIB))[:-1])
+            await wait_all_tasks_blocked()
+            assert memory.used > 1 * MIB
+        server.fakes.pending[0].done.set()
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+        assert len(server.server.connections) == 1
+
+    serve(body)
+
+
+def test_producers_wait_at_a_closed_gate_and_nobody_else_does() -> None:
+    async def body(server: Running, client: Client) -> None:
+        gate = server.server.context.produce_gate
+        gate.close()
+        async with server.client() as producer:
+            await producer.send(request(BEGIN, 1, b"p"))
+            await client.send(request(ECHO, 2, b"e"))
+            assert await client.frame() == answer(2, b"e")
+            await wait_all_tasks_blocked()
+            assert server.fakes.ran == [b"e"]
+            gate.open()
+            await wait_all_tasks_blocked()
+            server.fakes.pending[0].done.set()
+            assert await producer.frame() == answer(1, b"p")
+
+    serve(body, fakes=Fakes())
+
+
+def test_a_large_answer_is_accounted_until_it_is_written() -> None:
+    fakes = Fakes()
+    piece = bytes(range(256)) * 4 * KIB
+
+    @fakes.registry.api(
+        key=1,
+        name="Large",
+        min_version=0,
+        max_version=0,
+        decoder=raw_body,
+    )
+    async def large(request: Request, broker: object) -> Response:
+        await request.reserve(8 * MIB)
+        head = struct.pack(">ii", 4 + 8 * len(piece), request.header.correlation_id)
+        return [head, *([memoryview(piece)] * 8)]
+
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.response_memory
+        await client.send(request(1, 5), request(ECHO, 6, b"after"))
+        await wait_all_tasks_blocked()
+        assert memory.used == 8 * MIB  # the client has not read
+        assert fakes.ran == []  # and gets no further answer made
+        assert await client.frame() == struct.pack(">ii", 4 + 8 * MIB, 5) + piece * 8
+        assert await client.frame() == answer(6, b"after")
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+
+    serve(body, fakes=fakes)
+
+
+@pytest.mark.parametrize("where", ["handler", "begin", "response"])
+def test_a_bug_closes_its_connection_after_the_answers_before_it_and_nothing_else(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fakes = buggy(where, ZeroDivisionError("deliberate"))
+
+    async def body(server: Running, client: Client) -> None:
+        async with server.client() as other:
+            await other.send(request(ECHO, 1, b"fine"), request(1, 2), request(ECHO, 3, b"never"))
+            assert await other.frame() == answer(1, b"fine")
+            assert await other.closed()
+        await client.send(request(ECHO, 4, b"alive"))
+        assert await client.frame() == answer(4, b"alive")
+        assert fakes.ran == [b"fine", b"alive"]
+        assert server.server.metrics.connections_closed == {("bug",): 1}
+
+    with caplog.at_level(logging.ERROR):
+        serve(body, fakes=fakes)
+    assert "ZeroDivisionError: deliberate" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["handler", "begin", "response"])
+def test_a_failed_disk_ends_the_server(where: str) -> None:
+    fakes = buggy(where, DiskFailed("the disk of /data failed"))
+
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(1, 2))
+        await trio.sleep_forever()
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(DiskFailed, match="the disk of /data failed"), flatten_subgroups=True
+    ):
+        serve(body, fakes=fakes)
+
+
+def buggy(where: str, error: Exception) -> Fakes:
+    """A registry whose API 1 fails in its handler, in its `begin`, or in the pending response."""
+    fakes = Fakes()
+
+    class Broken:
+        async def response(self) -> Response:
+            raise error
+
+    async def handler(request: Request, broker: object) -> Response:
+        raise error
+
+    def begin(request: Request, broker: object) -> Broken:
+        if where == "begin":
+            raise error
+        return Broken()
+
+    fakes.registry.api(
+        key=1, name="Broken", min_version=0, max_version=0, begin=where != "handler",
+        decoder=produce_body,
+    )(handler if where == "handler" else begin)  # fmt: skip
+    return fakes
+
+
+def test_requests_are_counted_by_api() -> None:
+    async def body(server: Running, client: Client) -> None:
+        first, second = request(ECHO, 1, b"abc"), request(ECHO, 2, b"d" * 500)
+        await client.send(first, second)
+        assert await client.frame() == answer(1, b"abc")
+        assert await client.frame() == answer(2, b"d" * 500)
+        stats = server.server.metrics.apis[ECHO]
+        assert stats.requests == 2
+        assert stats.request_bytes == len(first) + len(second) - 8
+        assert stats.response_bytes == 8 + 3 + 8 + 500
+        assert sum(stats.latency.counts) == 2
+
+    serve(body)
+
+
+def test_handlers_learn_the_address_that_clients_are_to_use() -> None:
+    fakes = Fakes()
+    seen: list[tuple[object, ...]] = []
+
+    @fakes.registry.api(key=1, name="Where", min_version=0, max_version=0, decoder=lambda *_: None)
+    async def where(request: Request, broker: object) -> Response:
+        seen.append((request.local_address, request.client_address, request.header.client_id))
+        return answer(request.header.correlation_id)
+
+    async def main() -> None:
+        async with running(listen="0.0.0.0:0", fakes=fakes) as server:
+            port = server.address[1]
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                client = Client(stream)
+                await client.send(request(1, 1, client="spark-1"))
+                assert await client.frame() == answer(1)
+                mine = stream.socket.getsockname()
+        assert seen == [(("127.0.0.1", port), f"{mine[0]}:{mine[1]}", "spark-1")]
+
+    trio.run(main)

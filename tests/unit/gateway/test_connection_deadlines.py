@@ -1,0 +1,185 @@
+"""Clients that are silent, slow, or do not read; on a clock that only the test moves."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.connection_limits import (
+    FIRST_REQUEST_SECONDS,
+    IDLE_SECONDS,
+    MIN_BYTES_PER_SECOND,
+    STALL_SECONDS,
+    Limits,
+)
+from tests.unit.gateway.kafka_wire import BEGIN, ECHO, PARK, Client, Fakes, Running, answer, request, running
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+class Time:
+    """The test's clock: time passes in steps, in which the server may look at its deadlines."""
+
+    def __init__(self, clock: MockClock) -> None:
+        self._clock = clock
+
+    async def passes(self, seconds: float) -> None:
+        await wait_all_tasks_blocked()
+        self._clock.jump(seconds)
+        await wait_all_tasks_blocked()
+
+
+def serve(
+    body: Callable[[Running, Client, Time], Awaitable[None]],
+    limits: Limits | None = None,
+    fakes: Fakes | None = None,
+) -> None:
+    clock = MockClock()
+
+    async def main() -> None:
+        async with running(limits, fakes=fakes) as server, server.client() as client:
+            await body(server, client, Time(clock))
+
+    trio.run(main, clock=clock)
+
+
+def reasons(server: Running) -> dict[tuple[str, ...], float]:
+    return server.server.metrics.connections_closed
+
+
+def test_who_connects_and_says_nothing_is_closed() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        await time.passes(FIRST_REQUEST_SECONDS - 1)
+        assert len(server.server.connections) == 1
+        await time.passes(2)
+        assert await client.closed()
+        assert reasons(server) == {("deadline",): 1}
+
+    serve(body)
+
+
+def test_who_asks_for_nothing_any_more_is_closed() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        await time.passes(FIRST_REQUEST_SECONDS - 2)
+        for i in range(3):
+            await client.send(request(ECHO, i))
+            assert await client.frame() == answer(i)
+            await time.passes(IDLE_SECONDS - 1)
+        assert len(server.server.connections) == 1
+        await time.passes(2)
+        assert await client.closed()
+
+    serve(body)
+
+
+def test_who_waits_for_an_answer_is_not_idle() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        async with server.client() as other:
+            await client.send(request(BEGIN, 1, b"p"))
+            await other.send(request(PARK, 2, b"q"))
+            await time.passes(IDLE_SECONDS + 1)
+            await time.passes(IDLE_SECONDS + 1)
+            assert len(server.server.connections) == 2
+            server.fakes.pending[0].done.set()
+            server.fakes.release.set()
+            assert await client.frame() == answer(1, b"p")
+            assert await other.frame() == answer(2, b"q")
+
+    serve(body)
+
+
+@pytest.mark.parametrize("sent", [1, 3, 4, 5, 100, 20 * KIB])
+def test_a_request_that_stops_arriving_is_given_up(sent: int) -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        await client.send(request(ECHO, 1))
+        assert await client.frame() == answer(1)
+        await client.send(request(ECHO, 2, bytes(40 * KIB))[:sent])
+        await time.passes(STALL_SECONDS - 1)
+        assert len(server.server.connections) == 1
+        await time.passes(2)
+        assert await client.closed()
+        assert reasons(server) == {("deadline",): 1}
+        assert server.server.context.request_memory.used == 0
+
+    serve(body)
+
+
+def test_a_request_that_dribbles_in_is_given_up() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        async with server.client() as other:
+            for byte in request(ECHO, 1, b"x" * 100)[: int(STALL_SECONDS)]:
+                await client.send(bytes([byte]))
+                await other.send(request(ECHO, byte))
+                assert await other.frame() == answer(byte)  # nobody else suffers
+                await time.passes(1)
+            await time.passes(1)
+            assert await client.closed()
+            assert len(server.server.connections) == 1
+
+    serve(body)
+
+
+def test_a_large_request_over_a_slow_link_may_take_its_time() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        frame = request(ECHO, 1, bytes(1 * MIB))
+        step = 2 * MIN_BYTES_PER_SECOND
+        for start in range(0, len(frame), step):
+            await client.send(frame[start : start + step])
+            await time.passes(1)
+        expected = answer(1, bytes(1 * MIB))
+        assert await client.read(len(expected)) == expected
+
+    serve(body)
+
+
+def test_a_client_that_never_reads_is_closed_and_its_answer_forgotten() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await client.send(request(ECHO, 1, bytes(7 * MIB)))
+        await time.passes(STALL_SECONDS - 1)
+        (connection,) = server.server.connections
+        assert connection.unsent_bytes > 0
+        await time.passes(2)
+        assert not server.server.connections
+        assert reasons(server) == {("deadline",): 1}
+
+    serve(body)
+
+
+def test_a_client_that_reads_too_slowly_is_closed() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await client.send(request(ECHO, 1, bytes(7 * MIB)))
+        for _ in range(20):
+            # It does read, a little within each stall limit.
+            await time.passes(STALL_SECONDS - 1)
+            if not server.server.connections:
+                break
+            assert await client.read(64 * KIB) != b""
+        assert not server.server.connections
+
+    serve(body)
+
+
+def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        memory = server.server.context.request_memory
+        async with server.client() as hoarder, trio.open_nursery() as nursery:
+            await hoarder.send(request(ECHO, 1, bytes(90 * KIB))[: 30 * KIB])
+            await wait_all_tasks_blocked()
+            large = bytes(50 * KIB)
+            nursery.start_soon(client.send, request(ECHO, 2, large))
+            await wait_all_tasks_blocked()
+            assert memory.waiting == 1
+            await time.passes(9)
+            assert len(server.server.connections) == 2
+            await time.passes(2)
+            assert await client.frame() == answer(2, large)
+            assert await hoarder.closed()
+            assert reasons(server) == {("memory",): 1}
+
+    serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
