@@ -253,7 +253,7 @@ class GetRows(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The answer to ROWS: status, the first sequence, and the rows, joined, as content."""
+    """The answer to ROWS: status with the last row's sequence, and the rows, joined, as content."""
 
     requester: str
     store: str
@@ -268,18 +268,21 @@ class Rows(NamedTuple):
 
 
 class ListSegments(NamedTuple):
-    """LIST 'I': asks for the announcements a store keeps, from the address after `after`, `count` at most."""
+    """LIST 'I': asks for the announcements a store keeps, from address `first` on, `count` at most.
+
+    `first` itself comes first if it is here, so one known address can be asked for; "" is the beginning.
+    """
 
     store: str
     requester: str
-    after: str
+    first: str
     count: int  # type: ignore[assignment]  # tuple.count is of no use here
 
     def frames(self) -> Frames:
         return [
             _directed(b"I", self.store)
             + fields.name(self.requester)
-            + fields.string(self.after)
+            + fields.string(self.first)
             + fields.number4(self.count)
         ]
 

@@ -15,6 +15,8 @@ WELCOME = b"W"
 MAX_ID_BYTES = 255
 """Longest node id; the C nodes' are 32 upper-case hex characters."""
 MAX_HOST_BYTES = 255
+"""Longest host: a DNS name has at most 253."""
+TRANSPORT = b"tcp://"
 
 
 class NodeBeacon(NamedTuple):
@@ -29,7 +31,7 @@ class NodeBeacon(NamedTuple):
 
 
 class TowerBeacon(NamedTuple):
-    """What a tower tells all nodes: a node's id and the ZeroMQ endpoint of its publisher."""
+    """What a tower tells all nodes: a node's id and the endpoint (`tcp://host:port`) of its publisher."""
 
     node: str
     endpoint: str
@@ -42,25 +44,32 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     """Raises `MalformedMessage`."""
     if len(frames) != 4 or frames[0] != TOPIC:
         raise MalformedMessage("not a node's beacon")
-    port = frames[3]
-    if not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
-        raise MalformedMessage("beacon: port is not 1 to 65535")
-    return NodeBeacon(_name(frames[1], MAX_ID_BYTES), _name(frames[2], MAX_HOST_BYTES, empty=True), int(port))
+    _, node, host, port = frames
+    return NodeBeacon(_name(node, MAX_ID_BYTES), _name(host, MAX_HOST_BYTES) if host else "", _port(port))
 
 
 def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon:
     """Raises `MalformedMessage`."""
     if len(frames) != 3 or frames[0] != TOPIC:
         raise MalformedMessage("not a tower's beacon")
-    endpoint = _name(frames[2], MAX_HOST_BYTES + 16)
-    if not endpoint.startswith("tcp://"):
-        raise MalformedMessage("beacon: endpoint is not tcp://")
-    return TowerBeacon(_name(frames[1], MAX_ID_BYTES), endpoint)
+    _, node, endpoint = frames
+    host, colon, port = endpoint.removeprefix(TRANSPORT).rpartition(b":")
+    if not endpoint.startswith(TRANSPORT) or not colon:
+        raise MalformedMessage("beacon: endpoint is not tcp://host:port")
+    _port(port)
+    _name(host, MAX_HOST_BYTES)
+    return TowerBeacon(_name(node, MAX_ID_BYTES), endpoint.decode())
 
 
-def _name(data: bytes, longest: int, *, empty: bool = False) -> str:
-    if len(data) > longest or not (data or empty):
+def _port(data: bytes) -> int:
+    if not data.isdigit() or len(data) > 5 or data.startswith(b"0") or int(data) > 65535:
+        raise MalformedMessage("beacon: port is not 1 to 65535 in decimal")
+    return int(data)
+
+
+def _name(data: bytes, longest: int) -> str:
+    if not 1 <= len(data) <= longest:
         raise MalformedMessage("beacon: empty or overlong name")
-    if not data.isascii() or any(byte <= 0x20 for byte in data):
+    if any(not 0x21 <= byte <= 0x7E for byte in data):
         raise MalformedMessage("beacon: name is not printable ASCII")
     return data.decode()

@@ -84,6 +84,8 @@ class Fetch(NamedTuple):
     byte_cap: int = 0
 
     def frames(self) -> Frames:
+        if self.byte_cap and not self.store:
+            raise ValueError("a byte cap needs a store that reads it")
         address = fields.name(self.address)[1:]
         topic = directed_topic(self.store, self.address) if self.store else address
         frame = (

@@ -1,0 +1,278 @@
+"""What strangers may send: every way to break a message is refused with `MalformedMessage`, nothing else."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.unit.wireproto.dafka.vectors import OWN, SEGMENT, c_vectors, own_vectors
+from wireproto.dafka import beacons
+from wireproto.dafka.additions import AddressStatus, Announcement
+from wireproto.dafka.errors import MalformedMessage
+from wireproto.dafka.fields import MAX_LIST_ENTRIES, Cursor
+from wireproto.dafka.messages import decode
+
+GOOD = {name: frames for name, frames in own_vectors().items() if name in OWN and "BEACON" not in name}
+C_GOOD = {v["name"]: v["frames"] for v in c_vectors() if "id" in v["fields"]}
+
+SEQUENCE = b"\0\0\0\0\0\0\0\5"
+TOO_HIGH = b"\x80\0\0\0\0\0\0\0"
+NO_SEQUENCE = b"\xff" * 8
+STATUS = b"\2A9\0" + NO_SEQUENCE + b"\0\0\0\0"
+
+BROKEN: dict[str, list[bytes]] = {
+    "no frame": [],
+    "an empty frame": [b""],
+    "two empty frames": [b"", b""],
+    "one byte": [b"M"],
+    "one byte and content": [b"M", b"content"],
+    "the id of a tower's welcome alone": [b"W"],
+    "no NUL": [b"Kaddress"],
+    "NUL and nothing": [b"Kaddress\0"],
+    "version 0": [b"Kaddress\0\0\1t" + SEQUENCE],
+    "version 2": [b"Kaddress\0\2\1t" + SEQUENCE],
+    "version 2 of a record": [b"Mt\0\2\2A9\1t" + SEQUENCE, b""],
+    "version 2 of a head": [b"Ht\0\2\2A9\1t" + SEQUENCE],
+    "a signature in front": [b"\xaa\xa5Kaddress\0\1\1t" + SEQUENCE],
+    "an unknown id": [b"Zaddress\0\1\1t" + SEQUENCE],
+    "an unknown id with content": [b"Zaddress\0\1\1t" + SEQUENCE, b""],
+    "an id of no letter": [b"\0address\0\1\1t" + SEQUENCE],
+    "a lower-case id of the nine": [b"kaddress\0\1\1t" + SEQUENCE],
+    "a third frame": [*GOOD["RECORD"], b""],
+    "an ACK with content": [*GOOD["ACK"], b""],
+    "a record without content": GOOD["RECORD"][:1],
+    "a direct record without content": GOOD["DIRECT-RECORD"][:1],
+    "rows without content": GOOD["ROWS/ANSWER"][:1],
+    "an ACK for 5,000 bytes": [b"K" + b"a" * 5000 + b"\0\1\1t" + SEQUENCE],
+    "a FETCH for 5,000 bytes": [b"F" + b"a" * 5000 + b"\0\1\2R7\1t" + SEQUENCE + b"\0\0\0\1"],
+    "GET-HEADS of 5,000 bytes": [b"G" + b"t" * 5000 + b"\0\1\2R7"],
+    "GET-HEADS of 256 bytes": [b"G" + b"t" * 256 + b"\0\1\2R7"],
+    "a record under 256 bytes": [b"M" + b"t" * 256 + b"\0\1\2A9\xff" + b"t" * 255 + SEQUENCE, b""],
+    "a directed FETCH of 256 bytes": [b"F@S1/" + b"a" * 252 + b"\0\1\2R7\1t" + SEQUENCE + bytes(8)],
+    "an address of 256 bytes in an ACK": [b"K" + b"a" * 256 + b"\0\1\1t" + SEQUENCE],
+    "an incarnation of 256 bytes in an ACK": [b"KA9/" + b"s" * 256 + b"\0\1\1t" + SEQUENCE],
+    "an incarnation of 128 two-byte characters": [b"KA9/" + "\u00e9".encode() * 128 + b"\0\1\1t" + SEQUENCE],
+    "an incarnation of 256 bytes in a PING": [b"P@" + b"s" * 256 + b"/\0\1\2R7"],
+    "NUL inside a topic": [b"Mt\0x\0\1\2A9\1t" + SEQUENCE, b""],
+    "NUL inside an address": [b"Mt\0\1\2A\0\1t" + SEQUENCE, b""],
+    "NUL inside a subject": [b"KA9\0\1\2t\0" + SEQUENCE],
+    "a topic that is not UTF-8": [b"G\xff\0\1\2R7"],
+    "an address that is not UTF-8": [b"Mt\0\1\2A\xff\1t" + SEQUENCE, b""],
+    "a subject that is not UTF-8": [b"KA9\0\1\1\x80" + SEQUENCE],
+    "an encoded surrogate": [b"G\xed\xa0\x80\0\1\2R7"],
+    "a record of another topic": [b"Mt\0\1\2A9\1u" + SEQUENCE, b""],
+    "a head of another topic": [b"Ht\0\1\2A9\1u" + SEQUENCE],
+    "a head of a longer topic": [b"Ht\0\1\2A9\2tt" + SEQUENCE],
+    "sequence 2^63 in a record": [b"Mt\0\1\2A9\1t" + TOO_HIGH, b""],
+    "sequence 2^63 in a head": [b"Ht\0\1\2A9\1t" + TOO_HIGH],
+    "sequence 2^63 in an ACK": [b"KA9\0\1\1t" + TOO_HIGH],
+    "no sequence in an ACK": [b"KA9\0\1\1t" + NO_SEQUENCE],
+    "no sequence in a record": [b"Mt\0\1\2A9\1t" + NO_SEQUENCE, b""],
+    "sequence 2^64-1 in a FETCH": [b"FA9\0\1\2R7\1t" + NO_SEQUENCE + b"\xff\xff\xff\xff"],
+    "sequence 2^63 in a CLOSE": [b"C@S1/\0\1\2R7\0\0\0\1\0\0\0\x10\2A9\0" + TOO_HIGH + b"\0\0\0\0"],
+    "an empty address in an ACK": [b"K\0\1\1t" + SEQUENCE],
+    "an empty address before an incarnation": [b"K/S1\0\1\1t" + SEQUENCE],
+    "an empty incarnation in an ACK": [b"KA9/\0\1\1t" + SEQUENCE],
+    "two incarnations in an ACK": [b"KA9/S1/S2\0\1\1t" + SEQUENCE],
+    "an empty address in a record": [b"Mt\0\1\0\1t" + SEQUENCE, b""],
+    "an address with a slash": [b"Mt\0\1\3A/9\1t" + SEQUENCE, b""],
+    "an address that starts with @": [b"Mt\0\1\3@A9\1t" + SEQUENCE, b""],
+    "a requester with a slash": [b"FA9\0\1\3R/7\1t" + SEQUENCE + b"\0\0\0\1"],
+    "an empty requester": [b"Gt\0\1\0"],
+    "a directed FETCH without a slash": [b"F@S1\0\1\2R7\1t" + SEQUENCE + bytes(8)],
+    "a directed FETCH of no store": [b"F@/A9\0\1\2R7\1t" + SEQUENCE + bytes(8)],
+    "a directed FETCH of no address": [b"F@S1/\0\1\2R7\1t" + SEQUENCE + bytes(8)],
+    "a directed FETCH without a byte cap": [b"F@S1/A9\0\1\2R7\1t" + SEQUENCE + bytes(4)],
+    "a FETCH of C with a byte cap": [b"FA9\0\1\2R7\1t" + SEQUENCE + bytes(8)],
+    "a PING that is not directed": [b"PS1\0\1\2R7"],
+    "a PING with an address": [b"P@S1/A9\0\1\2R7"],
+    "a PONG without a store": [b"pR7\0\1\2C1\5store"],
+    "an END without a store": [b"NR7\0\1" + STATUS],
+    "an answer without a store": [b"oR7\0\1\0\0\0\0"],
+    "2^32-1 subjects": [b"WS1\0\1\2R7\xff\xff\xff\xff"],
+    "more subjects than bytes": [b"WS1\0\1\2R7\0\0\0\2\0\0\0\1t"],
+    "a subject of 2^32-1 bytes": [b"WS1\0\1\2R7\0\0\0\1\xff\xff\xff\xfft"],
+    "a subject of 256 bytes": [b"WS1\0\1\2R7\0\0\0\1\0\0\1\0" + b"t" * 256],
+    "4097 subjects": [b"WS1\0\1\2R7\0\0\x10\1" + bytes(4) * 4097],
+    "2^32-1 entries": [b"S@S1/\0\1\2R7\xff\xff\xff\xff"],
+    "2^32-1 statuses": [b"sR7/S1\0\1\xff\xff\xff\xff"],
+    "more statuses than bytes": [b"sR7/S1\0\1\0\0\0\2" + STATUS],
+    "an entry of 2^32-1 bytes": [b"S@S1/\0\1\2R7\0\0\0\1\xff\xff\xff\xff" + STATUS],
+    "an entry with a byte left over": [b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\x11" + STATUS + b"\0"],
+    "an empty entry": [b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\0"],
+    "a status where an announcement should be": [b"O@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS],
+    "a row of 2^32-1 bytes": [b"NR7/S1\0\1\2A9\0" + SEQUENCE + b"\xff\xff\xff\xff"],
+    "a look-up of kind 3": [b"Q@S1/\0\1\2R7\2A9\3" + SEQUENCE + SEQUENCE],
+}
+
+
+@pytest.mark.parametrize("frames", BROKEN.values(), ids=BROKEN)
+def test_a_broken_message_is_refused(frames: list[bytes]) -> None:
+    with pytest.raises(MalformedMessage):
+        decode(frames)
+
+
+def test_the_table_breaks_one_thing_at_a_time() -> None:
+    # The pieces that the table is made of, put together rightly, are messages.
+    assert decode([b"KA9\0\1\1t" + SEQUENCE]).sequence == 5
+    assert decode([b"Mt\0\1\2A9\1t" + SEQUENCE, b""]).sequence == 5
+    assert decode([b"FA9\0\1\2R7\1t" + SEQUENCE + b"\0\0\0\1"]).count == 1
+    assert decode([b"F@S1/A9\0\1\2R7\1t" + SEQUENCE + bytes(8)]).store == "S1"
+    assert decode([b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS]).store == "S1"
+    assert decode([b"sR7/S1\0\1\0\0\0\1" + STATUS]).statuses == (AddressStatus("A9", 0, -1),)
+    assert decode([b"Q@S1/\0\1\2R7\2A9\2" + SEQUENCE + SEQUENCE]).kind == 2
+    assert decode([b"WS1\0\1\2R7\0\0\0\1\0\0\0\xff" + b"t" * 255]).subjects == ("t" * 255,)
+    assert len(decode([b"WS1\0\1\2R7\0\0\x10\0" + bytes(4) * 4096]).subjects) == MAX_LIST_ENTRIES
+
+
+def truncations(good: dict[str, list[bytes]]) -> Iterator[tuple[str, list[bytes]]]:
+    for name, frames in good.items():
+        for end in range(len(frames[0])):
+            yield f"{name} cut at {end}", [frames[0][:end], *frames[1:]]
+
+
+@pytest.mark.parametrize("good", [GOOD, C_GOOD], ids=["own", "captured"])
+def test_a_header_cut_anywhere_is_refused(good: dict[str, list[bytes]]) -> None:
+    for name, frames in truncations(good):
+        with pytest.raises(MalformedMessage):
+            pytest.fail(f"{name} was taken for {decode(frames)}")
+
+
+@pytest.mark.parametrize("good", [GOOD, C_GOOD], ids=["own", "captured"])
+def test_a_header_with_a_byte_behind_it_is_refused(good: dict[str, list[bytes]]) -> None:
+    for name, frames in good.items():
+        for byte in (b"\0", b"\1", b"t"):
+            with pytest.raises(MalformedMessage):
+                pytest.fail(f"{name} was taken for {decode([frames[0] + byte, *frames[1:]])}")
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        SEGMENT._replace(w=0),
+        SEGMENT._replace(w=3),
+        SEGMENT._replace(members=(), w=0),
+        SEGMENT._replace(members=("S1", "S1")),
+        SEGMENT._replace(members=("S1", "")),
+        SEGMENT._replace(members=("S1", "S/2")),
+        SEGMENT._replace(members=("S1", "@S2")),
+    ],
+    ids=["w 0", "w over n", "no members", "one twice", "empty", "slash", "at"],
+)
+def test_a_segment_whose_members_make_no_quorum_is_refused_both_ways(
+    segment: Announcement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"w .* of|not a name"):
+        segment.pack()
+    with monkeypatch.context() as patch:
+        patch.setattr(Announcement, "_check", lambda *_: None)
+        packed = segment.pack()
+    with pytest.raises(MalformedMessage):
+        Announcement.unpack(packed)
+
+
+def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+
+    def take(cursor: Cursor) -> AddressStatus:
+        nonlocal made
+        made += 1
+        return original(cursor)
+
+    original = AddressStatus.take
+    monkeypatch.setattr(AddressStatus, "take", take)
+    assert len(decode([b"sR7/S1\0\1\0\0\0\2" + STATUS * 2]).statuses) == made == 2
+    with pytest.raises(MalformedMessage, match="list of 4294967295 entries"):
+        decode([b"sR7/S1\0\1\xff\xff\xff\xff" + STATUS * 10])
+    assert made == 2
+
+
+def accepted_encodes_to_the_same(frames: Sequence[bytes]) -> None:
+    """The invariant of the decoder: a message that encodes to these bytes again, or `MalformedMessage`."""
+    try:
+        message = decode(frames)
+    except MalformedMessage:
+        return
+    assert message.frames() == list(frames)
+
+
+@given(st.lists(st.binary(max_size=120), max_size=3))
+@example([b"\0\0\1"])
+def test_any_frames_are_a_message_or_malformed(frames: list[bytes]) -> None:
+    accepted_encodes_to_the_same(frames)
+
+
+IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxPpQqRrIiN"]
+PARTS = st.one_of(
+    st.sampled_from(
+        [b"\0\1", b"@S1/", b"R7/S1", b"A9", b"\2A9", b"\2R7", b"\1t", b"\0\0\0\1", b"\0\0\0\x10"]
+    ),
+    st.sampled_from([SEQUENCE, TOO_HIGH, NO_SEQUENCE, STATUS, b"\xff\xff\xff\xff", SEGMENT.pack()]),
+    st.binary(max_size=6),
+)
+
+
+@given(st.sampled_from(IDS), st.lists(PARTS, max_size=8), st.lists(st.binary(max_size=4), max_size=1))
+def test_any_headers_put_together_of_likely_parts_are_a_message_or_malformed(
+    message_id: bytes, parts: list[bytes], content: list[bytes]
+) -> None:
+    accepted_encodes_to_the_same([message_id + b"".join(parts), *content])
+
+
+@given(st.sampled_from(list(GOOD.values())), st.data())
+def test_a_good_message_with_bytes_changed_is_a_message_or_malformed(frames: list[bytes], data: Any) -> None:
+    header = bytearray(frames[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))
+    accepted_encodes_to_the_same([bytes(header), *frames[1:]])
+
+
+BROKEN_BEACONS: dict[str, list[bytes]] = {
+    "nothing": [],
+    "the topic alone": [b"B"],
+    "two frames": [b"B", b"N1"],
+    "five frames": [b"B", b"N1", b"host", b"1", b""],
+    "another topic": [b"C", b"N1", b"host", b"1"],
+    "no id": [b"B", b"", b"host", b"1"],
+    "an id of 256 bytes": [b"B", b"n" * 256, b"host", b"1"],
+    "an id with a space": [b"B", b"N 1", b"host", b"1"],
+    "an id with NUL": [b"B", b"N\0", b"host", b"1"],
+    "an id that is not ASCII": [b"B", b"\xc3\xa9", b"host", b"1"],
+    "a host with a line feed": [b"B", b"N1", b"ho\nst", b"1"],
+    "a host of 256 bytes": [b"B", b"N1", b"h" * 256, b"1"],
+    "no port": [b"B", b"N1", b"host", b""],
+    "port 0": [b"B", b"N1", b"host", b"0"],
+    "port 65536": [b"B", b"N1", b"host", b"65536"],
+    "a port of ten digits": [b"B", b"N1", b"host", b"4915200000"],
+    "a port with a zero in front": [b"B", b"N1", b"host", b"080"],
+    "a port with a sign": [b"B", b"N1", b"host", b"+80"],
+    "a binary port": [b"B", b"N1", b"host", b"\xc0\x00"],
+    "a port in other digits": [b"B", b"N1", b"host", "\u0661".encode()],
+    "an endpoint without transport": [b"B", b"N1", b"10.0.0.7:1"],
+    "an endpoint of another transport": [b"B", b"N1", b"ipc:///tmp/x:1"],
+    "an endpoint without a port": [b"B", b"N1", b"tcp://10.0.0.7"],
+    "an endpoint without a host": [b"B", b"N1", b"tcp://:49152"],
+    "an endpoint of port 0": [b"B", b"N1", b"tcp://10.0.0.7:0"],
+    "an endpoint with a wildcard port": [b"B", b"N1", b"tcp://10.0.0.7:*"],
+    "an endpoint of 300 bytes": [b"B", b"N1", b"tcp://" + b"h" * 300 + b":1"],
+    "an endpoint and no id": [b"B", b"", b"tcp://10.0.0.7:1"],
+}
+
+
+@pytest.mark.parametrize("frames", BROKEN_BEACONS.values(), ids=BROKEN_BEACONS)
+def test_a_broken_beacon_is_refused(frames: list[bytes]) -> None:
+    for decoder in (beacons.decode_node_beacon, beacons.decode_tower_beacon):
+        with pytest.raises(MalformedMessage):
+            decoder(frames)
+
+
+@given(st.lists(st.binary(max_size=12), max_size=5))
+def test_any_frames_are_a_beacon_or_malformed(frames: list[bytes]) -> None:
+    for decoder in (beacons.decode_node_beacon, beacons.decode_tower_beacon):
+        try:
+            beacon = decoder(frames)
+        except MalformedMessage:
+            continue
+        assert beacon.frames() == frames

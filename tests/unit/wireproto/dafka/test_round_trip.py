@@ -1,0 +1,267 @@
+"""Every message of every type, with any fields that its docstring allows, comes back as it was."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wireproto.dafka.vectors import OWN, decoder_of
+from wireproto.dafka import beacons
+from wireproto.dafka.additions import (
+    LOOKUP_KINDS,
+    AddressStatus,
+    Announcement,
+    Answer,
+    End,
+    Found,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+    Ping,
+    Pong,
+    Request,
+    Rows,
+)
+from wireproto.dafka.fields import MAX_LIST_ENTRIES, MAX_SEQUENCE, is_name
+from wireproto.dafka.messages import (
+    Ack,
+    ConsumerHello,
+    DirectHead,
+    DirectRecord,
+    DirectRecordEncoder,
+    Fetch,
+    GetHeads,
+    Head,
+    Record,
+    RecordEncoder,
+    StoreHello,
+    decode,
+)
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
+STRINGS = st.one_of(TEXT, st.integers(250, 255).map(lambda size: "t" * size))
+NAMES = st.one_of(
+    st.text("0123456789ABCDEF", min_size=32, max_size=32),
+    st.integers(1, 255).map(lambda size: "n" * size),
+    TEXT.filter(is_name),
+)
+SHORT_NAMES = st.one_of(
+    st.integers(1, 126).map(lambda size: "n" * size), st.sampled_from(["S1", "\u00e9" * 63])
+)
+"""Two of them and `@/` fit into the 255 bytes of a FETCH's topic."""
+SEQUENCES = st.one_of(st.integers(0, 10), st.integers(0, MAX_SEQUENCE))
+HEADS = st.one_of(st.just(-1), SEQUENCES)
+COUNTS = st.integers(0, 2**32 - 1)
+BYTES = st.binary(max_size=40)
+STATUSES = st.builds(AddressStatus, NAMES, st.integers(0, 255), HEADS, BYTES)
+SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
+    lambda members: st.builds(
+        Announcement,
+        NAMES,
+        STRINGS,
+        STRINGS,
+        STRINGS,
+        COUNTS,
+        SEQUENCES,
+        st.just(tuple(members)),
+        st.integers(1, len(members)),
+        BYTES,
+    )
+)
+
+
+def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(elements, max_size=4).map(tuple)
+
+
+MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
+    Record: st.builds(Record, NAMES, STRINGS, SEQUENCES, BYTES),
+    Head: st.builds(Head, NAMES, STRINGS, SEQUENCES),
+    Ack: st.builds(Ack, NAMES, st.one_of(st.just(""), NAMES), STRINGS, SEQUENCES),
+    Fetch: st.one_of(
+        st.builds(Fetch, NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, st.just(""), st.just(0)),
+        st.builds(Fetch, SHORT_NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, SHORT_NAMES, COUNTS),
+    ),
+    DirectRecord: st.builds(
+        DirectRecord, NAMES, st.one_of(st.just(""), NAMES), NAMES, STRINGS, SEQUENCES, BYTES
+    ),
+    DirectHead: st.builds(DirectHead, NAMES, NAMES, STRINGS, SEQUENCES),
+    GetHeads: st.builds(GetHeads, STRINGS, NAMES),
+    ConsumerHello: st.builds(ConsumerHello, NAMES, NAMES, tuples(STRINGS)),
+    StoreHello: st.builds(StoreHello, NAMES, NAMES),
+    Request: st.one_of(
+        st.builds(Request, st.just(b"O"), NAMES, NAMES, tuples(SEGMENTS.map(lambda segment: segment.pack()))),
+        st.builds(
+            Request,
+            st.sampled_from([b"S", b"C", b"X"]),
+            NAMES,
+            NAMES,
+            tuples(STATUSES.map(lambda status: status.pack())),
+        ),
+    ),
+    Answer: st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, tuples(STATUSES)),
+    Ping: st.builds(Ping, NAMES, NAMES),
+    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS),
+    Lookup: st.builds(
+        Lookup,
+        NAMES,
+        NAMES,
+        NAMES,
+        st.sampled_from(sorted(LOOKUP_KINDS)),
+        st.integers(-(2**63), 2**63 - 1),
+        HEADS,
+    ),
+    Found: st.builds(Found, NAMES, NAMES, STATUSES),
+    GetRows: st.builds(GetRows, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
+    Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES),
+    ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
+    Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
+    End: st.builds(End, NAMES, NAMES, STATUSES),
+}
+
+HOSTS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=255)
+PORTS = st.integers(1, 65535)
+
+
+def test_every_type_of_message_goes_round() -> None:
+    beacon_types = {beacons.NodeBeacon, beacons.TowerBeacon}
+    assert set(MESSAGES) == {type(message) for message in OWN.values()} - beacon_types
+
+
+@pytest.mark.parametrize("message_type", MESSAGES, ids=lambda message_type: message_type.__name__)
+@given(data=st.data())
+def test_a_message_comes_back_as_it_was(message_type: type[Any], data: Any) -> None:
+    message = data.draw(MESSAGES[message_type])
+    decoded = decode(message.frames())
+    assert decoded == message
+    assert type(decoded) is message_type
+
+
+@given(st.builds(beacons.NodeBeacon, HOSTS, st.one_of(st.just(""), HOSTS), PORTS))
+def test_a_nodes_beacon_comes_back_as_it_was(beacon: beacons.NodeBeacon) -> None:
+    assert beacons.decode_node_beacon(beacon.frames()) == beacon
+
+
+@given(st.builds(beacons.TowerBeacon, HOSTS, st.builds("tcp://{}:{}".format, HOSTS, PORTS)))
+def test_a_towers_beacon_comes_back_as_it_was(beacon: beacons.TowerBeacon) -> None:
+    assert beacons.decode_tower_beacon(beacon.frames()) == beacon
+
+
+@given(SEGMENTS)
+def test_an_announcement_comes_back_as_it_was(segment: Announcement) -> None:
+    assert Announcement.unpack(segment.pack()) == segment
+
+
+@given(STATUSES)
+def test_a_status_comes_back_as_it_was(status: AddressStatus) -> None:
+    assert AddressStatus.unpack(status.pack()) == status
+
+
+@given(MESSAGES[Record])
+def test_a_record_encoder_gives_the_frames_of_the_record(record: Record) -> None:
+    encoder = RecordEncoder(record.address, record.subject)
+    assert encoder.frames(record.sequence, record.content) == record.frames()
+    assert decode(encoder.frames(7, b"another")) == record._replace(sequence=7, content=b"another")
+
+
+@given(MESSAGES[DirectRecord])
+def test_a_direct_record_encoder_gives_the_frames_of_the_record(record: DirectRecord) -> None:
+    encoder = DirectRecordEncoder(record.requester, record.store, record.address, record.subject)
+    assert encoder.frames(record.sequence, record.content) == record.frames()
+    assert decode(encoder.frames(7, b"another")) == record._replace(sequence=7, content=b"another")
+
+
+@pytest.mark.parametrize(
+    "with_content",
+    [
+        lambda content: Record("A9", "t", 5, content),
+        lambda content: DirectRecord("R7", "S1", "A9", "t", 5, content),
+        lambda content: Rows("R7", "S1", AddressStatus("A9", 0, 5), content),
+    ],
+    ids=["RECORD", "DIRECT-RECORD", "ROWS"],
+)
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"abc", bytearray(b"abc"), memoryview(b"abc"), memoryview(b""), memoryview(bytearray(b"abc"))],
+)
+def test_content_is_passed_on_as_the_object_that_was_given(
+    with_content: Callable[[Any], Any], content: bytes | bytearray | memoryview
+) -> None:
+    frames = with_content(content).frames()
+    assert frames[1] is content
+    assert decode(frames).content is content
+
+
+@pytest.mark.parametrize("wrap", [bytearray, memoryview])
+def test_a_header_may_be_any_buffer(wrap: Callable[[bytes], Any]) -> None:
+    for name, message in OWN.items():
+        if "BEACON" not in name:
+            header, *content = message.frames()
+            assert decode([wrap(header), *content]) == message
+
+
+LONG = "n" * 255
+WIDE = "\u00e9" * 127
+
+
+@pytest.mark.parametrize("requester", [LONG, WIDE])
+@pytest.mark.parametrize("store", [LONG, WIDE])
+def test_names_of_255_bytes_fit_into_the_topics_of_answers(requester: str, store: str) -> None:
+    for message in (
+        Ack(requester, store, "t", 5),
+        DirectRecord(requester, store, LONG, "t", 5, b""),
+        Answer(b"s", requester, store, ()),
+        Ping(store, requester),
+        End(requester, store, AddressStatus(LONG, 0, 5)),
+    ):
+        assert decode(message.frames()) == message
+
+
+TOO_LONG: dict[str, Any] = {
+    "a directed FETCH whose topic C stores could not take": Fetch("a" * 130, "R7", "t", 5, 1, "s" * 124),
+    "an address of 256 bytes": Record("a" * 256, "t", 5, b""),
+    "an address of 128 two-byte characters": Head("\u00e9" * 128, "t", 5),
+    "a subject of 256 bytes": Head("A9", "t" * 256, 5),
+    "an incarnation of 256 bytes": Ack("A9", "s" * 256, "t", 5),
+    "a requester of 256 bytes": End("r" * 256, "S1", AddressStatus("A9", 0, 5)),
+    "a store of 256 bytes": Ping("s" * 256, "R7"),
+    "a subject of 256 bytes in a list": ConsumerHello("S1", "R7", ("t" * 256,)),
+    "4097 subjects": ConsumerHello("S1", "R7", ("t",) * (MAX_LIST_ENTRIES + 1)),
+    "4097 entries": Request(b"S", "S1", "R7", (b"",) * (MAX_LIST_ENTRIES + 1)),
+    "4097 statuses": Answer(b"s", "R7", "S1", (AddressStatus("A9", 0, 5),) * (MAX_LIST_ENTRIES + 1)),
+    "NUL in an address": Ack("A\0", "", "t", 5),
+    "NUL in a subject": Ack("A9", "", "t\0", 5),
+    "NUL in a topic": GetHeads("t\0", "R7"),
+    "a slash in an address": Ack("A/9", "S1", "t", 5),
+    "a slash in an incarnation": Ack("A9", "S/1", "t", 5),
+    "a slash in a requester": GetHeads("t", "R/7"),
+    "@ in front of an address": Record("@A9", "t", 5, b""),
+    "an empty address": Head("", "t", 5),
+    "an empty requester": GetHeads("t", ""),
+    "an answer of no store": Answer(b"s", "R7", "", ()),
+    "a PING to no store": Ping("", "R7"),
+    "no sequence in an ACK": Ack("A9", "S1", "t", -1),
+    "no sequence in a HEAD": Head("A9", "t", -1),
+    "no sequence in a record": Record("A9", "t", -1, b""),
+    "no sequence in a direct record": DirectRecord("R7", "", "A9", "t", -1, b""),
+    "a head below none": End("R7", "S1", AddressStatus("A9", 0, -2)),
+    "a byte cap for a FETCH of nobody": Fetch("A9", "R7", "t", 5, 1, "", 1024),
+    "a status of two bytes": End("R7", "S1", AddressStatus("A9", 256, 5)),
+}
+
+
+@pytest.mark.parametrize("message", TOO_LONG.values(), ids=TOO_LONG)
+def test_what_nobody_would_decode_is_not_encoded(message: Any) -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"holds at most|not a name|not names|not a sequence|names its store|needs a store|range",
+    ):
+        message.frames()
+
+
+def test_a_vector_is_read_by_the_decoder_of_its_kind() -> None:
+    assert decoder_of("NODE-BEACON") is beacons.decode_node_beacon
+    assert decoder_of("RECORD") is decode

@@ -1,0 +1,118 @@
+"""The vectors that the tests of the Dafka wire share: C's captured frames, and ours with what they mean."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from wireproto.dafka import beacons
+from wireproto.dafka.additions import (
+    LOOKUP_TIMESTAMP,
+    STATUS_DONE,
+    STATUS_INCOMPLETE,
+    STATUS_NOT_HERE,
+    STATUS_SEALED,
+    AddressStatus,
+    Announcement,
+    Answer,
+    End,
+    Found,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+    Ping,
+    Pong,
+    Request,
+    Rows,
+)
+from wireproto.dafka.messages import (
+    Ack,
+    ConsumerHello,
+    DirectHead,
+    DirectRecord,
+    Fetch,
+    GetHeads,
+    Head,
+    Record,
+    StoreHello,
+    decode,
+)
+
+ROOT = Path(__file__).parents[4]
+DATA = ROOT / "tests" / "data" / "dafka"
+DOCUMENT = ROOT / "docs" / "mesh-protocol.md"
+
+SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
+NONE = AddressStatus("A9", STATUS_DONE, -1)
+
+OWN: dict[str, Any] = {
+    "NODE-BEACON": beacons.NodeBeacon("N1", "127.0.0.1", 49152),
+    "TOWER-BEACON": beacons.TowerBeacon("N1", "tcp://10.0.0.7:49152"),
+    "RECORD": Record("A9", "t", 5, b"hi"),
+    "HEAD": Head("A9", "t", 5),
+    "ACK": Ack("A9", "", "t", 5),
+    "FETCH": Fetch("A9", "R7", "t", 5, 100),
+    "DIRECT-RECORD": DirectRecord("R7", "", "A9", "t", 5, b"hi"),
+    "DIRECT-HEAD": DirectHead("R7", "A9", "t", 5),
+    "GET-HEADS": GetHeads("t", "R7"),
+    "CONSUMER-HELLO": ConsumerHello("S1", "R7", ("t", "u")),
+    "STORE-HELLO": StoreHello("R7", "S1"),
+    "ACK/OURS": Ack("A9", "S1", "t", 8),
+    "FETCH/DIRECTED": Fetch("A9", "R7", "t", 5, 100, "S1", 1024 * 1024),
+    "DIRECT-RECORD/OURS": DirectRecord("R7", "S1", "A9", "t", 5, b"hi"),
+    "OPEN": Request(b"O", "S1", "R7", (SEGMENT.pack(),)),
+    "OPENED": Answer(b"o", "R7", "S1", (NONE,)),
+    "SEAL": Request(b"S", "S1", "R7", (NONE.pack(),)),
+    "SEALED": Answer(b"s", "R7", "S1", (AddressStatus("A9", STATUS_DONE, 5, b"\xaa\xbb"),)),
+    "SEALED/NOTICE": Answer(b"s", "A9", "S1", (AddressStatus("A9", STATUS_SEALED, 5),)),
+    "CLOSE": Request(b"C", "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
+    "CLOSED": Answer(b"c", "R7", "S1", (AddressStatus("A9", STATUS_INCOMPLETE, 3),)),
+    "DELETE": Request(b"X", "S1", "R7", (NONE.pack(),)),
+    "DELETED": Answer(b"x", "R7", "S1", (NONE,)),
+    "PING": Ping("S1", "R7"),
+    "PING/ANY": Ping("*", "R7"),
+    "PONG": Pong("R7", "S1", "C1", "store"),
+    "LOOKUP": Lookup("S1", "R7", "A9", LOOKUP_TIMESTAMP, 1_700_000_000_000, 5),
+    "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
+    "ROWS": GetRows("S1", "R7", "A9", 2, 4),
+    "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd"),
+    "LIST": ListSegments("S1", "R7", "A8", 128),
+    "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
+    "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
+    "END/NOT-HERE": End("R7", "S1", AddressStatus("A9", STATUS_NOT_HERE, 4)),
+}
+"""What each vector of our own means (WELCOME is no message: a tower's greeting)."""
+
+
+def decoder_of(name: str) -> Callable[[Sequence[bytes]], Any]:
+    """The function that reads the vector of this name."""
+    if name == "NODE-BEACON":
+        return beacons.decode_node_beacon
+    return beacons.decode_tower_beacon if name == "TOWER-BEACON" else decode
+
+
+def c_vectors() -> list[dict[str, Any]]:
+    """Name, frames (bytes) and fields of each captured message."""
+    vectors: list[dict[str, Any]] = json.loads((DATA / "c-frames.json").read_text())["vectors"]
+    return [vector | {"frames": [bytes.fromhex(frame) for frame in vector["frames"]]} for vector in vectors]
+
+
+def own_vectors() -> dict[str, list[bytes]]:
+    """Name -> frames, as kept beside the tests."""
+    vectors = json.loads((DATA / "own-frames.json").read_text())["vectors"]
+    return {name: [bytes.fromhex(frame) for frame in frames] for name, frames in vectors.items()}
+
+
+def documented_vectors() -> dict[str, list[bytes]]:
+    """Name -> frames, as the protocol's document has them."""
+    blocks = re.findall(r"^```vector (\S+)\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    found: dict[str, list[bytes]] = {}
+    for name, block in blocks:
+        assert name not in found, f"vector {name} is in the document twice"
+        frames = re.split(r"^--$", block, flags=re.MULTILINE)
+        found[name] = [
+            b"".join(bytes.fromhex(line.partition("|")[0]) for line in frame.splitlines()) for frame in frames
+        ]
+    return found
