@@ -28,7 +28,7 @@ class Node:
         self.publisher = Publisher(context)
         self.malformed = 0
         self.unexpected = 0
-        self._subscriber = Subscriber(context)
+        self._subscriber = Subscriber(context, self._on_frames, lambda: self._drained())
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
         self._drained: Callable[[], None] = lambda: None
 
@@ -59,7 +59,7 @@ class Node:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.publisher.run)
-                nursery.start_soon(self._subscriber.run, self._on_frames, self._drained)
+                nursery.start_soon(self._subscriber.run)
                 task_status.started()
         finally:
             self.publisher.close()

@@ -10,6 +10,7 @@ from mesh.protocol.range_read import RangeRefused, judge
 from mesh.requests import Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
+    STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
@@ -98,17 +99,28 @@ class Reader:
         )
         return _checked(rows.status), rows.content
 
+    async def announcement(self, members: Sequence[str], address: str) -> Announcement:
+        """What OPEN announced of one segment. Raises `NotServed`."""
+
+        async def from_one(member: str) -> Announcement:
+            listed = await self._requests.ask(member, partial(_list_segments, member, address, 1))
+            if not listed.segments or listed.segments[0][0].address != address:
+                raise RangeRefused(STATUS_NOT_HERE, f"store {member} has no announcement of {address}")
+            found: Announcement = listed.segments[0][0]
+            return found
+
+        return await self._first_of(members, address, from_one)
+
     async def segments(self, member: str) -> list[tuple[Announcement, AddressStatus]]:
         """Every announcement that one store keeps, with its phase (`status`) and head (`sequence`)."""
         found: list[tuple[Announcement, AddressStatus]] = []
-        after = ""
+        first = ""
         while True:
-            make = partial(_list_segments, member, after)
-            listed = await self._requests.ask(member, make)
-            found += listed.segments
-            if not listed.segments:
+            listed = await self._requests.ask(member, partial(_list_segments, member, first, LIST_COUNT))
+            found += [entry for entry in listed.segments if entry[0].address != first]
+            if len(listed.segments) < LIST_COUNT:
                 return found
-            after = listed.segments[-1][0].address
+            first = listed.segments[-1][0].address
 
     async def _first_of(
         self, members: Sequence[str], address: str, from_one: Callable[[str], Awaitable[Result]]
@@ -123,8 +135,8 @@ class Reader:
         raise NotServed(f"no member of address {address} answered", storage_error=storage_error)
 
 
-def _list_segments(member: str, after: str, requester: str) -> ListSegments:
-    return ListSegments(member, requester, after, LIST_COUNT)
+def _list_segments(member: str, first: str, count: int, requester: str) -> ListSegments:
+    return ListSegments(member, requester, first, count)
 
 
 def _checked(status: AddressStatus) -> AddressStatus:

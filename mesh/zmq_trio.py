@@ -122,35 +122,51 @@ class Publisher:
 
 
 class Subscriber:
-    """A SUB socket: everything a node hears from the publishers it is connected to."""
+    """A SUB socket: everything a node hears from the publishers it is connected to.
 
-    def __init__(self, context: Context) -> None:
+    Every message goes to `on_message`; `on_drained` is called whenever nothing more is there.
+    """
+
+    def __init__(
+        self, context: Context, on_message: Callable[[list[bytes]], None], on_drained: Callable[[], None]
+    ) -> None:
         self._socket = context.raw.socket(zmq.SUB)
+        self._on_message = on_message
+        self._on_drained = on_drained
         _configure(self._socket)
 
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
 
     def connect(self, endpoint: str) -> None:
+        """Connect, and look at once: a new `inproc` pipe gives no edge until its reader has found it empty."""
         self._socket.connect(endpoint)
+        self._take()
 
     def disconnect(self, endpoint: str) -> None:
         with contextlib.suppress(zmq.ZMQError):
             self._socket.disconnect(endpoint)
 
-    async def run(self, on_message: Callable[[list[bytes]], None], on_drained: Callable[[], None]) -> None:
-        """Hand every message to `on_message`, and call `on_drained` whenever nothing more is there, for ever."""
-        receive = self._socket.recv_multipart
+    async def run(self) -> None:
+        """Take messages for ever."""
         while True:
-            try:
-                for _ in range(MAX_MESSAGES_A_TURN):
-                    on_message(receive(zmq.DONTWAIT))
-            except zmq.Again:
-                on_drained()
+            if self._take():
                 await trio.lowlevel.wait_readable(self._socket.fileno())
             else:
-                on_drained()
                 await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         self._socket.close(linger=0)
+
+    def _take(self) -> bool:
+        """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
+        receive, on_message = self._socket.recv_multipart, self._on_message
+        try:
+            for _ in range(MAX_MESSAGES_A_TURN):
+                on_message(receive(zmq.DONTWAIT))
+        except zmq.Again:
+            return True
+        else:
+            return False
+        finally:
+            self._on_drained()

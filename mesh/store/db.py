@@ -194,10 +194,11 @@ class Database:
         """The cluster this store belongs to, "" before its first OPEN."""
         return (self.get(keys.CLUSTER_ID) or b"").decode()
 
-    def addresses(self, after: str, count: int) -> list[str]:
-        """Addresses that were announced, sealed or closed, in order behind `after`. Raises `StoreCorrupt`."""
+    def addresses(self, first: str, count: int, *, behind: bool = False) -> list[str]:
+        """Addresses that were announced, sealed or closed, from `first` on, or `behind` it. Raises `StoreCorrupt`."""
         iterator = self._db.iter()
-        iterator.seek(keys.meta_key(after) + b"\0" if after else b"a")
+        key = keys.meta_key(first) if first else b"a"
+        iterator.seek(key + b"\0" if behind else key)
         found: list[str] = []
         while len(found) < count and iterator.valid():
             key = iterator.key()

@@ -163,18 +163,19 @@ class Server:
 
     def _list(self, request: ListSegments) -> list[Any]:
         found: list[tuple[Announcement, AddressStatus]] = []
-        after, wanted = request.after, min(max(request.count, 1), LIST_COUNT)
+        behind = False
+        first, wanted = request.first, min(max(request.count, 1), LIST_COUNT)
         try:
             while len(found) < wanted:
-                addresses = self._database.addresses(after, wanted)
-                if not addresses:
-                    break
-                after = addresses[-1]
+                addresses = self._database.addresses(first, wanted, behind=behind)
                 for address in addresses:
                     state = self._database.load(address)
-                    if state is not None and state.announcement is not None:
+                    if state is not None and state.announcement is not None and len(found) < wanted:
                         status = AddressStatus(address, state.phase, state.head, state.last_row)
                         found.append((state.announcement, status))
+                if len(addresses) < wanted:
+                    break
+                first, behind = addresses[-1], True
         except StoreCorrupt as error:
             self._corrupt(error)
             return []

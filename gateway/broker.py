@@ -1,0 +1,94 @@
+"""What handlers see of the gateway: identity, topics, and the few things that change them."""
+
+import uuid
+
+import trio
+
+from gateway.catalog.interface import Compare, CompareFailed
+from gateway.deletion import Deletion
+from gateway.log import catalog_keys as keys
+from gateway.log.context import LogContext
+from gateway.log.partition import FetchWaiter
+from gateway.log.recovery import Recovery
+from gateway.log.topic import Topic
+from gateway.settings import Settings
+from gateway.topics import Topics, build_topic, load_topics, topic_record
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NODE_ID = 1
+"""This gateway's node id: gateways have 1 to 999, stores start at 1000."""
+
+
+class Broker:
+    """One gateway. Made when the catalog is open and the stores are known; `recover` before it serves."""
+
+    def __init__(self, context: LogContext, settings: Settings) -> None:
+        self.node_id = NODE_ID
+        self.cluster_id = context.cluster_id
+        self.settings = settings
+        self.context = context
+        self.topics: Topics = load_topics(context)
+        self.recovery = Recovery(context)
+        self.deletion = Deletion(context)
+        self.parked: set[FetchWaiter] = set()
+        """Fetches that wait for records."""
+        self._changing = trio.Lock()
+
+    def wake_parked(self) -> None:
+        """The gateway stops: parked fetches answer at once."""
+        for waiter in tuple(self.parked):
+            waiter.advanced()
+
+    async def recover(self) -> None:
+        """Recover all partitions: afterwards all of them serve, or say why not."""
+        partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
+        self.context.closer.load()
+        await self.recovery.recover(partitions)
+
+    async def run(self) -> None:
+        """The background work of the log, for ever."""
+        async with trio.open_nursery() as nursery:
+            for worker in (
+                self.context.opener.run,
+                self.context.closer.run,
+                self.recovery.run,
+                self.deletion.run,
+            ):
+                nursery.start_soon(worker)
+
+    async def create_topic(
+        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
+    ) -> Topic:
+        """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS."""
+        async with self._changing:
+            if self.topics.get(name) is not None:
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            topic = build_topic(
+                self.context, name, uuid.uuid4().bytes, partitions, replication_factor, configs
+            )
+            try:
+                await self.context.catalog.transact(
+                    [Compare(keys.topic_key(name), 0)], {keys.topic_key(name): topic_record(topic)}
+                )
+            except CompareFailed:
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+            await self.recovery.recover(topic.partitions)
+            self.topics.add(topic)
+            return topic
+
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic: gone for clients at once, from the stores' disks in the background.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
+        """
+        async with self._changing:
+            if self.topics.get(topic.name) is not topic:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            for partition in topic.partitions:
+                partition.fail("the topic was deleted")
+            await self.deletion.bury(topic)
+            self.topics.remove(topic)
+
+    async def allocate_producer_id(self) -> int:
+        """A producer id that was never given before, over all lives."""
+        return await self.context.producer_ids.allocate()

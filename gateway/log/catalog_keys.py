@@ -1,0 +1,58 @@
+"""The keys of the catalog, and the values that have no class of their own.
+
+    /cluster                              the cluster: id, format
+    /stores/<id>                          a store: incarnation, name (ids from 1000)
+    /topics/<name>                        a topic: id, partitions, replication factor, configs
+    /partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
+    /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
+    /closing/<address>                    a closed segment's end that some members have not confirmed
+    /tombstones/<topic id>                a deleted topic's addresses that some members still keep
+    /producer-ids                         the first producer id that no block has covered
+"""
+
+import json
+from typing import Any
+
+CLUSTER = "/cluster"
+STORES = "/stores/"
+TOPICS = "/topics/"
+PARTITIONS = "/partitions/"
+SEGMENTS = "/segments/"
+CLOSING = "/closing/"
+TOMBSTONES = "/tombstones/"
+PRODUCER_IDS = "/producer-ids"
+
+FORMAT = 1
+"""Version of the keys and values; a newer one in a data directory is refused."""
+
+
+def topic_key(name: str) -> str:
+    return TOPICS + name
+
+
+def partition_key(topic_id: bytes, index: int) -> str:
+    return f"{PARTITIONS}{topic_id.hex()}/{index:06d}"
+
+
+def segments_prefix(topic_id: bytes) -> str:
+    return f"{SEGMENTS}{topic_id.hex()}/"
+
+
+def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:
+    return f"{segments_prefix(topic_id)}{index:06d}/{start_offset:020d}-{address}"
+
+
+def tombstone_key(topic_id: bytes) -> str:
+    return TOMBSTONES + topic_id.hex()
+
+
+def closing_key(address: str) -> str:
+    return CLOSING + address
+
+
+def pack(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def unpack(value: bytes) -> Any:
+    return json.loads(value)

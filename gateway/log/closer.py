@@ -1,0 +1,75 @@
+"""CLOSE, repeated to every member of a closed segment until it has confirmed the end.
+
+What some member has not confirmed is kept in the catalog (`/closing/<address>`), so that a restart goes on with it.
+Until a store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.log import catalog_keys as keys
+from wireproto.dafka.additions import STATUS_DONE
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+    from gateway.log.segment import Segment
+
+CLOSES_AT_ONCE = 256
+
+RETRY_SECONDS = 5.0
+"""Pause before a member that has not the whole segment yet is asked again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Closer:
+    """Owns the task that tells the members."""
+
+    def __init__(self, context: "LogContext") -> None:
+        self._context = context
+        self._waiting: dict[str, tuple[int, set[str]]] = {}
+        self._work = trio.Event()
+
+    def add(self, segment: "Segment", puts: dict[str, bytes]) -> None:
+        """A segment is being closed by the transaction that `puts` belongs to."""
+        end = segment.last_sequence if segment.last_sequence is not None else -1
+        puts[keys.closing_key(segment.address)] = keys.pack({"end": end, "members": segment.members})
+        self._waiting[segment.address] = end, set(segment.members)
+        self._work.set()
+
+    def load(self) -> None:
+        """Take up what an earlier life had not finished."""
+        for entry in self._context.catalog.range(keys.CLOSING):
+            value = keys.unpack(entry.value)
+            self._waiting[entry.key.removeprefix(keys.CLOSING)] = value["end"], set(value["members"])
+        if self._waiting:
+            self._work.set()
+
+    async def run(self) -> None:
+        """Tell the members, for ever."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._waiting:
+                batch = dict(list(self._waiting.items())[:CLOSES_AT_ONCE])
+                async with trio.open_nursery() as nursery:
+                    for member in sorted({member for _, members in batch.values() for member in members}):
+                        nursery.start_soon(self._tell, member, batch)
+                finished = [address for address, (_, members) in batch.items() if not members]
+                if finished:
+                    deletes = [keys.closing_key(address) for address in finished]
+                    await self._context.catalog.transact([], {}, deletes)
+                    for address in finished:
+                        self._waiting.pop(address, None)
+                else:
+                    await trio.sleep(RETRY_SECONDS)
+
+    async def _tell(self, member: str, batch: dict[str, tuple[int, set[str]]]) -> None:
+        ends = [(address, end) for address, (end, members) in batch.items() if member in members]
+        for status in await self._context.producer.close(member, ends):
+            if status.status == STATUS_DONE and status.address in batch:
+                batch[status.address][1].discard(member)
+            else:
+                logger.info("store %s has not the whole of segment %s yet", member, status.address)

@@ -1,0 +1,189 @@
+"""Reads of what is not in memory: from one member of the segment, checked before it is shown.
+
+Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that of the
+segment, nothing at or above the high watermark. A bad copy is an error (KAFKA_STORAGE_ERROR), never a shorter log.
+
+Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds its place
+in `_cursors`, which remembers the sequence behind each range that was read.
+"""
+
+import logging
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.log.segment import Segment
+from gateway.log.tail_cache import Batch
+from mesh.reader import NotServed
+from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP, AddressStatus
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.batch import InvalidBatch, check_stored
+from wireproto.records.iteration import find_timestamp, largest_timestamp
+from wireproto.records.row import Row
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+    from gateway.log.partition import Partition
+
+MAX_CURSORS = 10_000
+"""Places remembered: about one per consumer and partition."""
+
+MAX_RECORDS = 2048
+"""Batches asked for at once."""
+
+MAX_INFLATED_BYTES = 64 * 1024 * 1024
+"""A batch is inflated up to here to find a timestamp in it."""
+
+logger = logging.getLogger(__name__)
+
+
+class ColdReader:
+    """Reads for all partitions of one gateway."""
+
+    def __init__(self, context: "LogContext") -> None:
+        self.reads = 0
+        self.bad_copies = 0
+        self._context = context
+        self._cursors: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    async def read(self, partition: "Partition", offset: int, max_bytes: int) -> list[Batch]:
+        """Batches from the one that holds `offset` (a visible one), at least one. Raises KafkaError."""
+        segment = self._segment_at(partition, offset)
+        bound = self._bound(partition, segment)
+        sequence = self._cursors.get((segment.address, offset))
+        if sequence is None:
+            sequence = await self._locate(segment, offset, bound)
+        self.reads += 1
+        count = min(bound - sequence + 1, MAX_RECORDS)
+        try:
+            contents = await self._context.reader.read(
+                segment.members, segment.address, partition.topic.name, sequence, count, max_bytes
+            )
+        except NotServed as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        end = self._check(segment, offset, contents)
+        self._remember(segment.address, end, sequence + len(contents))
+        return list(contents)
+
+    def _segment_at(self, partition: "Partition", offset: int) -> Segment:
+        chain = partition.chain()
+        index = bisect_right(chain, offset, key=lambda segment: segment.start_offset)
+        if not index:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no segment holds offset {offset}")
+        return chain[index - 1]
+
+    @staticmethod
+    def _bound(partition: "Partition", segment: Segment) -> int:
+        """The last sequence of a segment that may be shown."""
+        if segment.last_sequence is not None:
+            return segment.last_sequence
+        open_ones = [*partition.rolling, partition.current] if partition.current else partition.rolling
+        for opened in open_ones:
+            if opened.segment is segment:
+                return opened.writer.committed
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+
+    async def _locate(self, segment: Segment, offset: int, bound: int) -> int:
+        if offset == segment.start_offset:
+            return 0
+        found = await self._lookup(segment, LOOKUP_OFFSET, offset, bound)
+        if found is None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"segment {segment.address} should hold offset {offset}, and no store finds it there",
+            )
+        return found.sequence
+
+    async def _lookup(self, segment: Segment, kind: int, target: int, bound: int) -> AddressStatus | None:
+        try:
+            return await self._context.reader.lookup(segment.members, segment.address, kind, target, bound)
+        except NotServed as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+
+    def _check(self, segment: Segment, offset: int, contents: list[bytes]) -> int:
+        """The offset behind these batches. Raises KafkaError when one of them is not what it must be."""
+        expected = -1
+        try:
+            for content in contents:
+                header = check_stored(content)
+                if expected < 0 and not header.base_offset <= offset <= header.last_offset:
+                    raise InvalidBatch(
+                        ErrorCode.CORRUPT_MESSAGE, f"offset {offset} was asked for, {header.base_offset} came"
+                    )
+                if expected >= 0 and header.base_offset != expected:
+                    raise InvalidBatch(
+                        ErrorCode.CORRUPT_MESSAGE, f"offset {header.base_offset} follows {expected - 1}"
+                    )
+                if header.leader_epoch != segment.epoch:
+                    raise InvalidBatch(
+                        ErrorCode.CORRUPT_MESSAGE, f"epoch {header.leader_epoch} in a segment of {segment.epoch}"
+                    )
+                expected = header.last_offset + 1
+        except InvalidBatch as error:
+            self.bad_copies += 1
+            logger.error("a store gave a bad copy of segment %s: %s", segment.address, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a stored batch is damaged: {error}") from None
+        return expected
+
+    def _remember(self, address: str, offset: int, sequence: int) -> None:
+        self._cursors[address, offset] = sequence
+        if len(self._cursors) > MAX_CURSORS:
+            self._cursors.popitem(last=False)
+
+    # timestamps --------------------------------------------------------------------------------------------
+
+    async def offset_for_timestamp(self, partition: "Partition", target: int) -> tuple[int, int, int] | None:
+        """(offset, timestamp, epoch) of the first visible record at or after `target` ms, or None. Raises KafkaError."""
+        for segment in partition.chain():
+            if not segment.is_open and (
+                segment.max_timestamp < target or (segment.end_offset or 0) <= partition.log_start_offset
+            ):
+                continue
+            bound = self._bound(partition, segment)
+            found = await self._lookup(segment, LOOKUP_TIMESTAMP, target, bound) if bound >= 0 else None
+            if found is not None:
+                batch = await self._batch(partition, segment, found)
+                record = await _in_thread(find_timestamp, batch, target)
+                if record is not None:
+                    return record[0], record[1], segment.epoch
+        return None
+
+    async def max_timestamp(self, partition: "Partition") -> tuple[int, int, int] | None:
+        """(offset, timestamp, epoch) of the first visible record with the highest timestamp, or None."""
+        best: tuple[int, Segment, AddressStatus] | None = None
+        for segment in partition.chain():
+            bound = self._bound(partition, segment)
+            if bound < 0 or (best and not segment.is_open and segment.max_timestamp <= best[0]):
+                continue
+            found = await self._lookup(segment, LOOKUP_MAX_TIMESTAMP, 0, bound)
+            if found is not None:
+                highest = Row.unpack(found.row).max_timestamp
+                if best is None or highest > best[0]:
+                    best = highest, segment, found
+        if best is None or best[0] < 0:
+            return None
+        batch = await self._batch(partition, best[1], best[2])
+        highest = await trio.to_thread.run_sync(largest_timestamp, batch, MAX_INFLATED_BYTES)
+        record = await _in_thread(find_timestamp, batch, highest)
+        return None if record is None else (record[0], record[1], best[1].epoch)
+
+    async def _batch(self, partition: "Partition", segment: Segment, found: AddressStatus) -> Batch:
+        offset = Row.unpack(found.row).base_offset
+        hot = partition.read_hot(offset, 1, whole=True)
+        if hot:
+            return hot[0]
+        self._remember(segment.address, offset, found.sequence)
+        return (await self.read(partition, offset, 1))[0]
+
+
+async def _in_thread(function, batch: Batch, target: int) -> tuple[int, int] | None:  # type: ignore[no-untyped-def]
+    """Inflate a batch in a worker thread. Raises KafkaError when it cannot be read."""
+    try:
+        result: tuple[int, int] | None = await trio.to_thread.run_sync(
+            function, batch, target, MAX_INFLATED_BYTES
+        )
+    except InvalidBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    return result

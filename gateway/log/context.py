@@ -1,0 +1,54 @@
+"""What all partitions of one gateway share: the mesh's two sides, the catalog, the cache, and the workers."""
+
+import time
+from typing import TYPE_CHECKING
+
+from gateway.log.closer import Closer
+from gateway.log.cold import ColdReader
+from gateway.log.opener import Opener
+from gateway.log.producer_ids import ProducerIds
+from gateway.log.tail_cache import TailCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.catalog.interface import Catalog
+    from gateway.log.partition import Partition
+    from mesh.producer import Producer
+    from mesh.reader import Reader
+
+
+class LogContext:
+    """Made once per gateway life. `stores` are the incarnations of the stores in the catalog."""
+
+    def __init__(
+        self,
+        catalog: "Catalog",
+        producer: "Producer",
+        reader: "Reader",
+        *,
+        cluster_id: str,
+        stores: tuple[str, ...],
+        tail_cache_bytes: int,
+    ) -> None:
+        self.catalog = catalog
+        self.producer = producer
+        self.reader = reader
+        self.cluster_id = cluster_id
+        self.stores = stores
+        self.tail_cache = TailCache(tail_cache_bytes)
+        self.opener = Opener(self)
+        self.closer = Closer(self)
+        self.cold = ColdReader(self)
+        self.producer_ids = ProducerIds(catalog)
+        self.recover_again: Callable[[Partition], None] = lambda partition: None
+        """Called with a partition that lost its segment; the recovery sets it."""
+
+    def members_for(self, partition: "Partition") -> tuple[str, ...]:
+        """The stores that will keep a partition's next segment."""
+        return self.stores
+
+    @staticmethod
+    def now_ms() -> int:
+        """The wall clock, ms since 1970: for timestamps that people see, never for order."""
+        return time.time_ns() // 1_000_000

@@ -1,0 +1,170 @@
+"""Opening segments, many at a time: one catalog transaction and one round of OPENs for all that wait.
+
+A partition that appends to a new segment holds its batches in the window meanwhile. A segment that follows another of
+the same life waits until that one is durable to its last record; closing the one and inserting the other is then one
+transaction. The order is fixed: catalog first, then OPEN on the members' disks, then the first RECORD, so that a crash
+leaves either nothing, or a segment that recovery can seal.
+"""
+
+import base64
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.log import catalog_keys as keys
+from gateway.log.partition import OpenSegment, Partition, PartitionState
+from gateway.log.segment import Segment
+from wireproto.dafka.additions import Announcement
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+
+MAX_OPENS_AT_ONCE = 256
+"""Segments in one transaction and one OPEN."""
+
+logger = logging.getLogger(__name__)
+
+
+class Opener:
+    """Owns the task that opens segments for all partitions."""
+
+    def __init__(self, context: "LogContext") -> None:
+        self.opened = 0
+        self._context = context
+        self._waiting: dict[Partition, OpenSegment] = {}
+        self._work = trio.Event()
+
+    def start(self, partition: Partition, now_ms: int) -> OpenSegment:
+        """A new open segment at the partition's end, to be announced as soon as may be."""
+        context = self._context
+        members = context.members_for(partition)
+        w = max(partition.topic.settings.min_insync_replicas, len(members) // 2 + 1)
+        address = context.producer.requests.new_id()
+        segment = Segment(
+            address, partition.leader_epoch, partition.next_offset, members, min(w, len(members)), now_ms
+        )
+        writer = context.producer.start(address, partition.topic.name, members, segment.w, partition)
+        opening = OpenSegment(segment, writer)
+        # Taken before the segment's first batch: what is not durable must not be remembered as appended.
+        opening.snapshot = partition.producers.snapshot(now_ms) if partition.producers.count else b""
+        self._waiting[partition] = opening
+        if not partition.rolling:
+            self._work.set()
+        return opening
+
+    def drained(self, partition: Partition) -> None:
+        """The high watermark moved while a segment was rolling: the next one may be due."""
+        if partition in self._waiting and partition.high_watermark >= self._waiting[partition].segment.start_offset:
+            self._work.set()
+
+    def forget(self, partition: Partition) -> None:
+        """The partition failed: what it waited for will not be opened."""
+        self._waiting.pop(partition, None)
+
+    async def run(self) -> None:
+        """Open what waits, for ever. A failure of the catalog ends the process."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            ready = {
+                partition: opening
+                for partition, opening in self._waiting.items()
+                if partition.high_watermark >= opening.segment.start_offset
+                and partition.state is PartitionState.READY
+            }
+            for partition in list(ready)[MAX_OPENS_AT_ONCE:]:
+                del ready[partition]
+                self._work.set()
+            for partition in ready:
+                del self._waiting[partition]
+            if ready:
+                await self._open(ready)
+
+    async def _open(self, ready: dict[Partition, OpenSegment]) -> None:
+        puts: dict[str, bytes] = {}
+        for partition, opening in ready.items():
+            self._close_rolled(partition, puts)
+            self._insert(partition, opening, puts)
+        await self._context.catalog.transact([], puts)
+        announcements = [
+            self._announcement(partition, opening) for partition, opening in ready.items()
+        ]
+        refused = await self._context.producer.open(announcements)
+        self.opened += len(ready) - len(refused)
+        for partition, opening in ready.items():
+            reason = refused.get(opening.segment.address)
+            if reason is not None:
+                logger.error("cannot open a segment of %s-%d: %s", partition.topic.name, partition.index, reason)
+                partition.fail(reason)
+                self._context.recover_again(partition)
+
+    def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> None:
+        """The segments before this one are durable to their end: close them in the same transaction."""
+        for rolled in partition.rolling:
+            writer = rolled.writer
+            follower = self._start_after(partition, rolled)
+            closed = rolled.segment.closed(follower, writer.next_sequence - 1, rolled.max_timestamp)
+            partition.closed.append(closed)
+            puts[_segment_key(partition, closed)] = closed.pack()
+            self._context.closer.add(closed, puts)
+            self._context.producer.forget(writer)
+        partition.rolling = []
+
+    @staticmethod
+    def _start_after(partition: Partition, rolled: OpenSegment) -> int:
+        later = partition.rolling[partition.rolling.index(rolled) + 1 :]
+        following = later[0] if later else partition.current
+        return following.segment.start_offset if following else partition.next_offset
+
+    @staticmethod
+    def _insert(partition: Partition, opening: OpenSegment, puts: dict[str, bytes]) -> None:
+        segment = opening.segment
+        partition.epochs.assign(segment.epoch, segment.start_offset)
+        puts[_segment_key(partition, segment)] = segment.pack()
+        puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
+
+    def _announcement(self, partition: Partition, opening: OpenSegment) -> Announcement:
+        topic = partition.topic
+        segment = opening.segment
+        details = json.dumps(
+            {
+                "topic_id": topic.id.hex(),
+                "partition": partition.index,
+                "partitions": len(topic.partitions),
+                "replication_factor": topic.replication_factor,
+                "configs": topic.configs,
+                "epochs": partition.epochs.to_list(),
+                "log_start": partition.log_start_offset,
+                "opened_ms": segment.opened_ms,
+                "producer_id_floor": self._context.producer_ids.floor,
+                "producers": base64.b64encode(opening.snapshot).decode(),
+            }
+        ).encode()
+        return Announcement(
+            segment.address,
+            topic.name,
+            self._context.cluster_id,
+            f"{topic.id.hex()}/{partition.index}",
+            segment.epoch,
+            segment.start_offset,
+            segment.members,
+            segment.w,
+            details,
+        )
+
+
+def partition_record(partition: Partition) -> bytes:
+    """The catalog's value of a partition that was written to."""
+    return keys.pack(
+        {
+            "next_epoch": partition.leader_epoch + 1,
+            "epochs": partition.epochs.to_list(),
+            "log_start": partition.log_start_offset,
+        }
+    )
+
+
+def _segment_key(partition: Partition, segment: Segment) -> str:
+    return keys.segment_key(partition.topic.id, partition.index, segment.start_offset, segment.address)

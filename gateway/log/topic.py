@@ -1,0 +1,19 @@
+"""A topic: its identity, its partitions, and the configs that take effect here."""
+
+from dataclasses import dataclass, field
+
+from gateway.configs.effective import EffectiveTopicConfigs
+from gateway.log.partition import Partition
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """`configs` are the overrides that were given; `settings` what is in force."""
+
+    name: str
+    id: bytes
+    configs: dict[str, str]
+    settings: EffectiveTopicConfigs
+    replication_factor: int = 1
+    internal: bool = False
+    partitions: list[Partition] = field(default_factory=list)

@@ -1,0 +1,69 @@
+"""What a standalone gateway and its store show to Prometheus, besides what the Kafka endpoint shows itself."""
+
+from gateway.broker import Broker
+from gateway.metrics import Metrics
+from mesh.node import Node
+from mesh.store.store import Store
+
+
+def register_metrics(metrics: Metrics, broker: Broker, store: Store, node: Node) -> None:
+    """Register the log's and the store's figures; each is read at scrape time, none is kept on the hot path."""
+    _register_log(metrics, broker)
+    _register_store(metrics, store)
+    metrics.counter(
+        "dafka_mesh_malformed_messages_total",
+        "Mesh messages dropped because they break the wire format.",
+        lambda: node.malformed + store.node.malformed,
+    )
+
+
+def _register_log(metrics: Metrics, broker: Broker) -> None:
+    context = broker.context
+    partitions = [partition for topic in broker.topics.all() for partition in topic.partitions]
+    metrics.gauge(
+        "dafka_window_bytes",
+        "Bytes appended and not yet durable on enough stores.",
+        lambda: context.producer.window_bytes,
+    )
+    metrics.gauge("dafka_tail_cache_bytes", "Bytes in the tail cache.", lambda: context.tail_cache.bytes)
+    metrics.counter(
+        "dafka_cold_reads_total", "Fetches that had to be read from a store.", lambda: context.cold.reads
+    )
+    metrics.counter(
+        "dafka_bad_copies_total",
+        "Batches that a store gave and that failed their checks.",
+        lambda: context.cold.bad_copies,
+    )
+    metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
+    metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: len(partitions))
+    metrics.gauge(
+        "dafka_partition_high_watermark",
+        "Offset below which every batch is durable.",
+        lambda: {
+            (topic.name, str(partition.index)): partition.high_watermark
+            for topic in broker.topics.all()
+            for partition in topic.partitions
+        },
+        ("topic", "partition"),
+    )
+
+
+def _register_store(metrics: Metrics, store: Store) -> None:
+    statistics, ingest, server = store.committer.statistics, store.ingest, store.server
+    metrics.gauge("dafka_store_queued_bytes", "Bytes waiting for a commit.", lambda: ingest.queued_bytes)
+    metrics.counter("dafka_store_commits_total", "Commits.", lambda: statistics.commits)
+    metrics.counter("dafka_store_committed_bytes_total", "Bytes of records committed.", lambda: statistics.bytes)
+    metrics.counter("dafka_store_stalls_total", "Writes that RocksDB put off.", lambda: statistics.stalls)
+    metrics.counter("dafka_store_fsyncs_total", "fsyncs of the write-ahead log.", lambda: statistics.fsyncs)
+    metrics.counter("dafka_store_fsync_seconds_total", "Seconds in them.", lambda: statistics.fsync_seconds)
+    metrics.gauge(
+        "dafka_store_slowest_fsync_seconds", "The slowest one.", lambda: statistics.slowest_fsync_seconds
+    )
+    metrics.counter("dafka_store_reads_total", "Reads served.", lambda: server.reads)
+    metrics.counter("dafka_store_storage_errors_total", "Reads that met corruption.", lambda: server.storage_errors)
+    metrics.gauge(
+        "dafka_store_durable_head",
+        "Highest sequence that is durable, by address of an open segment.",
+        lambda: {(address,): head for address, head in ingest.heads().items()},
+        ("address",),
+    )
