@@ -1,4 +1,4 @@
-"""Hypothesis strategies for kafka-python's message objects, made from their schemas. Shared by the tests here."""
+"""Hypothesis strategies for kafka-python's message objects, made from their schemas."""
 
 from functools import cache
 from typing import Any
@@ -54,7 +54,9 @@ def _structs(field: Any, version: int, data_class: Any = None) -> st.SearchStrat
         if child.for_version_q(version) and child.tagged_field_q(version)
     }
     build = data_class or field.data_class
-    return st.fixed_dictionaries(required, optional=optional).map(lambda values: build(version=version, **values))
+    return st.fixed_dictionaries(required, optional=optional).map(
+        lambda values: build(version=version, **values)
+    )
 
 
 def _values(field: Any, version: int) -> st.SearchStrategy[Any]:
@@ -68,3 +70,22 @@ def _values(field: Any, version: int) -> st.SearchStrategy[Any]:
 
 def _elements(field: Any, version: int) -> st.SearchStrategy[Any]:
     return _structs(field, version) if field.is_struct() else _SIMPLE[field.type_str]
+
+
+#: What hostile or broken clients put where a length, a count or a marker belongs.
+_NASTY = [
+    bytes.fromhex(text)
+    for text in ("00", "ff", "01", "7f", "80", "ffff", "7fffffff", "80000000", "ffffffff0f")
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+    """``data`` with a few bytes overwritten, put in or taken out."""
+    changed = bytearray(data)
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(changed)))
+        replaced = draw(st.sampled_from([0, 0, 1, 1, 2, 4]))
+        new = draw(st.one_of(st.sampled_from(_NASTY), st.binary(max_size=3)))
+        changed[start : start + replaced] = new
+    return bytes(changed)

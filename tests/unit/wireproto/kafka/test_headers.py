@@ -1,7 +1,5 @@
 """Request headers v1 and v2, and which requests have which."""
 
-from struct import pack
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,12 +34,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "header"), CASES)
-def test_headers(text: str, header: RequestHeader):
+def test_headers(text: str, header: RequestHeader) -> None:
     assert parse_request_header(memoryview(bytes.fromhex(text))) == header
 
 
 @pytest.mark.parametrize("text", [text for text, header in CASES if header.body_offset != UNKNOWN_BODY])
-def test_a_header_cut_short_is_refused(text: str):
+def test_a_header_cut_short_is_refused(text: str) -> None:
     frame = bytes.fromhex(text)
     for length in range(parse_request_header(memoryview(frame)).body_offset):
         with pytest.raises(MalformedRequest):
@@ -61,13 +59,13 @@ def test_a_header_cut_short_is_refused(text: str):
         "0003 0009 00000007 0000 01 00 05 00",  # a tag longer than the frame
     ],
 )
-def test_malformed_headers_are_refused(text: str):
+def test_malformed_headers_are_refused(text: str) -> None:
     with pytest.raises(MalformedRequest):
         parse_request_header(memoryview(bytes.fromhex(text)))
 
 
 @given(st.binary(max_size=60))
-def test_random_bytes_are_a_header_or_refused(data: bytes):
+def test_random_bytes_are_a_header_or_refused(data: bytes) -> None:
     try:
         header = parse_request_header(memoryview(data))
     except MalformedRequest:
@@ -76,9 +74,13 @@ def test_random_bytes_are_a_header_or_refused(data: bytes):
 
 
 @given(
-    st.sampled_from(ALL_VERSIONS), st.integers(-(2**31), 2**31 - 1), st.one_of(st.none(), st.text(max_size=50))
+    st.sampled_from(ALL_VERSIONS),
+    st.integers(-(2**31), 2**31 - 1),
+    st.one_of(st.none(), st.text(max_size=50)),
 )
-def test_headers_that_kafka_python_writes(api: tuple[int, int], correlation_id: int, client_id: str | None):
+def test_headers_that_kafka_python_writes(
+    api: tuple[int, int], correlation_id: int, client_id: str | None
+) -> None:
     key, version = api
     flexible = REQUEST_CLASSES[key].flexible_version_q(version)
     written = KafkaPythonHeader(
@@ -89,11 +91,11 @@ def test_headers_that_kafka_python_writes(api: tuple[int, int], correlation_id: 
 
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
-def test_flexible_versions_are_those_of_the_schemas(key: int, version: int):
+def test_flexible_versions_are_those_of_the_schemas(key: int, version: int) -> None:
     assert is_flexible(key, version) is REQUEST_CLASSES[key].flexible_version_q(version)
 
 
-def test_names_are_kafkas_spelling():
+def test_names_are_kafkas_spelling() -> None:
     assert API_NAMES[0] == "Produce"
     assert API_NAMES[23] == "OffsetForLeaderEpoch"
     assert API_NAMES[28] == "TxnOffsetCommit"

@@ -1,0 +1,331 @@
+"""Fetch by hand, against the generic walk, kafka-python's encoder and bytes written down."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.wireproto.kafka.messages import damaged, messages
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.fetch import (
+    MAX_VERSION,
+    MIN_VERSION,
+    Buffer,
+    FetchPartition,
+    FetchPartitionResult,
+    FetchRequest,
+    FetchTopic,
+    decode_fetch,
+    encode_fetch_response,
+)
+from wireproto.kafka.requests import decode_request
+from wireproto.kafka.responses import encode_response
+from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
+
+FETCH = 1
+VERSIONS = range(MIN_VERSION, MAX_VERSION + 1)
+Request = REQUEST_CLASSES[FETCH]
+Response = RESPONSE_CLASSES[FETCH]
+TopicResponse = Response.FetchableTopicResponse
+PartitionResponse = TopicResponse.PartitionData
+TOPIC_ID = bytes(range(1, 17))
+
+
+def decode(version: int, body: bytes) -> FetchRequest:
+    return decode_fetch(version, memoryview(body), 0)
+
+
+def replica_of(request: Any) -> int:
+    if request.version < 15:
+        return int(request.replica_id)
+    return -1 if request.replica_state is None else int(request.replica_state.replica_id)
+
+
+def from_kafka_python(request: Any) -> FetchRequest:
+    """What :func:`decode_fetch` has to give for a request in kafka-python's form."""
+    by_id = request.version >= 13
+    return FetchRequest(
+        replica_of(request),
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        request.session_id,
+        request.session_epoch,
+        [
+            FetchTopic(
+                None if by_id else topic.topic,
+                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
+                [
+                    FetchPartition(
+                        partition.partition,
+                        partition.current_leader_epoch,
+                        partition.fetch_offset,
+                        partition.last_fetched_epoch,
+                        partition.log_start_offset,
+                        partition.partition_max_bytes,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+        request.rack_id,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+def test_reads_what_kafka_python_writes(version: int, data: st.DataObject) -> None:
+    request = data.draw(messages(Request, version))
+    assert decode(version, bytes(request.encode(version=version))) == from_kafka_python(request)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=10)
+def test_a_request_cut_short_or_too_long_is_refused(version: int, data: st.DataObject) -> None:
+    body = bytes(data.draw(messages(Request, version)).encode(version=version))
+    for length in range(len(body)):
+        with pytest.raises(MalformedRequest):
+            decode(version, body[:length])
+    with pytest.raises(MalformedRequest, match="1 bytes are left over"):
+        decode(version, body + b"\x00")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=200)
+def test_damaged_requests_are_read_as_by_the_generic_walk_or_refused_by_both(
+    version: int, data: st.DataObject
+) -> None:
+    valid = bytes(data.draw(messages(Request, version)).encode(version=version))
+    body = data.draw(st.one_of(damaged(valid), st.binary(max_size=60)))
+    try:
+        expected = from_kafka_python(decode_request(FETCH, version, memoryview(body), 0))
+    except MalformedRequest:
+        with pytest.raises(MalformedRequest):
+            decode(version, body)
+    else:
+        assert decode(version, body) == expected
+
+
+@pytest.mark.parametrize("version", [3, 19, -1])
+def test_other_versions_are_refused(version: int) -> None:
+    with pytest.raises(MalformedRequest, match=f"no version {version}"):
+        decode(version, bytes(100))
+
+
+def one_partition(*fields: int, name: str | None = "t", topic_id: bytes | None = None) -> list[FetchTopic]:
+    return [FetchTopic(name, topic_id, [FetchPartition(*fields)])]
+
+
+GOLDEN_REQUESTS = [
+    (  # replica, max wait, min bytes, max bytes, isolation; topic "t": partition, offset, max bytes
+        4,
+        "ffffffff 000001f4 00000001 00100000 01 00000001 0001 74 00000001 00000003 0000000000000009 00008000",
+        FetchRequest(-1, 500, 1, 1 << 20, 1, 0, -1, one_partition(3, -1, 9, -1, -1, 32768)),
+    ),
+    (  # and the session, the current epoch, the log start; one forgotten partition; rack "r"
+        11,
+        (
+            "ffffffff 000001f4 00000001 00100000 01 0000000a 0000000b 00000001 0001 74 00000001"
+            "00000003 00000002 0000000000000009 ffffffffffffffff 00008000"
+            "00000001 0001 75 00000001 00000004 0001 72"
+        ),
+        FetchRequest(-1, 500, 1, 1 << 20, 1, 10, 11, one_partition(3, 2, 9, -1, -1, 32768), "r"),
+    ),
+    (  # flexible: the last fetched epoch; a tag that nobody knows in the partition; a cluster id
+        12,
+        (
+            "ffffffff 000001f4 00000001 00100000 01 00000000 ffffffff 02 02 74 02"
+            "00000003 00000002 0000000000000009 00000001 0000000000000004 00008000 01 63 01 ff 00"
+            " 01 01 01 00 02 02 63"
+        ),
+        FetchRequest(-1, 500, 1, 1 << 20, 1, 0, -1, one_partition(3, 2, 9, 1, 4, 32768)),
+    ),
+    (  # by id; a follower's state in tag 1, its directory id and high watermark in the partition's tags
+        18,
+        (
+            "000001f4 00000001 00100000 01 00000000 ffffffff 02 0102030405060708090a0b0c0d0e0f10 02"
+            "00000003 00000002 0000000000000009 00000001 0000000000000004 00008000"
+            "02 00 10 ffffffffffffffffffffffffffffffff 01 08 0000000000000007 00"
+            " 01 01 01 01 0d 00000005 0000000000000006 00"
+        ),
+        FetchRequest(
+            5, 500, 1, 1 << 20, 1, 0, -1, one_partition(3, 2, 9, 1, 4, 32768, name=None, topic_id=TOPIC_ID)
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "text", "request_"), GOLDEN_REQUESTS)
+def test_golden_requests(version: int, text: str, request_: FetchRequest) -> None:
+    assert decode(version, bytes.fromhex(text)) == request_
+
+
+@pytest.mark.parametrize(
+    ("version", "tags"),
+    [
+        (17, "01 00 0f" + "00" * 15),  # a directory id of 15 bytes
+        (18, "01 01 09" + "00" * 9),  # a high watermark of 9
+    ],
+)
+def test_followers_tags_have_their_sizes(version: int, tags: str) -> None:
+    text = "00" * 21 + "02" + "00" * 16 + "02" + "00" * 32 + tags + "00 01 01 00"
+    with pytest.raises(MalformedRequest, match="size it says"):
+        decode(version, bytes.fromhex(text))
+    assert decode(version, bytes.fromhex(text.replace(tags, "00"))).topics[0].partitions
+
+
+def test_the_body_starts_at_the_offset() -> None:
+    frame = b"header" + bytes.fromhex(GOLDEN_REQUESTS[0][1])
+    assert decode_fetch(4, memoryview(frame), 6) == GOLDEN_REQUESTS[0][2]
+
+
+# ---------------------------------------------------------------------------------------- responses
+
+_int64 = st.integers(-(2**63), 2**63 - 1)
+_records = st.lists(st.one_of(st.binary(max_size=20), st.just(bytes(200))), max_size=3)
+results = st.builds(
+    FetchPartitionResult,
+    index=st.integers(0, 2**31 - 1),
+    error_code=st.integers(-1, 133),
+    high_watermark=_int64,
+    last_stable_offset=_int64,
+    log_start_offset=_int64,
+    records=_records,
+)
+topics = st.lists(
+    st.tuples(st.text(max_size=10), st.uuids().map(lambda uuid: uuid.bytes), st.lists(results, max_size=4)),
+    max_size=3,
+)
+_int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def by_kafka_python(
+    version: int, correlation_id: int, answers: list[Any], throttle_ms: int, error_code: int, session_id: int
+) -> bytes:
+    response = Response(
+        version=version,
+        throttle_time_ms=throttle_ms,
+        error_code=error_code,
+        session_id=session_id,
+        responses=[
+            TopicResponse(
+                version=version,
+                topic=name,
+                topic_id=UUID(bytes=topic_id),
+                partitions=[
+                    PartitionResponse(
+                        version=version,
+                        partition_index=result.index,
+                        error_code=result.error_code,
+                        high_watermark=result.high_watermark,
+                        last_stable_offset=result.last_stable_offset,
+                        log_start_offset=result.log_start_offset,
+                        aborted_transactions=[],
+                        preferred_read_replica=-1,
+                        records=b"".join(result.records),
+                    )
+                    for result in partitions
+                ],
+            )
+            for name, topic_id, partitions in answers
+        ],
+    )
+    return encode_response(response, version, correlation_id)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(
+    answers=topics,
+    correlation_id=_int32,
+    throttle_ms=st.integers(0, 2**31 - 1),
+    error_code=st.integers(-1, 133),
+    session_id=_int32,
+)
+@settings(max_examples=50)
+def test_responses_are_those_of_kafka_python(
+    version: int, answers: Any, correlation_id: int, throttle_ms: int, error_code: int, session_id: int
+) -> None:
+    ours = encode_fetch_response(
+        version,
+        correlation_id,
+        answers,
+        throttle_ms=throttle_ms,
+        error_code=error_code,
+        session_id=session_id,
+    )
+    expected = by_kafka_python(version, correlation_id, answers, throttle_ms, error_code, session_id)
+    assert b"".join(ours) == expected
+
+
+ONE_RESULT = FetchPartitionResult(2, 0, 5, 6, 7, [b"\xde\xad", b"\xbe\xef"])
+
+GOLDEN_RESPONSES = [
+    (  # size, correlation, throttle; topic "t": partition, error, watermark, stable offset, aborted, records
+        4,
+        (
+            "00000035 00000001 00000000 00000001 0001 74 00000001"
+            "00000002 0000 0000000000000005 0000000000000006 00000000 00000004 deadbeef"
+        ),
+    ),
+    (  # and error, session, log start, preferred replica
+        11,
+        (
+            "00000047 00000001 00000000 0000 00000000 00000001 0001 74 00000001"
+            "00000002 0000 0000000000000005 0000000000000006 0000000000000007 00000000 ffffffff"
+            " 00000004 deadbeef"
+        ),
+    ),
+    (
+        12,
+        (
+            "0000003e 00000001 00 00000000 0000 00000000 02 02 74 02"
+            "00000002 0000 0000000000000005 0000000000000006 0000000000000007 01 ffffffff"
+            " 05 deadbeef 00 00 00"
+        ),
+    ),
+    (
+        18,
+        (
+            "0000004c 00000001 00 00000000 0000 00000000 02 0102030405060708090a0b0c0d0e0f10 02"
+            "00000002 0000 0000000000000005 0000000000000006 0000000000000007 01 ffffffff"
+            " 05 deadbeef 00 00 00"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "text"), GOLDEN_RESPONSES)
+def test_golden_responses(version: int, text: str) -> None:
+    ours = b"".join(encode_fetch_response(version, 1, [("t", TOPIC_ID, [ONE_RESULT])]))
+    assert ours.hex(" ") == bytes.fromhex(text).hex(" ")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_record_buffers_are_handed_on_as_they_are(version: int) -> None:
+    stored = bytearray(b"one batch, another batch")
+    batches: list[Buffer] = [memoryview(stored)[:9], memoryview(stored)[11:], b"third"]
+    buffers = encode_fetch_response(version, 1, [("t", TOPIC_ID, [FetchPartitionResult(0, records=batches)])])
+    assert [buffer for buffer in buffers if any(buffer is batch for batch in batches)] == batches
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_without_records_has_empty_ones(version: int) -> None:
+    answers = [("t", TOPIC_ID, [FetchPartitionResult(0, 1)])]
+    response = Response.decode(
+        b"".join(encode_fetch_response(version, 1, answers)), version=version, header=True, framed=True
+    )
+    (partition,) = response.responses[0].partitions
+    assert (partition.error_code, partition.records, partition.aborted_transactions) == (1, b"", [])
+    assert partition.preferred_read_replica == -1
+
+
+@pytest.mark.parametrize("topic_id", [None, b"short"])
+def test_a_topic_id_is_needed_from_13(topic_id: bytes | None) -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        encode_fetch_response(13, 1, [("t", topic_id, [ONE_RESULT])])

@@ -1,0 +1,267 @@
+"""Produce by hand, against the generic walk, kafka-python's encoder and bytes written down."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.wireproto.kafka.messages import damaged, messages
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.produce import (
+    MAX_VERSION,
+    MIN_VERSION,
+    ProducePartition,
+    ProducePartitionResult,
+    ProduceRequest,
+    ProduceTopic,
+    decode_produce,
+    encode_produce_response,
+)
+from wireproto.kafka.requests import decode_request
+from wireproto.kafka.responses import encode_response
+from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
+
+PRODUCE = 0
+VERSIONS = range(MIN_VERSION, MAX_VERSION + 1)
+Request = REQUEST_CLASSES[PRODUCE]
+Response = RESPONSE_CLASSES[PRODUCE]
+TopicResponse = Response.TopicProduceResponse
+PartitionResponse = TopicResponse.PartitionProduceResponse
+RecordError = PartitionResponse.BatchIndexAndErrorMessage
+TOPIC_ID = bytes(range(1, 17))
+
+
+def decode(version: int, body: bytes) -> ProduceRequest:
+    return decode_produce(version, memoryview(body), 0)
+
+
+def from_kafka_python(request: Any) -> ProduceRequest:
+    """What :func:`decode_produce` has to give for a request in kafka-python's form."""
+    by_id = request.version >= 13
+    return ProduceRequest(
+        request.transactional_id,
+        request.acks,
+        request.timeout_ms,
+        [
+            ProduceTopic(
+                None if by_id else topic.name,
+                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
+                [
+                    ProducePartition(
+                        partition.index, None if partition.records is None else memoryview(partition.records)
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+def test_reads_what_kafka_python_writes(version: int, data: st.DataObject) -> None:
+    request = data.draw(messages(Request, version))
+    assert decode(version, bytes(request.encode(version=version))) == from_kafka_python(request)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=10)
+def test_a_request_cut_short_or_too_long_is_refused(version: int, data: st.DataObject) -> None:
+    body = bytes(data.draw(messages(Request, version)).encode(version=version))
+    for length in range(len(body)):
+        with pytest.raises(MalformedRequest):
+            decode(version, body[:length])
+    with pytest.raises(MalformedRequest, match="1 bytes are left over"):
+        decode(version, body + b"\x00")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=200)
+def test_damaged_requests_are_read_as_by_the_generic_walk_or_refused_by_both(
+    version: int, data: st.DataObject
+) -> None:
+    valid = bytes(data.draw(messages(Request, version)).encode(version=version))
+    body = data.draw(st.one_of(damaged(valid), st.binary(max_size=60)))
+    try:
+        expected = from_kafka_python(decode_request(PRODUCE, version, memoryview(body), 0))
+    except MalformedRequest:
+        with pytest.raises(MalformedRequest):
+            decode(version, body)
+    else:
+        assert decode(version, body) == expected
+
+
+@pytest.mark.parametrize("version", [2, 14, -1])
+def test_other_versions_are_refused(version: int) -> None:
+    with pytest.raises(MalformedRequest, match=f"no version {version}"):
+        decode(version, bytes(100))
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (3, "ffff ffff 00000064 00000001 0001 74 00000001 00000002 00000004 deadbeef"),
+        (9, "00 ffff 00000064 02 02 74 02 00000002 05 deadbeef 00 00 00"),
+        (13, "00 ffff 00000064 02 0102030405060708090a0b0c0d0e0f10 02 00000002 05 deadbeef 00 00 00"),
+        # every tags section with a tag that nobody knows
+        (9, "00 ffff 00000064 02 02 74 02 00000002 05 deadbeef 01 2a 00 01 2a 01 ff 02 2a 00 2b 02 ffff"),
+    ],
+)
+def test_golden_requests(version: int, text: str) -> None:
+    request = decode(version, bytes.fromhex(text))
+    name, topic_id = ("t", None) if version < 13 else (None, TOPIC_ID)
+    records = memoryview(b"\xde\xad\xbe\xef")
+    assert request == ProduceRequest(
+        None, -1, 100, [ProduceTopic(name, topic_id, [ProducePartition(2, records)])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "records"),
+    [
+        (3, "ffff 0001 00000064 00000001 0000 00000001 00000000 ffffffff", None),
+        (3, "ffff 0001 00000064 00000001 0000 00000001 00000000 00000000", b""),
+        (9, "00 0001 00000064 02 01 02 00000000 00 00 00 00", None),
+        (9, "00 0001 00000064 02 01 02 00000000 01 00 00 00", b""),
+    ],
+)
+def test_null_records_are_not_empty_records(version: int, text: str, records: bytes | None) -> None:
+    (topic,) = decode(version, bytes.fromhex(text)).topics
+    assert topic.partitions[0].records == records
+    assert (topic.partitions[0].records is None) == (records is None)
+
+
+def test_records_are_a_writable_slice_of_the_frame() -> None:
+    frame = bytearray.fromhex("ffff ffff 00000064 00000001 0001 74 00000001 00000002 00000004 deadbeef")
+    records = decode_produce(3, memoryview(frame), 0).topics[0].partitions[0].records
+    assert records is not None
+    records[0:1] = b"\x00"
+    assert frame.endswith(bytes.fromhex("00adbeef"))
+
+
+def test_the_body_starts_at_the_offset() -> None:
+    frame = b"header" + bytes.fromhex("ffff 0001 00000064 00000000")
+    assert decode_produce(3, memoryview(frame), 6) == ProduceRequest(None, 1, 100, [])
+
+
+# ---------------------------------------------------------------------------------------- responses
+
+_int64 = st.integers(-(2**63), 2**63 - 1)
+_message = st.one_of(st.none(), st.text(max_size=20), st.just("x" * 300))
+results = st.builds(
+    ProducePartitionResult,
+    index=st.integers(0, 2**31 - 1),
+    error_code=st.integers(-1, 133),
+    base_offset=_int64,
+    log_append_time_ms=_int64,
+    log_start_offset=_int64,
+    error_message=_message,
+    record_errors=st.lists(st.tuples(st.integers(0, 2**31 - 1), _message), max_size=3),
+)
+topics = st.lists(
+    st.tuples(st.text(max_size=10), st.uuids().map(lambda uuid: uuid.bytes), st.lists(results, max_size=4)),
+    max_size=3,
+)
+
+
+def by_kafka_python(version: int, correlation_id: int, answers: list[Any], throttle_ms: int) -> bytes:
+    response = Response(
+        version=version,
+        throttle_time_ms=throttle_ms,
+        responses=[
+            TopicResponse(
+                version=version,
+                name=name,
+                topic_id=UUID(bytes=topic_id),
+                partition_responses=[
+                    PartitionResponse(
+                        version=version,
+                        index=result.index,
+                        error_code=result.error_code,
+                        base_offset=result.base_offset,
+                        log_append_time_ms=result.log_append_time_ms,
+                        log_start_offset=result.log_start_offset,
+                        record_errors=[
+                            RecordError(version=version, batch_index=index, batch_index_error_message=message)
+                            for index, message in result.record_errors
+                            if version >= 8
+                        ],
+                        error_message=result.error_message,
+                    )
+                    for result in partitions
+                ],
+            )
+            for name, topic_id, partitions in answers
+        ],
+    )
+    return encode_response(response, version, correlation_id)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(answers=topics, correlation_id=st.integers(-(2**31), 2**31 - 1), throttle_ms=st.integers(0, 2**31 - 1))
+@settings(max_examples=50)
+def test_responses_are_those_of_kafka_python(
+    version: int, answers: Any, correlation_id: int, throttle_ms: int
+) -> None:
+    ours = encode_produce_response(version, correlation_id, answers, throttle_ms)
+    assert ours == by_kafka_python(version, correlation_id, answers, throttle_ms)
+
+
+ONE_RESULT = ProducePartitionResult(2, 0, 5, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (
+            3,  # size, correlation, one topic "t", partition: index, error, base offset, time; throttle
+            (
+                "00000029 00000001 00000001 0001 74 00000001"
+                "00000002 0000 0000000000000005 0000000000000006 00000000"
+            ),
+        ),
+        (
+            5,  # and the log start offset
+            (
+                "00000031 00000001 00000001 0001 74 00000001"
+                "00000002 0000 0000000000000005 0000000000000006 0000000000000007 00000000"
+            ),
+        ),
+        (
+            8,  # and no record errors, no message
+            (
+                "00000037 00000001 00000001 0001 74 00000001"
+                "00000002 0000 0000000000000005 0000000000000006 0000000000000007 00000000 ffff 00000000"
+            ),
+        ),
+        (
+            9,
+            (
+                "00000030 00000001 00 02 02 74 02"
+                "00000002 0000 0000000000000005 0000000000000006 0000000000000007 01 00 00 00 00000000 00"
+            ),
+        ),
+        (
+            13,
+            (
+                "0000003e 00000001 00 02 0102030405060708090a0b0c0d0e0f10 02"
+                "00000002 0000 0000000000000005 0000000000000006 0000000000000007 01 00 00 00 00000000 00"
+            ),
+        ),
+    ],
+)
+def test_golden_responses(version: int, text: str) -> None:
+    assert encode_produce_response(version, 1, [("t", TOPIC_ID, [ONE_RESULT])]).hex(" ") == bytes.fromhex(
+        text
+    ).hex(" ")
+
+
+@pytest.mark.parametrize("topic_id", [None, b"short"])
+def test_a_topic_id_is_needed_from_13(topic_id: bytes | None) -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        encode_produce_response(13, 1, [("t", topic_id, [ONE_RESULT])])
