@@ -1,0 +1,87 @@
+"""How a case is written down: a function that asks one server, run once per version and once per side.
+
+    @case(MetadataRequest)
+    def named_topics(side: Side, version: int) -> None:
+        topic = side.topic("named", partitions=3)
+        side.ask(MetadataRequest(version=version, topics=[...]))
+
+Both sides get the same topic names and so the same bytes, except for topic ids. What `side.ask` hears is
+compared; what the set-up methods (`topic`, `put`) do is not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.differential.side import Side
+
+Script = Callable[["Side", int], None]
+
+# What this project registers, by API key. A case runs for each of these versions unless it says otherwise.
+REGISTERED: dict[int, range] = {
+    0: range(3, 14),  # Produce
+    1: range(4, 19),  # Fetch
+    2: range(1, 12),  # ListOffsets
+    3: range(14),  # Metadata
+    10: range(7),  # FindCoordinator
+    18: range(5),  # ApiVersions
+    19: range(2, 8),  # CreateTopics
+    20: range(1, 7),  # DeleteTopics
+    22: range(6),  # InitProducerId
+    23: range(2, 5),  # OffsetForLeaderEpoch
+    32: range(1, 5),  # DescribeConfigs
+    60: range(3),  # DescribeCluster
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One script for one API; `name` is file.function, and part of every topic name it uses."""
+
+    name: str
+    api_key: int
+    versions: tuple[int, ...]
+    script: Script
+
+    @property
+    def group(self) -> str:
+        return self.name.partition(".")[0]
+
+
+_cases: dict[str, Case] = {}
+
+
+def case(request: Any, versions: Iterable[int] | None = None) -> Callable[[Script], Script]:
+    """Registers a script for an API (kafka-python's request class) and its versions, default: all."""
+
+    def register(script: Script) -> Script:
+        name = f"{script.__module__.rpartition('.')[2]}.{script.__name__}"
+        if name in _cases:
+            raise ValueError(f"two cases are called {name}")
+        key = int(request.API_KEY)
+        _cases[name] = Case(name, key, tuple(REGISTERED[key] if versions is None else versions), script)
+        return script
+
+    return register
+
+
+def all_cases() -> list[Case]:
+    """Every case in `tests/differential/cases`, in order of definition."""
+    from tests.differential import cases
+
+    for module in sorted(pkgutil.iter_modules(cases.__path__), key=lambda m: m.name):
+        importlib.import_module(f"{cases.__name__}.{module.name}")
+    return list(_cases.values())
+
+
+def runs(only: str = "") -> Iterator[tuple[Case, int]]:
+    """Every (case, version) whose name contains `only`."""
+    for one in all_cases():
+        for version in one.versions:
+            if only in f"{one.name}-v{version}":
+                yield one, version

@@ -1,0 +1,124 @@
+"""Turns a decoded answer into plain values in which what must differ between two servers is the same.
+
+What is rewritten, and nothing else: the server's own node id, address and cluster id; topic ids; producer
+ids that the server chose; wall-clock times; the order of lists whose order means nothing. Record batches are
+read apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from typing import Any
+
+from tests.differential.batches import LOG_APPEND_TIME, Batch, whole_batches
+from tests.differential.side import Exchange, Server
+
+CLOCK_TOLERANCE_MS = 3_600_000
+NODE_FIELDS = {"node_id", "broker_id", "leader_id", "controller_id"}
+NODE_LISTS = {"replica_nodes", "isr_nodes", "offline_replicas", "eligible_leader_replicas"}
+# A version number of the server's own metadata, larger with every change it makes.
+COUNTERS = {"finalized_features_epoch"}
+TIME_FIELDS = {"log_append_time_ms", "timestamp"}
+# Lists of structures are sorted by the first of these that they have; synonyms keep their precedence.
+SORT_KEYS = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "resource_name",
+    "api_key",
+    "node_id",
+    "broker_id",
+    "key",
+)
+SORT_NUMBERS = ("partition_index", "index", "partition")
+ORDERED_LISTS = {"synonyms", "record_errors"}
+
+
+def normalise(exchange: Exchange, server: Server) -> Any:
+    """The answer as comparable plain values."""
+    if isinstance(exchange.answer, str | bytes):
+        return exchange.answer
+    return _Normaliser(server).struct(exchange.answer.to_dict(json=False), "")
+
+
+def sent(exchange: Exchange, server: Server) -> bytes:
+    """The request's bytes with this server's topic ids replaced: equal on both sides, or the case errs."""
+    data = exchange.sent
+    for name, topic_id in server.topic_ids.items():
+        data = data.replace(topic_id.bytes, hashlib.md5(name.encode()).digest())
+    return data
+
+
+class _Normaliser:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._host, _, port = server.bootstrap.rpartition(":")
+        self._port = int(port)
+        self._names = {topic_id: name for name, topic_id in server.topic_ids.items()}
+        self._strangers: dict[Any, str] = {}
+
+    def struct(self, value: dict[str, Any], path: str) -> dict[str, Any]:
+        out = {name: self.value(name, item, f"{path}.{name}") for name, item in value.items()}
+        if value.get("host") == self._host and value.get("port") == self._port:
+            out["host"], out["port"] = "own host", "own port"
+        return out
+
+    def value(self, name: str, item: Any, path: str) -> Any:
+        if isinstance(item, dict):
+            return self.struct(item, path)
+        if name == "records":
+            return [batch_facts(one) for one in whole_batches(item)]
+        if isinstance(item, list) and item and isinstance(item[0], dict):
+            found = [self.struct(one, path) for one in item]
+            return found if name in ORDERED_LISTS else sorted(found, key=_sort_key)
+        if isinstance(item, list):
+            return [self._scalar(name, one) for one in item]
+        return self._scalar(name, item)
+
+    def _scalar(self, name: str, item: Any) -> Any:
+        own = self._server
+        if name in NODE_FIELDS | NODE_LISTS and item == own.node_id:
+            return "own id"
+        if name == "resource_name" and item == str(own.node_id):
+            return "own id"
+        if name == "cluster_id" and item == own.cluster_id:
+            return "own cluster"
+        if isinstance(item, uuid.UUID):
+            known = self._names.get(item)
+            return f"id of {known}" if known else self._stranger("topic id", item)
+        if name == "producer_id" and item >= 0:
+            return self._stranger("producer id", item)
+        if name == "session_id" and item:
+            return "a session"
+        if name in COUNTERS and item >= 0:
+            return "a counter"
+        if name in TIME_FIELDS and is_now(item):
+            return "now"
+        return item
+
+    def _stranger(self, what: str, item: Any) -> str:
+        return self._strangers.setdefault(item, f"{what} {len(self._strangers)}")
+
+
+def _sort_key(item: dict[str, Any]) -> tuple[str, int, str]:
+    number = next((item[key] for key in SORT_NUMBERS if key in item), 0)
+    text = next((str(item[key]) for key in SORT_KEYS if item.get(key) is not None), "")
+    return text, number, repr(item)
+
+
+def is_now(milliseconds: Any) -> bool:
+    return isinstance(milliseconds, int) and abs(milliseconds - time.time() * 1000) < CLOCK_TOLERANCE_MS
+
+
+def batch_facts(stored: Batch) -> dict[str, Any]:
+    """A batch's header fields, and its records as a hash of the bytes that travelled."""
+    facts = {name: item for name, item in vars(stored).items() if name != "raw"}
+    if not stored.crc_is_right:
+        facts["crc"] = f"WRONG: {stored.crc}"
+    elif stored.attributes & LOG_APPEND_TIME and is_now(stored.max_timestamp):
+        facts["crc"], facts["max_timestamp"] = "right", "now"
+    facts["payload"] = hashlib.sha256(stored.payload).hexdigest()[:16]
+    return facts

@@ -1,0 +1,85 @@
+"""A small right request for every API and version: what the framing cases spoil."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from tests.differential.batches import batch_of
+from tests.differential.requests import fetch, fetch_partition, produce
+from tests.differential.side import Side
+
+TOPIC = "no-such-topic"
+
+
+def _create(_: Side, version: int) -> Any:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="a/b", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    return CreateTopicsRequest(version=version, topics=[topic], timeout_ms=100, validate_only=True)
+
+
+def _delete(_: Side, version: int) -> Any:
+    state = DeleteTopicsRequest.DeleteTopicState(name=TOPIC, topic_id=None)
+    which: dict[str, Any] = {"topics": [state]} if version >= 6 else {"topic_names": [TOPIC]}
+    return DeleteTopicsRequest(version=version, timeout_ms=100, **which)
+
+
+def _configs(_: Side, version: int) -> Any:
+    one = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=2, resource_name=TOPIC, configuration_keys=["retention.ms"]
+    )
+    return DescribeConfigsRequest(version=version, resources=[one], include_synonyms=False)
+
+
+def _offsets(_: Side, version: int) -> Any:
+    of = ListOffsetsRequest.ListOffsetsTopic
+    partition = of.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return ListOffsetsRequest(version=version, replica_id=-1, topics=[of(name=TOPIC, partitions=[partition])])
+
+
+def _epochs(_: Side, version: int) -> Any:
+    of = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    partition = of.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(version=version, topics=[of(topic=TOPIC, partitions=[partition])])
+
+
+def _metadata(_: Side, version: int) -> Any:
+    # An invalid name: before version 4 a valid one would be created.
+    topic = MetadataRequest.MetadataRequestTopic(name="a/b", topic_id=None)
+    return MetadataRequest(version=max(version, 0), topics=[topic], allow_auto_topic_creation=False)
+
+
+_SAMPLES: dict[int, Callable[[Side, int], Any]] = {
+    0: lambda side, version: produce(side, version, {TOPIC: {0: batch_of(b"x")}}),
+    1: lambda side, version: fetch(side, version, {TOPIC: [fetch_partition(0, 0)]}),
+    2: _offsets,
+    3: _metadata,
+    10: lambda _, version: FindCoordinatorRequest(version=version, key="k", coordinator_keys=["k"]),
+    18: lambda _, version: ApiVersionsRequest(
+        version=version, client_software_name="differential", client_software_version="1"
+    ),
+    19: _create,
+    20: _delete,
+    22: lambda _, version: InitProducerIdRequest(
+        version=version, transactional_id=None, transaction_timeout_ms=1
+    ),
+    23: _epochs,
+    32: _configs,
+    60: lambda _, version: DescribeClusterRequest(version=version),
+}
+
+
+def sample(side: Side, api_key: int, version: int) -> Any:
+    """A request that is answered and changes nothing."""
+    return _SAMPLES[api_key](side, version)

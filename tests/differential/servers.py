@@ -1,0 +1,40 @@
+"""The two servers of a session: started here, or named by the environment for a quicker loop at work.
+
+`KAFKA_BOOTSTRAP=HOST:PORT` is a running Apache Kafka 4.3.1, `DAFKA_BOOTSTRAP=HOST:PORT` one of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.standalone import Standalone
+
+
+def running_kafka() -> str | None:
+    """The Apache Kafka that the environment names, if it does."""
+    return os.environ.get("KAFKA_BOOTSTRAP")
+
+
+@contextmanager
+def kafka_bootstrap() -> Iterator[str]:
+    """Apache Kafka's address, for as long as the context lasts."""
+    running = running_kafka()
+    if running:
+        yield running
+        return
+    with ApacheKafka() as kafka:
+        yield kafka.bootstrap
+
+
+@contextmanager
+def our_bootstrap(*arguments: str) -> Iterator[str]:
+    """The address of a fresh `dafka standalone`, or of the running one that the environment names."""
+    running = os.environ.get("DAFKA_BOOTSTRAP")
+    if running:
+        yield running
+        return
+    with Standalone(None, *arguments) as ours:
+        yield ours.bootstrap

@@ -1,0 +1,268 @@
+"""One of the two servers as a case sees it: asks, remembers what it heard, and sets topics up."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+
+from tests.differential.wire import MESSAGES, Connection, UndecodableError, decode, encode, frame, header
+
+SETTLE_SECONDS = 20.0
+ANSWER_SECONDS = 15.0
+NO_ERROR = 0
+# The kinds of coordinator (0 groups, 1 transactions) to have ready. Ours has no transactions yet.
+COORDINATORS = {"kafka": (0, 1), "ours": (0,)}
+
+
+@dataclass
+class Server:
+    """Facts that differ between servers and mean nothing: learned once, used to normalise."""
+
+    name: str
+    bootstrap: str
+    run: str
+    node_id: int = -1
+    cluster_id: str = ""
+    topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
+    filled: set[tuple[str, int]] = field(default_factory=set)
+
+    @classmethod
+    def reach(cls, name: str, bootstrap: str, run: str) -> Server:
+        server = cls(name, bootstrap, run)
+        with Connection(bootstrap) as connection:
+            answer = connection.ask(DescribeClusterRequest(version=0))
+            server.cluster_id = answer.cluster_id
+            server.node_id = answer.brokers[0].broker_id
+            for key_type in COORDINATORS[name]:
+                _await_coordinator(connection, key_type)
+        return server
+
+
+def _await_coordinator(connection: Connection, key_type: int) -> None:
+    """The first question makes Kafka create an internal topic: have that behind us before the cases start."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (
+        connection.ask(FindCoordinatorRequest(version=1, key="warm-up", key_type=key_type)).error_code
+        != NO_ERROR
+    ):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no coordinator of type {key_type}")
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One thing asked and what came: a decoded answer, or 'closed', 'silent' or 'undecodable ...'."""
+
+    label: str
+    api_key: int
+    version: int
+    sent: bytes
+    answer: Any
+
+
+class Side:
+    """A server during one run of one case."""
+
+    def __init__(self, server: Server, case_name: str, version: int) -> None:
+        self.server = server
+        self.case_name = case_name
+        self.version = version
+        self.exchanges: list[Exchange] = []
+        self._connection: Connection | None = None
+
+    # ------------------------------------------------------------------------------------- recorded
+
+    def ask(self, request: Any, label: str = "", *, patience: float = ANSWER_SECONDS) -> Any:
+        """Sends a request; records and returns its answer (a string if none came in `patience` s)."""
+        self.connection.socket.settimeout(patience)
+        return self.ask_bytes(request.API_KEY, request.API_VERSION, encode(request), label)
+
+    def ask_own_id(self, request: Any, label: str) -> Any:
+        """As `ask`, for a request that names the server's own node id: the two sides' bytes may differ."""
+        answer = self._exchange(request.API_KEY, request.API_VERSION, encode(request))
+        self.exchanges.append(Exchange(label, request.API_KEY, request.API_VERSION, b"own id", answer))
+        return answer
+
+    def ask_body(self, api_key: int, version: int, body: bytes, label: str = "") -> Any:
+        """As `ask`, with any body behind a good header."""
+        return self.ask_bytes(api_key, version, frame(header(api_key, version) + body), label)
+
+    def ask_bytes(self, api_key: int, version: int, data: bytes, label: str = "") -> Any:
+        """As `ask`, with any bytes at all."""
+        answer = self._exchange(api_key, version, data)
+        self.exchanges.append(Exchange(label or f"#{len(self.exchanges)}", api_key, version, data, answer))
+        return answer
+
+    def tell(self, request: Any, label: str = "") -> None:
+        """Sends a request that gets no answer (Produce with acks=0): what comes next shows that none came."""
+        data = encode(request, correlation_id=0)
+        self.connection.send(data)
+        self.exchanges.append(
+            Exchange(label or "told", request.API_KEY, request.API_VERSION, data, "nothing")
+        )
+
+    def _exchange(self, api_key: int, version: int, data: bytes) -> Any:
+        connection = self.connection
+        try:
+            connection.send(data)
+            answer = connection.receive()
+            if answer is not None:
+                return decode(api_key, version, answer) if api_key in MESSAGES else answer
+            outcome = "closed"
+        except ConnectionError:
+            outcome = "closed"
+        except TimeoutError:
+            outcome = "silent"
+        except UndecodableError as error:
+            outcome = f"undecodable: {error}"
+        self.hang_up()
+        return outcome
+
+    @property
+    def connection(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+        return self._connection
+
+    def hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # --------------------------------------------------------------------------------------- set-up
+
+    def name(self, suffix: str) -> str:
+        """A topic name of this case, the same on both sides; versions share it."""
+        plain = f"{self.server.run}-{self.case_name}-{suffix}"
+        # Kafka refuses names that differ only in '.' and '_': use neither.
+        return plain.replace(".", "-").replace("_", "-")
+
+    def own_name(self, suffix: str) -> str:
+        """A topic name of this case and version alone."""
+        return self.name(f"{suffix}-v{self.version}")
+
+    def topic(self, suffix: str, partitions: int = 1, **configs: str) -> str:
+        """A topic that the versions of this case share; made when first asked for."""
+        return self._make(self.name(suffix), partitions, configs)
+
+    def own_topic(self, suffix: str, partitions: int = 1, **configs: str) -> str:
+        """A topic of this case and version alone: empty at first."""
+        return self._make(self.own_name(suffix), partitions, configs)
+
+    def _make(self, name: str, partitions: int, configs: dict[str, str]) -> str:
+        if name not in self.server.topic_ids:
+            self._create(name, partitions, configs)
+            self.server.topic_ids[name] = self.settle(name, partitions)
+        return name
+
+    def _create(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        topic = CreateTopicsRequest.CreatableTopic
+        config = topic.CreatableTopicConfig
+        answer = self._quietly(
+            CreateTopicsRequest(
+                version=5,
+                topics=[
+                    topic(
+                        name=name,
+                        num_partitions=partitions,
+                        replication_factor=-1,
+                        assignments=[],
+                        configs=[config(name=k.replace("_", "."), value=v) for k, v in configs.items()],
+                    )
+                ],
+                timeout_ms=10_000,
+                validate_only=False,
+            )
+        )
+        if answer.topics[0].error_code != NO_ERROR:
+            raise RuntimeError(f"{self.server.name} cannot create {name}: {answer}")
+
+    def settle(self, name: str, partitions: int = 1) -> uuid.UUID:
+        """Waits until the topic is there whole (-1: any number of partitions) and has leaders; its id."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            answer = self._quietly(
+                MetadataRequest(
+                    version=10,
+                    topics=[MetadataRequest.MetadataRequestTopic(topic_id=None, name=name)],
+                    allow_auto_topic_creation=False,
+                )
+            )
+            topic = answer.topics[0]
+            wanted = len(topic.partitions) if partitions < 0 else partitions
+            whole = len(topic.partitions) == wanted and all(
+                p.error_code == NO_ERROR for p in topic.partitions
+            )
+            if topic.error_code == NO_ERROR and whole and self._leads(name, wanted):
+                found: uuid.UUID = topic.topic_id
+                self.server.topic_ids[name] = found
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.server.name} does not show {name}: {answer}")
+            time.sleep(0.01)
+
+    def _leads(self, name: str, partitions: int) -> bool:
+        """Metadata comes before the log in Kafka: a topic is ready once its partitions answer."""
+        of = ListOffsetsRequest.ListOffsetsTopic
+        answer = self._quietly(
+            ListOffsetsRequest(
+                version=5,
+                replica_id=-1,
+                isolation_level=0,
+                topics=[
+                    of(
+                        name=name,
+                        partitions=[
+                            of.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=-1)
+                            for n in range(partitions)
+                        ],
+                    )
+                ],
+            )
+        )
+        return all(p.error_code == NO_ERROR for t in answer.topics for p in t.partitions)
+
+    def id_of(self, name: str) -> uuid.UUID:
+        """A topic's id on this server; for a name unknown here, an id that no topic has."""
+        known = self.server.topic_ids.get(name)
+        return known or uuid.UUID(bytes=hashlib.md5(name.encode()).digest())
+
+    def put(self, topic: str, *batches: bytes, partition: int = 0) -> None:
+        """Appends batches, unrecorded."""
+        of = ProduceRequest.TopicProduceData
+        for records in batches:
+            answer = self._quietly(
+                ProduceRequest(
+                    version=9,
+                    transactional_id=None,
+                    acks=-1,
+                    timeout_ms=10_000,
+                    topic_data=[
+                        of(
+                            name=topic,
+                            partition_data=[of.PartitionProduceData(index=partition, records=records)],
+                        )
+                    ],
+                )
+            )
+            result = answer.responses[0].partition_responses[0]
+            if result.error_code != NO_ERROR:
+                raise RuntimeError(f"{self.server.name} refuses a batch of the set-up: {result}")
+
+    def once(self, topic: str, *batches: bytes, partition: int = 0) -> None:
+        """As `put`, but only into an empty partition: for topics that the versions share."""
+        if (topic, partition) not in self.server.filled:
+            self.put(topic, *batches, partition=partition)
+            self.server.filled.add((topic, partition))
+
+    def _quietly(self, request: Any) -> Any:
+        return self.connection.ask(request)
