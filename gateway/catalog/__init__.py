@@ -1,0 +1,1 @@
+"""The small strongly consistent state: topics, configs, segments, epochs, stores."""

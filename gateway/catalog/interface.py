@@ -1,0 +1,188 @@
+"""What the catalog offers: versioned keys, transactions, watches and leases, in the shape of etcd's v3 API.
+
+Two implementations have the same semantics and share their tests: `SqliteCatalog` (one file, embedded) and
+`MemoryCatalog` (tests). A cluster's will be etcd.
+
+* The catalog has one **revision**, which each transaction that changes something raises by one. A key's
+  entry says at which revision it was created and last changed; 0 stands for "there is no such key".
+* A **transaction** compares the modification revisions of some keys and, if all are as expected, puts and
+  deletes others, all or nothing. It returns once the change is durable. There is no other way to write.
+* **Reads** come from memory, never wait, and show only what is durable.
+* A **watch** gives every change under a prefix from a revision on, in order, none left out, none twice.
+* A **lease** is a promise to be alive: keys put under it disappear when nobody has kept it alive for its
+  time.
+
+::
+
+    entry = catalog.get("topics/orders")
+    await catalog.transact([Compare("topics/orders", entry.mod_revision)], {"topics/orders": b"..."})
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+EXIT_DISK_FAILED: Final = 4
+
+MAX_KEY_BYTES: Final = 1024
+"""Bytes of a key in UTF-8. Ours are paths of names and numbers: a topic name has 249 at most."""
+
+MAX_VALUE_BYTES: Final = 1_500_000
+"""Bytes of a value: etcd's default bound on a whole request is 1.5 MiB."""
+
+MAX_OPERATIONS: Final = 10_000
+"""Compares, puts and deletes of one transaction together. etcd's default is 128 (`--max-txn-ops`) and
+must be raised for a cluster with larger topics; the bound here keeps one transaction's commit in the
+milliseconds."""
+
+HISTORY_CHANGES: Final = 10_000
+"""Changes kept in memory for watches that are behind; who is further behind reads anew."""
+
+HISTORY_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of values in those changes: the other bound, whichever is met first."""
+
+
+class Entry(NamedTuple):
+    """A key that exists. Revisions are those of the catalog; `lease` is 0 for an entry that stays."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    lease: int = 0
+
+
+class Compare(NamedTuple):
+    """A condition: the key was last changed at `mod_revision`; 0: it does not exist."""
+
+    key: str
+    mod_revision: int
+
+
+class Change(NamedTuple):
+    """What a transaction did to one key; `value` is None where it was deleted."""
+
+    revision: int
+    key: str
+    value: bytes | None
+
+
+class CompareFailed(Exception):
+    """A compare did not hold, so nothing was changed. The caller reads again and decides anew."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class LeaseNotFound(Exception):
+    """The lease has ended, was revoked, or never was."""
+
+    def __init__(self, lease: int) -> None:
+        super().__init__(lease)
+        self.lease = lease
+
+
+class HistoryLost(Exception):
+    """A watch asked for changes older than those kept: read the keys anew, then watch from `revision` + 1."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(revision)
+        self.revision = revision
+
+
+class CatalogFailed(Exception):
+    """The disk failed in a transaction: whether that one is durable is unknown, and no other one will be
+    tried.
+
+    Whoever sees it ends the process (`exit_code`); a start on the same file finds out what was written.
+    As after any failed fsync, trying again on the same handle could report success for what is lost.
+    """
+
+    exit_code = EXIT_DISK_FAILED
+
+
+class Catalog(Protocol):
+    """See the module. Keys are `str`, values `bytes` (JSON, by convention of the callers)."""
+
+    @property
+    def revision(self) -> int:
+        """The revision that reads show."""
+        ...
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of a key."""
+        ...
+
+    def range(self, prefix: str) -> list[Entry]:
+        """The entries whose keys begin with `prefix`, in the order of keys."""
+        ...
+
+    async def transact(
+        self,
+        compares: Sequence[Compare],
+        puts: Mapping[str, bytes],
+        deletes: Sequence[str] = (),
+        lease: int | None = None,
+    ) -> int:
+        """Puts and deletes if all `compares` hold; returns the revision once it is durable.
+
+        The puts go under `lease`; without one they stay, also where the key had one. To delete a key that
+        does not exist is no change; a transaction without any change returns the revision that there is.
+
+        Cancelled while it waits, it has happened or not.
+
+        Raises:
+            CompareFailed: A compare did not hold. LeaseNotFound: There is no such lease. CatalogFailed:
+                The disk failed. ValueError: A key is put and deleted, a name or value is too long, or
+                there are too many operations.
+        """
+        ...
+
+    def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Change]:
+        """The changes under `prefix` from `from_revision` on (usually `revision` + 1 of a read), waiting
+        for more.
+
+        Of one transaction: puts in the order they were given, then deletes.
+
+        Raises:
+            HistoryLost: Of the iteration: they are no longer kept.
+            CatalogFailed: Of the iteration: the disk failed, and there will be no more.
+        """
+        ...
+
+    async def grant_lease(self, ttl_seconds: float) -> int:
+        """A lease of that time, which begins now.
+
+        Raises:
+            CatalogFailed: The disk failed.
+        """
+        ...
+
+    async def keep_alive(self, lease: int) -> None:
+        """Lets the lease's time begin again.
+
+        Raises:
+            LeaseNotFound: It has ended.
+        """
+        ...
+
+    async def revoke(self, lease: int) -> None:
+        """Ends the lease and deletes the keys under it.
+
+        Raises:
+            LeaseNotFound: It has ended.
+            CatalogFailed: The disk failed.
+        """
+        ...
+
+    async def run(self) -> None:
+        """Ends leases whose time is over, until cancelled. Without this running none ends by itself.
+
+        Raises:
+            CatalogFailed: The disk failed.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Waits for what is being written, then closes; later writes raise `trio.ClosedResourceError`."""
+        ...

@@ -1,0 +1,171 @@
+"""What both catalogs share: one commit at a time, everything that waits in it, reads from the mirror.
+
+Who comes while nothing is being written commits at once; who comes during a commit waits in the queue,
+and the first of those to get the lock commits for all of them. So no task of its own is needed, and a
+lone transaction waits for no timer.
+"""
+
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import trio
+
+from gateway.catalog.history import History, Watch
+from gateway.catalog.interface import CatalogFailed, Compare, Entry, LeaseNotFound
+from gateway.catalog.mirror import Grant, Mirror, Plan, Revoke, Step, Transaction, check_transaction
+
+
+class _Waiting:
+    __slots__ = ("outcome", "step")
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.outcome: int | Exception | None = None
+
+
+class MirroredCatalog(ABC):
+    """A `Catalog` over anything that can make a plan durable."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._history = History(mirror.revision)
+        self._queue: list[_Waiting] = []
+        self._commit_lock = trio.Lock()
+        self._refusal: Exception | None = None  # what every further transaction raises
+        # Leases that were found at the start begin anew: their holders had no way to keep them alive
+        # meanwhile. The clock is read when it first can be, since a catalog may be opened before trio
+        # runs.
+        self._deadlines: dict[int, float] = dict.fromkeys(mirror.leases, math.nan)
+        self._deadlines_changed = trio.Event()
+
+    @property
+    def revision(self) -> int:
+        return self._mirror.revision
+
+    def get(self, key: str) -> Entry | None:
+        return self._mirror.get(key)
+
+    def range(self, prefix: str) -> list[Entry]:
+        return self._mirror.range(prefix)
+
+    async def transact(
+        self,
+        compares: Sequence[Compare],
+        puts: Mapping[str, bytes],
+        deletes: Sequence[str] = (),
+        lease: int | None = None,
+    ) -> int:
+        step = Transaction(tuple(compares), dict(puts), tuple(deletes), lease or 0)
+        check_transaction(step)
+        return await self._submit(step)
+
+    def watch(self, prefix: str, from_revision: int) -> Watch:
+        return Watch(self._history, prefix, from_revision)
+
+    async def grant_lease(self, ttl_seconds: float) -> int:
+        # Not counted up: a number that was used before could be kept alive by its forgetful old holder.
+        lease = 1 + secrets.randbelow(2**62)
+        await self._submit(Grant(lease, ttl_seconds))
+        return lease
+
+    async def keep_alive(self, lease: int) -> None:
+        await trio.lowlevel.checkpoint()
+        if lease not in self._deadlines:
+            raise LeaseNotFound(lease)
+        self._deadlines[lease] = trio.current_time() + self._mirror.leases[lease]
+        self._wake_run()
+
+    async def revoke(self, lease: int) -> None:
+        # From here on it cannot be kept alive any more, though its keys are there until the commit.
+        self._deadlines.pop(lease, None)
+        with trio.CancelScope(shield=True):  # without a deadline and without an end it would be for ever
+            await self._submit(Revoke(lease))
+
+    async def run(self) -> None:
+        while True:
+            now = trio.current_time()
+            for lease, deadline in self._deadlines.items():
+                if math.isnan(deadline):
+                    self._deadlines[lease] = now + self._mirror.leases[lease]
+            for lease in [lease for lease, deadline in self._deadlines.items() if deadline <= now]:
+                try:
+                    await self.revoke(lease)
+                except LeaseNotFound:
+                    pass  # its holder was quicker
+            with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
+                await self._deadlines_changed.wait()
+
+    async def aclose(self) -> None:
+        with trio.CancelScope(shield=True):
+            async with self._commit_lock:
+                if not isinstance(self._refusal, trio.ClosedResourceError):
+                    self._refuse_all(trio.ClosedResourceError("the catalog is closed"))
+                    await self._close()
+
+    async def _submit(self, step: Step) -> int:
+        waiting = _Waiting(step)
+        self._queue.append(waiting)
+        try:
+            async with self._commit_lock:
+                if waiting.outcome is None:
+                    # Half a commit cannot be taken back: whoever is cancelled now is so after it.
+                    with trio.CancelScope(shield=True):
+                        await self._commit_queue()
+        except trio.Cancelled:
+            if waiting in self._queue:
+                self._queue.remove(waiting)  # nobody has begun it: it never happens
+            raise
+        assert waiting.outcome is not None
+        if isinstance(waiting.outcome, Exception):
+            raise waiting.outcome
+        return waiting.outcome
+
+    async def _commit_queue(self) -> None:
+        batch, self._queue = self._queue, []
+        if self._refusal is None:
+            plan = self._mirror.plan(waiting.step for waiting in batch)
+            try:
+                if plan.changes_something:
+                    await self._commit(plan)
+            except CatalogFailed as failure:
+                self._refuse_all(failure)
+            else:
+                self._mirror.apply(plan)
+                self._start_leases(plan)
+                for waiting, outcome in zip(batch, plan.outcomes, strict=True):
+                    waiting.outcome = outcome
+                self._history.add(plan.revision, plan.changes)
+                return
+        for waiting in batch:
+            waiting.outcome = self._refusal
+
+    def _start_leases(self, plan: Plan) -> None:
+        granted = {
+            lease: ttl_seconds for lease, ttl_seconds in plan.leases.items() if ttl_seconds is not None
+        }
+        if granted:
+            now = trio.current_time()
+            self._deadlines.update((lease, now + ttl_seconds) for lease, ttl_seconds in granted.items())
+            self._wake_run()
+
+    def _refuse_all(self, refusal: Exception) -> None:
+        self._refusal = refusal
+        self._history.fail(refusal)
+
+    def _wake_run(self) -> None:
+        self._deadlines_changed.set()
+        self._deadlines_changed = trio.Event()
+
+    @abstractmethod
+    async def _commit(self, plan: Plan) -> None:
+        """Makes the plan durable, all of it or nothing.
+
+        Raises:
+            CatalogFailed: It is not known whether it is.
+        """
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Releases what is held."""

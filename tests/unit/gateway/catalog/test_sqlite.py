@@ -1,0 +1,297 @@
+"""What only the catalog in a file does: it survives, and it refuses files that it must not touch."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.catalog.interface import CatalogFailed, Change, Entry, HistoryLost
+from gateway.catalog.memory import MemoryCatalog
+from gateway.catalog.mirror import Plan
+from gateway.catalog.sqlite import SqliteCatalog, set_aside
+from mesh.data_directory import DataDirectoryRefused
+
+
+def with_catalog(path: Path, use: Callable[[SqliteCatalog], Awaitable[None]]) -> None:
+    async def main() -> None:
+        catalog = SqliteCatalog(path)
+        try:
+            await use(catalog)
+        finally:
+            await catalog.aclose()
+
+    trio.run(main)
+
+
+async def fill(catalog: SqliteCatalog) -> None:
+    lease = await catalog.grant_lease(30)
+    await catalog.transact([], {"a": b"\0\xff", "b": b"1", "c": b"2"})
+    await catalog.transact([], {"b": b"3"}, ["c"])
+    await catalog.transact([], {"leased": b""}, lease=lease)
+
+
+def refusal(path: Path) -> DataDirectoryRefused:
+    with pytest.raises(DataDirectoryRefused) as caught:
+        SqliteCatalog(path)
+    return caught.value
+
+
+def damage(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute(statement)
+    database.close()
+
+
+def test_everything_survives_but_the_history(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+
+    async def look(catalog: SqliteCatalog) -> None:
+        assert catalog.revision == 3
+        leased = catalog.get("leased")
+        assert leased is not None
+        assert catalog.range("") == [Entry("a", b"\0\xff", 1, 1), Entry("b", b"3", 1, 2), leased]
+        assert leased.lease > 0
+        with pytest.raises(HistoryLost):
+            await anext(catalog.watch("", 3))
+        watch = catalog.watch("", 4)
+        await catalog.revoke(leased.lease)
+        assert await anext(watch) == Change(4, "leased", None)
+
+    with_catalog(path, look)
+    with_catalog(
+        path, lambda catalog: check_range(catalog, [Entry("a", b"\0\xff", 1, 1), Entry("b", b"3", 1, 2)])
+    )
+
+
+async def check_range(catalog: SqliteCatalog, expected: list[Entry]) -> None:
+    await trio.lowlevel.checkpoint()
+    assert catalog.range("") == expected
+
+
+def test_a_lease_has_its_whole_time_again_after_a_start(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    clock = MockClock()
+
+    async def main() -> None:
+        catalog = SqliteCatalog(path)
+        watch = catalog.watch("", 4)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.run)
+            await wait_all_tasks_blocked()
+            clock.jump(29)
+            await wait_all_tasks_blocked()
+            assert catalog.get("leased") is not None
+            clock.jump(1)
+            assert await anext(watch) == Change(4, "leased", None)
+            nursery.cancel_scope.cancel()
+        await catalog.aclose()
+
+    trio.run(main, clock=clock)
+
+
+KILLED = """
+import os, sys, trio
+from gateway.catalog.sqlite import SqliteCatalog
+async def main():
+    catalog = SqliteCatalog(sys.argv[1])
+    for number in range(3):
+        await catalog.transact([], {"n": b"%d" % number})
+    os.kill(os.getpid(), 9)
+trio.run(main)
+"""
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -9
+    with_catalog(path, lambda catalog: check_range(catalog, [Entry("n", b"2", 1, 3)]))
+
+
+def test_the_journal_is_fsynced_with_every_commit(tmp_path: Path) -> None:
+    async def look(catalog: SqliteCatalog) -> None:
+        database = catalog._database
+        assert database is not None
+        modes = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+        assert modes == ["wal", 2]
+        await trio.lowlevel.checkpoint()
+
+    with_catalog(tmp_path / "catalog.sqlite", look)
+
+
+class SlowCatalog(SqliteCatalog):
+    """Counts its commits; the first one waits for `go_on`."""
+
+    commits = 0
+
+    def __init__(self, path: Path) -> None:
+        self.go_on = threading.Event()
+        self.begun = threading.Event()
+        super().__init__(path)
+
+    def _write(self, plan: Plan) -> None:
+        self.commits += 1
+        self.begun.set()
+        self.go_on.wait()
+        super()._write(plan)
+
+
+def test_those_that_come_during_a_commit_share_the_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        catalog = SlowCatalog(tmp_path / "catalog.sqlite")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.transact, [], {"first": b""})
+            await trio.to_thread.run_sync(catalog.begun.wait)
+            for number in range(100):
+                nursery.start_soon(catalog.transact, [], {f"k{number:02}": b"%d" % number})
+            await wait_all_tasks_blocked()
+            meanwhile = (catalog.commits, catalog.revision, catalog.get("first"))
+            catalog.go_on.set()
+        assert meanwhile == (1, 0, None)
+        assert catalog.revision == 101
+        assert [entry.value for entry in catalog.range("k")] == [b"%d" % number for number in range(100)]
+        assert catalog.commits == 2
+        await catalog.aclose()
+
+    trio.run(main)
+
+
+def test_cancelled_during_its_commit_it_has_happened(tmp_path: Path) -> None:
+    async def main() -> None:
+        catalog = SlowCatalog(tmp_path / "catalog.sqlite")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.transact, [], {"a": b""})
+            await trio.to_thread.run_sync(catalog.begun.wait)
+            nursery.cancel_scope.cancel()
+            catalog.go_on.set()
+        assert catalog.get("a") == Entry("a", b"", 1, 1)
+        await catalog.aclose()
+
+    trio.run(main)
+
+
+def test_after_a_disk_error_nothing_is_written_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+
+    async def use(catalog: SqliteCatalog) -> None:
+        await catalog.transact([], {"kept": b"1"})
+        assert catalog._database is not None
+        (pages,) = catalog._database.execute("PRAGMA page_count").fetchone()
+        catalog._database.execute(f"PRAGMA max_page_count = {pages}")
+        watch = catalog.watch("", 2)
+        with pytest.raises(CatalogFailed, match="disk is full") as failed:
+            await catalog.transact([], {"lost": b"x" * 100_000})
+        assert failed.value.exit_code == 4
+        catalog._database.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+        with pytest.raises(CatalogFailed):
+            await catalog.transact([], {"small": b""})
+        with pytest.raises(CatalogFailed):
+            await anext(watch)
+        assert catalog.range("") == [Entry("kept", b"1", 1, 1)]
+
+    with_catalog(path, use)
+    with_catalog(path, lambda catalog: check_range(catalog, [Entry("kept", b"1", 1, 1)]))
+
+
+def test_all_that_shared_the_failed_commit_are_told() -> None:
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        catalog.fail_next_commit = True
+        failed = 0
+
+        async def transact(number: int) -> None:
+            nonlocal failed
+            with pytest.raises(CatalogFailed):
+                await catalog.transact([], {str(number): b""})
+            failed += 1
+
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(transact, number)
+        assert failed == 5
+        assert catalog.range("") == []
+
+    trio.run(main)
+
+
+def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+
+    async def use(catalog: SqliteCatalog) -> None:
+        await catalog.transact([], {"a": b""})
+        refused = refusal(path)
+        assert (refused.cause, refused.exit_code) == ("another process is using it", 3)
+
+    with_catalog(path, use)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    damage(path, "PRAGMA user_version = 2")
+    assert refusal(path).cause == "it has format version 2, and this program knows 1 at most"
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    damage(path, "CREATE TABLE songs (name TEXT)")
+    before = path.read_bytes()
+    assert refusal(path).cause == "it is a database, but not Dafka's catalog"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET value = x'00fe' WHERE key = 'a'",
+        "UPDATE entries SET key = 'A' WHERE key = 'a'",
+        "UPDATE entries SET mod_revision = 2 WHERE key = 'a'",
+        "UPDATE entries SET create_revision = 0 WHERE key = 'b'",
+        "UPDATE entries SET lease = 5 WHERE key = 'b'",
+        "UPDATE entries SET value = 'text' WHERE key = 'b'",
+        "UPDATE revision SET revision = 1",
+        "DELETE FROM revision",
+        "DROP TABLE leases",
+    ],
+)
+def test_a_damaged_row_is_refused(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    damage(path, statement)
+    refused = refusal(path)
+    assert "damaged" in refused.cause
+    assert "--rebuild-catalog" in refused.next_step
+    assert refused.exit_code == 3
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "catalog.sqlite"
+    path.write_bytes(content)
+    assert "damaged" in refusal(path).cause
+    assert path.read_bytes() == content
+
+
+def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path).exit_code == 2
+
+
+def test_a_catalog_set_aside_makes_room_for_another(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    assert set_aside(path) is None
+    for number in (1, 2):
+        with_catalog(path, fill)
+        path.with_name("catalog.sqlite-wal").write_bytes(b"rest")
+        assert set_aside(path) == tmp_path / f"catalog.sqlite.broken-{number}"
+        assert not path.exists()
+        assert (tmp_path / f"catalog.sqlite.broken-{number}-wal").read_bytes() == b"rest"
+        assert not path.with_name("catalog.sqlite-wal").exists()
+    with_catalog(path, lambda catalog: check_range(catalog, []))
