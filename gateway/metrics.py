@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -26,8 +26,8 @@ LATENCY_BOUNDS = (
 """Upper bounds of the latency buckets in seconds: from an answer out of memory to a Kafka client's own
 timeout."""
 
-Value: TypeAlias = float | Mapping[tuple[str, ...], float]
-"""A number, or numbers by the values of the labels."""
+Value: TypeAlias = float | Mapping[Any, float]
+"""A number, or numbers by the values of the labels (tuples of strings)."""
 
 
 class Histogram:
