@@ -12,7 +12,8 @@ SILENCE_SECONDS = 30.0
 
 
 def main(bootstrap: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
     failures = []
     for key, value in RECORDS:
