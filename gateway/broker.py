@@ -1,6 +1,7 @@
 """What handlers see of the gateway: identity, topics, and the few things that change them."""
 
 import uuid
+from collections.abc import Callable
 
 import trio
 
@@ -22,8 +23,10 @@ NODE_ID = 1
 class Broker:
     """One gateway. Made when the catalog is open and the stores are known; `recover` before it serves."""
 
-    def __init__(self, context: LogContext, settings: Settings) -> None:
+    def __init__(self, context: LogContext, settings: Settings, deliver: Callable[[], None]) -> None:
         self.node_id = NODE_ID
+        self.deliver = deliver
+        """Hands what was just published to nodes in this process (`mesh.zmq_trio.Context.deliver`)."""
         self.cluster_id = context.cluster_id
         self.settings = settings
         self.context = context

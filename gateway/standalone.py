@@ -102,6 +102,7 @@ class Standalone:
 
     def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
         self.settings = settings
+        self.context = context
         self.directories = directories
         self.metrics = Metrics()
         self.health = Health()
@@ -164,7 +165,7 @@ class Standalone:
             stores=(self.directories.store.incarnation,),
             tail_cache_bytes=self.settings.tail_cache_bytes,
         )
-        return Broker(context, self.settings)
+        return Broker(context, self.settings, self.context.deliver)
 
     async def _agree_on_cluster(self) -> str:
         """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves differ."""

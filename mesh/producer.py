@@ -189,7 +189,7 @@ class Producer:
         return sequence
 
     def _send(self, writer: Writer, entry: Entry) -> None:
-        self._node.send(Record(writer.address, writer.subject, entry.sequence, entry.content))  # type: ignore[arg-type]
+        self._node.send(Record(writer.address, writer.subject, entry.sequence, entry.content))
 
     def _on_ack(self, ack: Ack) -> None:
         held = self._writers.get(ack.address)
@@ -210,7 +210,7 @@ class Producer:
         writer = held[0]
         for sequence, content in writer.on_fetch(fetch.sequence, fetch.count):
             self._node.send(
-                DirectRecord(fetch.requester, "", writer.address, writer.subject, sequence, content)  # type: ignore[arg-type]
+                DirectRecord(fetch.requester, "", writer.address, writer.subject, sequence, content)
             )
 
     def _on_unclaimed(self, answer: Answer) -> None:

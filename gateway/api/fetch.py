@@ -69,6 +69,7 @@ class FetchJob:
         body: FetchRequest = request.body
         self._request = request
         self._parked: set[FetchJob] = broker.parked
+        self._min_bytes = body.min_bytes
         self._max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
         self._topics = [(topic, [_resolve(broker, topic, ask) for ask in topic.partitions]) for topic in body.topics]
         self._wanted = [wanted for _, group in self._topics for wanted in group]
@@ -101,7 +102,7 @@ class FetchJob:
             if wanted.error is not ErrorCode.NONE:
                 return True
             found += wanted.size
-        return found >= self._request.body.min_bytes
+        return found >= self._min_bytes
 
     async def _wait(self, seconds: float) -> list[Wanted]:
         partitions = [wanted.partition for wanted in self._wanted if wanted.partition is not None]

@@ -61,6 +61,7 @@ class PendingProduce:
                     self._failed = True
                 results.append((partition.index, outcome))
             self._topics.append((topic, results))
+        self._broker.deliver()
 
     def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append:
         body: ProduceRequest = self._request.body

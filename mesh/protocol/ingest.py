@@ -132,7 +132,7 @@ class Ingest:
             self.refused_records += 1
             return
         try:
-            self._accept(state, sequence, content)
+            self._accept(state, sequence, bytes(content))
         except InvalidBatch:
             self.refused_records += 1
 

@@ -25,7 +25,7 @@ def judge(address: str, first: int, count: int, records: Iterable[DirectRecord],
     contents: list[bytes] = []
     for record in records:
         if record.address == address and record.sequence == first + len(contents) and len(contents) < count:
-            contents.append(record.content)
+            contents.append(bytes(record.content))
     if not contents and end.last.sequence >= first:
         raise RangeRefused(STATUS_DONE, f"the records of address {address} from store {end.store} were lost on the way")
     return contents

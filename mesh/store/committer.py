@@ -1,8 +1,11 @@
-"""The committer's thread: writes a commit, fsyncs it, and only then reports it to the loop.
+"""The committer's thread: fsyncs what was written, and only then reports it to the loop.
 
 Rule: under `--fsync always` a commit is reported after `flush_wal(True)` has returned; an error is reported instead of
-the commit, and after one the thread takes no more work. Commits are made one at a time, in order; what arrives
-meanwhile waits and goes into the next one together (group commit).
+the commit, and after one nothing more is written. Commits are made one at a time, in order; what arrives meanwhile
+waits and goes into the next one together (group commit).
+
+The write itself is done on the loop: rocksdict keeps the interpreter's lock during it wherever it runs, so a thread
+would only add two switches. The fsync gives the lock up, and has the thread.
 """
 
 import queue
@@ -14,10 +17,7 @@ from enum import Enum
 
 from mesh import crash_points
 from mesh.protocol.ingest import Commit
-from mesh.store.db import Database, WriteStalled
-
-STALL_RETRY_SECONDS = 0.005
-"""Pause before a stalled write is tried again; the queue fills meanwhile and holds the writers back."""
+from mesh.store.db import Database, StoreFailed
 
 JOIN_SECONDS = 10.0
 """Longest wait for the thread at shutdown."""
@@ -44,80 +44,67 @@ class CommitStatistics:
 
 
 class Committer:
-    """`submit` hands a commit over; `report(commit, error)` is called from the thread when it is durable or failed."""
+    """`report(commit, error)` is called from the thread when a commit's fsync is done or has failed."""
 
     def __init__(
         self,
         database: Database,
         fsync: Fsync,
         interval_seconds: float,
-        report: Callable[[Commit, Exception | None], None],
+        report: Callable[[Commit, StoreFailed | None], None],
     ) -> None:
         self.statistics = CommitStatistics()
+        self.fsync = fsync
         self._database = database
-        self._fsync = fsync
         self._interval = interval_seconds
         self._report = report
         self._queue: queue.SimpleQueue[Commit | None] = queue.SimpleQueue()
-        self._dirty_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="store committer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, commit: Commit) -> None:
-        self._queue.put(commit)
+    def write(self, commit: Commit) -> bool:
+        """Write a commit; true if it is durable by that alone, false if its report will follow.
+
+        Raises WriteStalled (nothing was written: try again) and StoreFailed.
+        """
+        self._database.write(commit)
+        self.statistics.commits += 1
+        self.statistics.bytes += commit.bytes
+        crash_points.reach("after-write")
+        if self.fsync is Fsync.ALWAYS:
+            self._queue.put(commit)
+            return False
+        return True
 
     def stop(self) -> None:
-        """Finish what was submitted and end the thread. Blocks, up to `JOIN_SECONDS`."""
+        """Finish what was written and end the thread. Blocks, up to `JOIN_SECONDS`."""
         self._queue.put(None)
         self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
-        commit: Commit | None = None
+        commit = Commit()
         try:
             while True:
                 try:
-                    commit = self._queue.get(timeout=self._patience())
+                    following = self._queue.get(
+                        timeout=self._interval if self.fsync is Fsync.INTERVAL else None
+                    )
                 except queue.Empty:
                     self._flush()
                     continue
-                if commit is None:
+                if following is None:
                     return
-                self._make_durable(commit)
+                commit = following
+                self._flush()
+                crash_points.reach("after-fsync")
+                if commit.sealing:
+                    crash_points.reach("during-seal")
                 crash_points.reach("before-ack")
                 self._report(commit, None)
-        except Exception as error:  # the loop ends the process with it
-            self._report(commit or Commit(), error)
-
-    def _make_durable(self, commit: Commit) -> None:
-        while True:
-            try:
-                self._database.write(commit)
-                break
-            except WriteStalled:
-                self.statistics.stalls += 1
-                time.sleep(STALL_RETRY_SECONDS)
-        self.statistics.commits += 1
-        self.statistics.bytes += commit.bytes
-        crash_points.reach("after-write")
-        if self._fsync is Fsync.ALWAYS:
-            self._flush()
-        elif self._fsync is Fsync.INTERVAL:
-            now = time.monotonic()
-            if self._dirty_since is None:
-                self._dirty_since = now
-            elif now - self._dirty_since >= self._interval:
-                self._flush()
-        crash_points.reach("after-fsync")
-        if commit.sealing:
-            crash_points.reach("during-seal")
-
-    def _patience(self) -> float | None:
-        """How long to wait for work before an interval's fsync is due, in seconds; None for ever."""
-        if self._fsync is not Fsync.INTERVAL or self._dirty_since is None:
-            return None
-        return max(0.0, self._interval - (time.monotonic() - self._dirty_since))
+        except StoreFailed as error:
+            self._report(commit, error)
 
     def _flush(self) -> None:
         started = time.monotonic()
@@ -127,4 +114,3 @@ class Committer:
         statistics.fsyncs += 1
         statistics.fsync_seconds += took
         statistics.slowest_fsync_seconds = max(statistics.slowest_fsync_seconds, took)
-        self._dirty_since = None

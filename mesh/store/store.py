@@ -1,13 +1,12 @@
 """A store node: the shell that joins the ingest machine, the committer's thread and the read server to the mesh.
 
 How a record gets to the disk: `Node` decodes RECORD -> `Ingest.on_record` takes it if it is the next of its address
--> when no more messages wait, `_pump` hands one `Commit` to the `Committer` -> its thread writes and fsyncs -> back
-on the loop `Ingest.committed` gives the ACKs, which are published, and the next commit is taken.
+-> when no more messages wait, `_pump` takes one `Commit` and `Committer.write` writes it -> the committer's thread
+fsyncs -> back on the loop `Ingest.committed` gives the ACKs, which are published, and the next commit is taken.
 """
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import trio
@@ -15,7 +14,7 @@ import trio
 from mesh.node import Node
 from mesh.protocol.ingest import Commit, Ingest
 from mesh.store.committer import Committer, Fsync
-from mesh.store.db import Database, StoreFailed
+from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping, Pong, Request
@@ -23,6 +22,9 @@ from wireproto.dafka.messages import DIRECTED, DirectRecord, Head, Record
 
 REQUEST_IDS = b"OSCXPQRI"
 """The ids of our own requests, each directed at one store."""
+
+STALL_RETRY_SECONDS = 0.005
+"""Pause before a write that RocksDB put off (`no_slowdown`) is tried again."""
 
 GAP_TICK_SECONDS = 0.05
 """How often gaps are looked at whose FETCH may be due again."""
@@ -47,14 +49,18 @@ class Store:
     def __init__(self, context: Context, settings: StoreSettings) -> None:
         """Open the database. Raises `StoreFailed`."""
         self.settings = settings
+        self._context = context
         self.node = Node(context)
         self.database = Database(settings.path)
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
         self._token: trio.lowlevel.TrioToken
         self._failed = trio.Event()
-        self._error: Exception | None = None
+        self._error: StoreFailed | None = None
         self._busy = False
+        self._stalled: trio.MemorySendChannel[Commit]
+        self._put_off: trio.MemoryReceiveChannel[Commit]
+        self._stalled, self._put_off = trio.open_memory_channel(1)
         self.committer = Committer(
             self.database, settings.fsync, settings.fsync_interval_seconds, self._report_from_thread
         )
@@ -83,6 +89,7 @@ class Store:
                 await nursery.start(self.node.run)
                 nursery.start_soon(self.server.run)
                 nursery.start_soon(self._fetch_gaps)
+                nursery.start_soon(self._write_stalled)
                 task_status.started()
                 await self._failed.wait()
                 nursery.cancel_scope.cancel()
@@ -119,29 +126,58 @@ class Store:
     # commits ---------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """All waiting messages are handled: send what needs no disk, and hand the next commit to the thread."""
+        """All waiting messages are handled: send what needs no disk, and write the next commit."""
         for effect in self.ingest.take_effects(trio.current_time()):
             self.node.send(effect)
-        if not self._busy and self._error is None:
+        while not self._busy and self._error is None:
             commit = self.ingest.take_commit()
-            if commit is not None:
+            if commit is None:
+                return
+            self._write(commit)
+
+    def _write(self, commit: Commit) -> None:
+        try:
+            if self.committer.write(commit):
+                self._on_durable(commit)
+            else:
                 self._busy = True
-                self.committer.submit(commit)
+        except WriteStalled:
+            self.committer.statistics.stalls += 1
+            self._busy = True
+            self._stalled.send_nowait(commit)
+        except StoreFailed as error:
+            self._fail(error)
 
-    def _report_from_thread(self, commit: Commit, error: Exception | None) -> None:
-        self._token.run_sync_soon(partial(self._on_durable, commit, error))
+    async def _write_stalled(self) -> None:
+        """Try a commit again that RocksDB put off; what arrives meanwhile waits, and holds the writers back."""
+        async for commit in self._put_off:
+            await trio.sleep(STALL_RETRY_SECONDS)
+            self._busy = False
+            self._write(commit)
+            self._pump()
 
-    def _on_durable(self, commit: Commit, error: Exception | None) -> None:
-        if error is not None:
-            self._error = error if isinstance(error, StoreFailed) else StoreFailed(f"the store failed: {error!r}")
-            self._failed.set()
-            return
+    def _report_from_thread(self, commit: Commit, error: StoreFailed | None) -> None:
+        self._token.run_sync_soon(self._on_fsynced, commit, error)
+
+    def _on_fsynced(self, commit: Commit, error: StoreFailed | None) -> None:
         self._busy = False
+        if error is not None:
+            self._fail(error)
+            return
+        self._on_durable(commit)
+        self._pump()
+        self._context.deliver()
+
+    def _on_durable(self, commit: Commit) -> None:
         for effect in self.ingest.committed(commit):
             self.node.send(effect)
-        self._pump()
         for state in commit.deletions:
             self.server.reclaim(state.address)
+
+    def _fail(self, error: StoreFailed) -> None:
+        """Nothing is acknowledged from here on; `run` raises the error."""
+        self._error = error
+        self._failed.set()
 
     async def _fetch_gaps(self) -> None:
         while True:
