@@ -24,6 +24,7 @@ from gateway.health import Health, serve_health
 from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
+from gateway.log.rebuild import rebuilt_entries
 from gateway.metrics import Metrics
 from gateway.ready import say_ready
 from gateway.server import Server
@@ -180,7 +181,11 @@ class Standalone:
                     "restore the directory gateway/, or start once with --rebuild-catalog to read it from the store",
                 )
             cluster_id = store_cluster or uuid.uuid4().hex
-            await self.catalog.transact([], self._first_entries(cluster_id, incarnation))
+            entries = self._first_entries(cluster_id, incarnation)
+            if store_cluster:
+                entries |= rebuilt_entries(await self.reader.segments(incarnation))
+                logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))
+            await self.catalog.transact([], entries)
             return cluster_id
         cluster = keys.unpack(entry.value)
         known = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}

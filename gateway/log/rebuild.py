@@ -1,0 +1,96 @@
+"""A lost catalog, read back from the stores (`--rebuild-catalog`).
+
+Every segment was announced on its members' disks before its first record, with the topic it belongs to; so topics,
+configs, chains and epochs come back from the announcements. What does not: topics that were never written to.
+Segments that no CLOSE has reached are taken as open, and recovery seals them as after any crash.
+
+The stores know no offsets beyond their rows; a closed segment's end is its last row's.
+"""
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gateway.log import catalog_keys as keys
+from gateway.log.producer_ids import BLOCK
+from gateway.log.segment import Segment
+from mesh.protocol.address_state import Phase
+from wireproto.dafka.additions import AddressStatus, Announcement
+from wireproto.records.row import Row
+
+logger = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """One announced segment: what OPEN said, what the store says now, and the details, parsed."""
+
+    announcement: Announcement
+    status: AddressStatus
+    details: dict[str, Any]
+
+
+def rebuilt_entries(found: Sequence[tuple[Announcement, AddressStatus]]) -> dict[str, bytes]:
+    """The catalog's entries for these segments (of one store; every segment once).
+
+    Raises ValueError for announcements that cannot be read.
+    """
+    entries: dict[str, bytes] = {}
+    by_log: dict[tuple[str, int], list[Found]] = defaultdict(list)
+    floor = 0
+    for announcement, status in found:
+        details = json.loads(announcement.details)
+        floor = max(floor, int(details["producer_id_floor"]))
+        by_log[details["topic_id"], details["partition"]].append(Found(announcement, status, details))
+    newest: dict[str, Found] = {}
+    for (topic_id, index), segments in by_log.items():
+        segments.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
+        _add_chain(entries, bytes.fromhex(topic_id), index, segments)
+        last = segments[-1]
+        if topic_id not in newest or last.details["opened_ms"] > newest[topic_id].details["opened_ms"]:
+            newest[topic_id] = last
+    for topic_id, last in newest.items():
+        entries[keys.topic_key(last.announcement.subject)] = keys.pack(
+            {
+                "id": topic_id,
+                "partitions": last.details["partitions"],
+                "replication_factor": last.details["replication_factor"],
+                "configs": last.details["configs"],
+            }
+        )
+    # A block may have been taken behind the last announcement's back: leave room for a few.
+    entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
+    return entries
+
+
+LOST_BLOCKS = 1000
+"""Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
+
+
+def _add_chain(entries: dict[str, bytes], topic_id: bytes, index: int, segments: list[Found]) -> None:
+    for one in segments:
+        announcement, status = one.announcement, one.status
+        segment = Segment(
+            announcement.address,
+            announcement.epoch,
+            announcement.start,
+            announcement.members,
+            announcement.w,
+            one.details["opened_ms"],
+        )
+        if status.status == Phase.CLOSED and status.row:
+            row = Row.unpack(status.row)
+            segment = segment.closed(row.last_offset + 1, status.sequence, row.running_max_timestamp)
+        elif status.status == Phase.CLOSED:
+            continue
+        key = keys.segment_key(topic_id, index, segment.start_offset, segment.address)
+        entries[key] = segment.pack()
+    last = segments[-1]
+    entries[keys.partition_key(topic_id, index)] = keys.pack(
+        {
+            "next_epoch": max(one.announcement.epoch for one in segments) + 1,
+            "epochs": last.details["epochs"],
+            "log_start": last.details["log_start"],
+        }
+    )
