@@ -1,0 +1,154 @@
+"""How each setting is written: one name for the flag, the environment variable and the configuration
+file's key.
+
+`fsync_interval_ms` is `--fsync-interval-ms`, `DAFKA_FSYNC_INTERVAL_MS` and `fsync-interval-ms = 1000`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.commands import parsing
+
+MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
+"""Milliseconds: an hour. More is `never`."""
+
+MAX_TAIL_CACHE_BYTES: Final = 2**40
+"""Bytes: more memory than machines have; the setting is then a slip of the finger."""
+
+FSYNC_MODES: Final = ("always", "interval", "never")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a setting is written and read.
+
+    `parse` turns a text into the value (a sequence of texts where `repeatable`). `metavar` is what help
+    shows for the text. A `switch` takes none on the command line; one with `off` has a `--no-...` flag
+    too.
+    """
+
+    help: str
+    parse: Callable[[Any], Any]
+    default: str
+    metavar: str = ""
+    repeatable: bool = False
+    switch: bool = False
+    off: bool = False
+
+
+OPTIONS: Final[dict[str, Option]] = {
+    "listen": Option(
+        "Where Kafka clients connect; may be given several times. A host name binds every address it has, "
+        "port 0 picks a free one. What follows @ is the address that clients are told to use: needed behind "
+        "NAT, in containers, and wherever clients do not reach the bound address.",
+        parsing.parse_listeners,
+        "127.0.0.1:9092",
+        metavar="[NAME=]HOST:PORT[@HOST:PORT]",
+        repeatable=True,
+    ),
+    "data": Option(
+        "Directory of all data, made if absent. One process uses it at a time.",
+        Path,
+        "dafka-data",
+        metavar="DIR",
+    ),
+    "fsync": Option(
+        "When records are forced to disk: 'always' before they are acknowledged, 'interval' every "
+        "--fsync-interval-ms, 'never' when the system likes (as Kafka by default). It matters when the "
+        "machine loses power; a killed process loses nothing with any of them.",
+        parsing.parse_choice(FSYNC_MODES),
+        "always",
+        metavar="|".join(FSYNC_MODES),
+    ),
+    "fsync_interval_ms": Option(
+        "Milliseconds between two fsyncs with '--fsync interval'.",
+        parsing.parse_number(1, MAX_FSYNC_INTERVAL_MS),
+        "1000",
+        metavar="N",
+    ),
+    "partitions": Option(
+        "Partitions of a topic that is created without saying how many.",
+        parsing.parse_number(1, parsing.MAX_PARTITIONS),
+        "1",
+        metavar="N",
+    ),
+    "topics": Option(
+        "Topics to create at the start if they are not there.",
+        parsing.parse_topics,
+        "none",
+        metavar="NAME[:PARTITIONS],...",
+    ),
+    "auto_create_topics": Option(
+        "Create a topic when a client that allows it asks for one that is not there. Spark's source never "
+        "does: create its topics first.",
+        parsing.parse_switch,
+        "on",
+        switch=True,
+        off=True,
+    ),
+    "relax_replication_factor": Option(
+        "Accept a replication factor above the number of stores (there are still no more copies than stores) "
+        "instead of answering INVALID_REPLICATION_FACTOR.",
+        parsing.parse_switch,
+        "off",
+        switch=True,
+    ),
+    "tail_cache_bytes": Option(
+        "Bytes of memory for the newest records of all partitions, for consumers that keep up.",
+        parsing.parse_number(0, MAX_TAIL_CACHE_BYTES),
+        "67108864",
+        metavar="BYTES",
+    ),
+    "metrics": Option(
+        "Where to serve Prometheus metrics (/metrics) and health (/health) over HTTP.",
+        parsing.parse_metrics,
+        "off",
+        metavar="HOST:PORT",
+    ),
+    "mesh_listen": Option(
+        "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
+        "reaches it may write and delete. Without a port, a free one is picked.",
+        parsing.parse_mesh_listen,
+        "off",
+        metavar="HOST[:PORT]",
+    ),
+    "rebuild_catalog": Option(
+        "Set the catalog aside and read it back from the store: for one start, after the catalog was lost or "
+        "refused.",
+        parsing.parse_switch,
+        "off",
+        switch=True,
+    ),
+    "log_level": Option(
+        "How much is logged to standard error; 'debug' also shows the traceback of an error.",
+        parsing.parse_choice(LOG_LEVELS),
+        "info",
+        metavar="|".join(LOG_LEVELS),
+    ),
+    "log_format": Option(
+        "Log lines for people, or one JSON object a line for machines.",
+        parsing.parse_choice(LOG_FORMATS),
+        "text",
+        metavar="|".join(LOG_FORMATS),
+    ),
+}
+"""Every field of `Settings`, in the same order."""
+
+
+def flag_of(name: str) -> str:
+    """The command-line flag of a setting."""
+    return "--" + key_of(name)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return "DAFKA_" + name.upper()
+
+
+def key_of(name: str) -> str:
+    """The key of a setting in the configuration file."""
+    return name.replace("_", "-")
