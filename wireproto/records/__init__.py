@@ -7,6 +7,7 @@
     batch        a producer's batch checked and completed in place; a stored batch checked
     crc          CRC32C over views
     compression  the four codecs, with bounded output        snappy   its two wire forms
+    output       memory for what is inflated                 produced what a producer sent, checked
     varint       the integers inside a record                iteration  the records of one batch
     row          what a store keeps beside a batch
     builder      batches made from records: for tests, tools and internal topics

@@ -1,4 +1,4 @@
-"""One record batch, changed in place or checked as it came from a store. ``produced`` checks what clients send."""
+"""One record batch: changed in place, or checked as it came from a store (``produced`` checks clients')."""
 
 from struct import Struct
 from typing import Final
@@ -51,9 +51,10 @@ def fix_max_timestamp(
 ) -> BatchHeader:
     """Give the batch a max timestamp when its own cannot be true: one below the base timestamp, as -1 is.
 
-    Kafka recomputes it for every batch (``LogValidator``), whatever the producer wrote; look-ups by timestamp need
-    it right. This rare path inflates the batch, to at most ``limit`` bytes, walks its records and rewrites the
-    CRC. A batch whose max timestamp is possible is left as it is, at no cost. Returns the header as it is now.
+    Kafka recomputes it for every batch (``LogValidator``), whatever the producer wrote; look-ups by time
+    need it right. A batch whose max timestamp is possible is left as it is, at no cost. The rare other one is
+    inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside the event
+    loop. Returns the header as it is now.
 
     Raises :class:`InvalidBatch`: the records cannot be read; nothing was changed.
     """
@@ -63,8 +64,7 @@ def fix_max_timestamp(
 
 
 def set_log_append_time(view: memoryview | bytearray, now_ms: int) -> BatchHeader:
-    """Give every record of the batch the time ``now_ms``: the timestamp type's bit and the max timestamp,
-    then the CRC.
+    """Give every record of the batch the time ``now_ms``: rewrites timestamp type, max timestamp and CRC.
 
     Kafka: ``DefaultRecordBatch.setMaxTimestamp`` with LOG_APPEND_TIME.
     """

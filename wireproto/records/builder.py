@@ -13,7 +13,6 @@ from wireproto.records.header import (
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
     NO_PRODUCER_ID,
-    NO_TIMESTAMP,
 )
 from wireproto.records.varint import write_varint
 
@@ -34,13 +33,15 @@ def build_batch(
 ) -> bytes:
     """A batch of format v2 with consecutive offsets, as the Java producer writes it.
 
-    The first record's timestamp becomes the base timestamp. No records at all make what compaction leaves of an
-    emptied batch: count 0, last offset delta -1. ``codec`` is 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; the codec's
-    bits in ``attributes`` are replaced by it. The other defaults are those of a producer that is not idempotent.
+    The first record's timestamp becomes the base timestamp. ``codec`` is 0 none, 1 gzip, 2 snappy, 3 lz4,
+    4 zstd; the codec's bits in ``attributes`` are replaced by it. The other defaults are those of a producer
+    that is not idempotent.
 
-    Raises :class:`ValueError`: no such codec.
+    Raises :class:`ValueError`: no records, or no such codec.
     """
-    base_timestamp = records[0][3] if records else NO_TIMESTAMP
+    if not records:
+        raise ValueError("a batch has records")
+    base_timestamp = records[0][3]
     body = bytearray()
     for offset_delta, fields in enumerate(records):
         _append_record(body, offset_delta, fields, base_timestamp)
@@ -49,7 +50,7 @@ def build_batch(
         attributes & ~CODEC_MASK | codec,
         len(records) - 1,
         base_timestamp,
-        max((timestamp for *_, timestamp in records), default=NO_TIMESTAMP),
+        max(timestamp for *_, timestamp in records),
         producer_id,
         producer_epoch,
         base_sequence,

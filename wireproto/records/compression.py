@@ -2,11 +2,10 @@
 
 Whoever sends a batch chooses how much its records inflate to (6 KB of zstd become 200 MiB), and some forms
 state a size that need not be true. So nothing here believes a stated size beyond the limit it was given, and
-nothing grows past it: resident memory is the limit and a codec's working memory (under 1 MiB; lz4 up to 8
-MiB; zstd its window, which is written to only as far as output goes).
+nothing grows past it: memory is the limit and a codec's working memory, of 2 MiB for gzip and snappy, 10 MiB
+for lz4 and zstd.
 
-Accepted is exactly one frame, whole, with nothing after it, as librdkafka asks; no producer writes anything
-else.
+Accepted is exactly one frame, whole, with nothing after it, as librdkafka asks; producers write nothing else.
 """
 
 import zlib
@@ -20,6 +19,7 @@ from wireproto.kafka.errors import ErrorCode
 from wireproto.records import snappy
 from wireproto.records.errors import InvalidBatch, corrupt
 from wireproto.records.header import Buffer
+from wireproto.records.output import Output, too_large
 
 
 class Codec(IntEnum):
@@ -37,35 +37,40 @@ class Codec(IntEnum):
 #: records becomes.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 
-#: Output bytes asked from gzip and lz4 at a time: most batches fit, and a bomb costs one piece beyond the
-#: limit.
-PIECE_BYTES: Final = 1024 * 1024
-
 #: The largest zstd window, in bytes. zstd's own default, so what Kafka's brokers and clients take; Java's
-#: level 22 needs it. Only address space: pages are touched as output is produced, and that is limited.
+#: level 22 needs it even for small batches. Address space: pages are touched as output is produced.
 ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
+
+#: zstd keeps output in its window as well when the frame does not state its size. Up to this many bytes that
+#: is working memory (RFC 8878 wants every decoder to have them: level 19 and below); with a larger window,
+#: only half of the limit is left for output.
+ZSTD_PLAIN_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 #: Output bytes that a byte of compressed input can become at most, by codec: deflate codes 258 bytes in two
 #: bits; see ``snappy``; lz4 extends a match by 255 a byte; a zstd block of one repeated byte makes 128 KiB of
 #: four bytes.
 MAX_EXPANSION: Final = (1, 1032, snappy.MAX_EXPANSION, 255, 32 * 1024)
 
+#: How compressed records begin, by codec. Snappy's raw form begins with a length: anything.
+FRAME_MAGIC: Final = (b"", b"\x1f\x8b\x08", b"", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd")
+
 _GZIP_WBITS: Final = 31
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_RLE_BLOCK: Final = 1
 
 
-def decompress(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
+def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
     """What ``data`` inflates to, of at most ``limit`` bytes.
 
-    Raises :class:`InvalidBatch`: MESSAGE_TOO_LARGE over the limit, CORRUPT_MESSAGE when the bytes are not
-    whole or not of that codec, UNSUPPORTED_COMPRESSION_TYPE for a codec that does not exist.
+    Raises :class:`InvalidBatch`: MESSAGE_TOO_LARGE over the limit; CORRUPT_MESSAGE when the bytes are not
+    whole or not of that codec (or a zstd frame that states no size is over the limit: zstandard does not
+    tell); UNSUPPORTED_COMPRESSION_TYPE for a codec that does not exist.
     """
     view = memoryview(data)
     match codec:
         case Codec.NONE:
             if len(view) > limit:
-                raise _too_large(limit)
-            return bytes(view)
+                raise too_large(limit)
+            return view
         case Codec.GZIP:
             return _gunzip(view, limit)
         case Codec.SNAPPY:
@@ -77,75 +82,82 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
     raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} does not exist")
 
 
-def _gunzip(data: memoryview, limit: int) -> bytes | bytearray:
+def _gunzip(data: memoryview, limit: int) -> Buffer:
     inflater = zlib.decompressobj(_GZIP_WBITS)
-    out: bytes | bytearray = b""
+    output = Output(limit)
     left: Buffer = data
     while not inflater.eof:
         try:
-            piece = inflater.decompress(left, min(PIECE_BYTES, limit + 1 - len(out)))
+            piece = inflater.decompress(left, output.next_piece_bytes)
         except zlib.error as error:
-            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "gzip: the data is malformed") from error
+            raise corrupt("gzip: the data is malformed") from error
         left = inflater.unconsumed_tail
         if not (piece or inflater.eof):
             raise corrupt("gzip: the data is cut short")
-        out = _joined(out, piece, limit)
+        output.append(piece)
     if inflater.unused_data:
         raise corrupt("gzip: bytes after the end of the data")
-    return out
+    return output.result()
 
 
-def _unlz4(data: memoryview, limit: int) -> bytes | bytearray:
+def _unlz4(data: memoryview, limit: int) -> Buffer:
     inflater = lz4.frame.LZ4FrameDecompressor()
-    out: bytes | bytearray = b""
+    output = Output(limit)
     left: Buffer = data
     while not inflater.eof:
         try:
-            piece = inflater.decompress(left, max_length=min(PIECE_BYTES, limit + 1 - len(out)))
+            piece = inflater.decompress(left, max_length=output.next_piece_bytes)
         except RuntimeError as error:
-            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "lz4: the frame is malformed") from error
+            raise corrupt("lz4: the frame is malformed") from error
         left = b""
         if not (piece or inflater.eof):
             raise corrupt("lz4: the frame is cut short")
-        out = _joined(out, piece, limit)
+        output.append(piece)
     if inflater.unused_data:
         raise corrupt("lz4: bytes after the end of the frame")
-    return out
+    return output.result()
 
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
-    # zstandard ignores its own limit when the frame states a size, so that is judged first. A false size is
-    # an error of the library's later on.
-    if bytes(data[: len(_ZSTD_MAGIC)]) != _ZSTD_MAGIC:
+    if bytes(data[:4]) != FRAME_MAGIC[Codec.ZSTD]:
         raise corrupt("zstd: no frame")
     try:
-        stated = zstandard.get_frame_parameters(data).content_size
-        if stated != zstandard.CONTENTSIZE_UNKNOWN and stated > limit:
-            raise _too_large(limit)
+        frame = zstandard.get_frame_parameters(data)
+        _expect_one_zstd_frame(data, zstandard.frame_header_size(data), frame)
+        # zstandard ignores its own limit when the frame states a size, so that is judged here. A stated size
+        # that is false is an error of the library's later on, and one that is true needs no window.
+        if frame.content_size == zstandard.CONTENTSIZE_UNKNOWN:
+            if frame.window_size > ZSTD_PLAIN_WINDOW_BYTES:
+                limit //= 2
+        elif frame.content_size > limit:
+            raise too_large(limit)
         inflater = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW_BYTES)
-        return inflater.decompress(data, max_output_size=limit, allow_extra_data=False)
+        # The library reads 0 as "no limit".
+        output = inflater.decompress(data, max_output_size=max(limit, 1))
     except zstandard.ZstdError as error:
-        raise InvalidBatch(
-            ErrorCode.CORRUPT_MESSAGE, "zstd: the frame is malformed or over the limit"
-        ) from error
+        raise corrupt("zstd: the frame is malformed or over the limit") from error
+    if len(output) > limit:
+        raise too_large(limit)
+    return output
 
 
-def _joined(out: bytes | bytearray, piece: bytes, limit: int) -> bytes | bytearray:
-    """``out`` and ``piece`` as one; the first piece is taken as it is."""
-    if len(out) + len(piece) > limit:
-        raise _too_large(limit)
-    if not out:
-        return piece
-    if isinstance(out, bytes):
-        out = bytearray(out)
-    out += piece
-    return out
+def _expect_one_zstd_frame(data: memoryview, position: int, frame: zstandard.FrameParameters) -> None:
+    """Walk the frame's blocks (RFC 8878, 3.1.1.2) from ``position``: the last one must end with ``data``.
 
-
-def _too_large(limit: int) -> InvalidBatch:
-    return InvalidBatch(
-        ErrorCode.MESSAGE_TOO_LARGE, f"the records inflate to more than the {limit} bytes allowed"
-    )
+    zstandard ignores what follows a frame, and returns nothing at all for one that states a size of 0.
+    """
+    first = position
+    last = 0
+    while not last:
+        header = int.from_bytes(data[position : position + 3], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        position += 3 + (1 if kind == _ZSTD_RLE_BLOCK else size)
+        if position > len(data):
+            raise corrupt("zstd: the frame is cut short")
+    if position + (4 if frame.has_checksum else 0) != len(data):
+        raise corrupt("zstd: the frame does not end with the data")
+    if frame.content_size == 0 and position != first + 3:
+        raise corrupt("zstd: the frame states a size of 0 and is not empty")
 
 
 def compress(codec: int, data: Buffer) -> bytes:

@@ -8,8 +8,8 @@ class InvalidBatch(Exception):
 
     Whatever a client, a store or a network sends, functions of this package raise nothing else for it.
 
-    ``code`` is what Kafka answers a producer for it, per partition; ``message`` says in English what was wrong,
-    without any of the batch's bytes.
+    ``code`` is what Kafka answers a producer for it, per partition; ``message`` says in English what was
+    wrong, without any of the batch's bytes.
     """
 
     def __init__(self, code: ErrorCode, message: str) -> None:

@@ -2,15 +2,20 @@
 
 ::
 
-    0  base offset      int64  \\  not covered by the CRC: a server writes these
-    8  batch length     int32   | (bytes after this field)
-    12 leader epoch     int32   |
-    16 magic            int8    |  2
-    17 CRC32C           uint32 /   of everything from the attributes on
-    21 attributes       int16      bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete
-    horizon 23 last offset delta int32     27 base timestamp int64, ms   35 max timestamp int64, ms 43
-    producer id      int64      51 producer epoch int16       53 base sequence int32     57 record count int32
-    61 the records, as a whole compressed with the codec
+     0  base offset        int64    the first four fields and the CRC are not covered by the CRC:
+     8  batch length       int32    a server may write them. The length counts what follows it
+    12  leader epoch       int32
+    16  magic              int8     2
+    17  CRC32C             uint32   of everything that follows
+    21  attributes         int16    0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon
+    23  last offset delta  int32
+    27  base timestamp     int64    ms; with the delete horizon bit, that horizon
+    35  max timestamp      int64    ms
+    43  producer id        int64
+    51  producer epoch     int16
+    53  base sequence      int32
+    57  record count       int32
+    61  the records, compressed as a whole with the codec
 """
 
 from struct import Struct
@@ -95,7 +100,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """When compaction may drop the batch's tombstones (KIP-534), in ms; it stands in the base timestamp."""
+        """When compaction may drop the batch's tombstones (KIP-534), in ms; kept in the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property

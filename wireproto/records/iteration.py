@@ -30,7 +30,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 @dataclass(slots=True, frozen=True)
 class Record:
-    """One record. Its timestamp is in milliseconds since 1970, -1 for none; under LogAppendTime the batch's."""
+    """One record. Its timestamp is in ms since 1970, -1 for none; under LogAppendTime it is the batch's."""
 
     offset: int
     timestamp: int
@@ -111,10 +111,18 @@ def uncounted_bytes(body: Buffer, count: int) -> int:
 
     Raises :class:`InvalidBatch`: INVALID_RECORD; there are fewer records, or a length goes past the end.
     """
+    # The one loop of this module on the way of a Produce: written out, it takes a third of the time.
+    end = len(body)
     position = 0
     for _ in range(count):
-        _, position = _record_bounds(body, position)
-    return len(body) - position
+        if position < end and (first := body[position]) < 0x80:
+            length, position = (first >> 1) ^ -(first & 1), position + 1
+        else:
+            length, position = read_varint(body, position, end)
+        if length < MIN_RECORD_BYTES - 1 or length > end - position:
+            raise invalid(f"a record of {length} bytes where {end - position} are left")
+        position += length
+    return end - position
 
 
 def _inflated(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
@@ -180,8 +188,8 @@ def _read_headers(body: Buffer, position: int, end: int) -> tuple[list[tuple[str
             raise invalid("a record header without a key")
         try:
             key = raw_key.decode()
-        except UnicodeDecodeError:
-            raise invalid("a record header's key is not UTF-8")
+        except UnicodeDecodeError as error:
+            raise invalid("a record header's key is not UTF-8") from error
         value, position = _read_nullable_bytes(body, position, end)
         headers.append((key, value))
     return headers, position

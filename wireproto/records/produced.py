@@ -7,10 +7,10 @@ readers will refuse it.
 """
 
 from struct import Struct
-from typing import Final, NoReturn
+from typing import Final
 
 from wireproto.kafka.errors import ErrorCode
-from wireproto.records.compression import MAX_EXPANSION, Codec
+from wireproto.records.compression import FRAME_MAGIC, MAX_EXPANSION, Codec
 from wireproto.records.crc import crc32c
 from wireproto.records.errors import InvalidBatch, corrupt, invalid
 from wireproto.records.header import (
@@ -23,23 +23,21 @@ from wireproto.records.header import (
     LOG_APPEND_TIME_FLAG,
     MAGIC,
     NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
 )
 from wireproto.records.iteration import MIN_RECORD_BYTES, uncounted_bytes
 
-#: Uncompressed batches of up to this many records have their lengths walked: 0.3 us a record. Beyond it the count
-#: is only bounded by the bytes. Small batches are those that home-made producers get wrong.
+#: Uncompressed batches of up to this many records have their lengths walked: 0.3 us a record. Beyond it the
+#: count is only bounded by the bytes. Small batches are those that home-made producers get wrong.
 WALK_MAX_RECORDS: Final = 16
 
-#: Bytes in which Kafka looks for the magic (``HEADER_SIZE_UP_TO_MAGIC``), and the smallest batch length that it
-#: takes for one (``LegacyRecord.RECORD_OVERHEAD_V0``).
+#: Bytes in which Kafka looks for the magic (``HEADER_SIZE_UP_TO_MAGIC``), and the smallest batch length that
+#: it takes for one (``LegacyRecord.RECORD_OVERHEAD_V0``).
 _UP_TO_MAGIC_BYTES: Final = 17
 _MIN_BATCH_LENGTH: Final = 14
-
-#: What a client must not set: each has its own answer.
-_REFUSED_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 #: As plain integers: an enum's member costs more to reach than all else in a comparison.
 _UNCOMPRESSED: Final = int(Codec.NONE)
@@ -57,43 +55,76 @@ def validate_produced(view: Buffer, *, max_message_bytes: int, zstd_allowed: boo
     Stricter than Kafka, each with its reason beside it: bytes after the batch, a negative producer epoch,
     the LogAppendTime and transactional bits, a codec that does not exist.
 
-    ``view`` is the whole records field. ``max_message_bytes`` is the topic's ``max.message.bytes``: of the batch
-    as sent, compressed, header included. ``zstd_allowed`` is false below Produce v7 (KIP-110).
+    ``view`` is the whole records field. ``max_message_bytes`` is the topic's ``max.message.bytes``: of the
+    batch as sent, compressed, header included. ``zstd_allowed`` is false below Produce v7 (KIP-110).
 
     Raises :class:`InvalidBatch`: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or INVALID_TIMESTAMP.
     """
     present = len(view)
-    if present < HEADER_BYTES:
-        _refuse_framing(view)
-    header = BatchHeader._make(HEADER.unpack_from(view))
-    if header.magic != MAGIC or header.batch_length != present - LENGTH_OVERHEAD_BYTES:
-        _refuse_framing(view)
+    header = BatchHeader._make(HEADER.unpack_from(view)) if present >= HEADER_BYTES else None
+    if header is None or header.magic != MAGIC or header.batch_length != present - LENGTH_OVERHEAD_BYTES:
+        first = _whole_first_batch(view)
+        validate_produced(view[:first], max_message_bytes=max_message_bytes, zstd_allowed=zstd_allowed)
+        # Kafka cuts such a remainder off and stores the rest. No client writes one: better refused than lost.
+        raise invalid(f"{present - first} bytes after the batch")
     if header.attributes & CODEC_MASK == _ZSTD and not zstd_allowed:
         raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
     if header.base_offset != 0:
         raise invalid(f"the base offset is {header.base_offset}, not 0")
     if present > max_message_bytes:
-        raise InvalidBatch(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {present} bytes, {max_message_bytes} are allowed"
-        )
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"{present} bytes, {max_message_bytes} are allowed")
     if crc32c(view[CRC_START:]) != header.crc:
         raise corrupt("the CRC does not fit the batch")
     _check_fields(header)
-    _check_count(view, header)
+    _check_records(view, header)
     return header
+
+
+def check_timestamps(header: BatchHeader, now_ms: int, *, before_max_ms: int, after_max_ms: int) -> None:
+    """Check a produced batch's timestamps against the topic's ``message.timestamp.{before,after}.max.ms``.
+
+    For topics under CreateTime. Kafka looks at each record (``LogValidator.validateTimestamp``); here the
+    header's base and max timestamp stand for them all, after ``fix_max_timestamp``. None (-1) passes.
+
+    Raises :class:`InvalidBatch`: INVALID_TIMESTAMP.
+    """
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        age = now_ms - timestamp
+        if timestamp != NO_TIMESTAMP and (age > before_max_ms or -age > after_max_ms):
+            raise InvalidBatch(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is outside [{now_ms - before_max_ms}, {now_ms + after_max_ms}]",
+            )
 
 
 def _check_fields(header: BatchHeader) -> None:
     if header.count <= 0 or header.count != header.last_offset_delta + 1:
         raise invalid(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
-    if header.attributes & _REFUSED_FLAGS:
-        _refuse_flags(header)
-    if header.producer_id > NO_PRODUCER_ID and (header.base_sequence < 0 or header.producer_epoch < 0):
-        _refuse_producer(header)
+    if header.attributes & CONTROL_FLAG:
+        raise invalid("clients may not write control batches")
+    if header.producer_id > NO_PRODUCER_ID:
+        _check_producer(header)
+    if header.attributes & TRANSACTIONAL_FLAG:
+        # Nobody can have begun a transaction here. Kafka answers the same for a producer that is in none.
+        raise InvalidBatch(ErrorCode.INVALID_TXN_STATE, "a transactional batch outside any transaction")
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        # Kafka refuses it under LogAppendTime; under CreateTime it clears the bit, which changes the times.
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "only the server sets the LogAppendTime type")
 
 
-def _check_count(view: Buffer, header: BatchHeader) -> None:
+def _check_producer(header: BatchHeader) -> None:
+    if header.base_sequence < 0:
+        raise invalid(f"sequence {header.base_sequence} of producer {header.producer_id}")
+    if header.producer_epoch < 0:
+        # ProducerAppendInfo.checkProducerEpoch; it lets -1, Kafka's "none", pass for an unknown producer.
+        raise InvalidBatch(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"epoch {header.producer_epoch} of producer {header.producer_id}",
+        )
+
+
+def _check_records(view: Buffer, header: BatchHeader) -> None:
     """Whether so many records can be in so many bytes; for small batches, whether they are."""
     codec = header.attributes & CODEC_MASK
     if codec > _ZSTD:
@@ -102,16 +133,21 @@ def _check_count(view: Buffer, header: BatchHeader) -> None:
     body_bytes = len(view) - HEADER_BYTES
     if header.count * MIN_RECORD_BYTES > body_bytes * MAX_EXPANSION[codec]:
         raise invalid(f"{header.count} records do not fit {body_bytes} bytes")
-    if codec == _UNCOMPRESSED and header.count <= WALK_MAX_RECORDS:
+    if codec != _UNCOMPRESSED:
+        # Kafka fails while it inflates such records, again with UNKNOWN_SERVER_ERROR.
+        if not bytes(view[HEADER_BYTES : HEADER_BYTES + 4]).startswith(FRAME_MAGIC[codec]):
+            raise invalid(f"the records are not compressed with codec {codec}")
+    elif header.count <= WALK_MAX_RECORDS:
         left = uncounted_bytes(view[HEADER_BYTES:], header.count)
         if left:
             raise invalid(f"{left} bytes after the {header.count} records that the header counts")
 
 
-def _refuse_framing(view: Buffer) -> NoReturn:
-    """``view`` is not one whole batch of format v2: raise for the first thing that Kafka would find.
+def _whole_first_batch(view: Buffer) -> int:
+    """The size of the one batch of format v2 that ``view`` begins with, if other bytes follow it.
 
-    From ``ByteBufferLogInputStream.nextBatchSize`` and ``ProduceRequest.validateRecords``.
+    From ``ByteBufferLogInputStream.nextBatchSize`` and ``ProduceRequest.validateRecords``; raises for what
+    they find first.
     """
     first = _next_batch_bytes(view)
     if first is None:
@@ -122,11 +158,7 @@ def _refuse_framing(view: Buffer) -> NoReturn:
         raise invalid("more than one batch for the partition")
     if first < HEADER_BYTES:
         raise corrupt(f"a batch of {first} bytes is smaller than its header")
-    if crc32c(view[CRC_START:first]) != HEADER.unpack_from(view)[4]:
-        raise corrupt("the CRC does not fit the batch")
-    # Kafka cuts such a remainder off and stores the rest. No client writes one: better refused than dropped
-    # in silence.
-    raise invalid(f"{len(view) - first} bytes after the batch")
+    return first
 
 
 def _next_batch_bytes(view: Buffer) -> int | None:
@@ -142,26 +174,3 @@ def _next_batch_bytes(view: Buffer) -> int | None:
         raise corrupt(f"magic {view[_MAGIC_OFFSET]}")
     size = int(length) + LENGTH_OVERHEAD_BYTES
     return size if size <= len(view) else None
-
-
-def _refuse_flags(header: BatchHeader) -> NoReturn:
-    if header.is_control:
-        raise invalid("clients may not write control batches")
-    if header.is_transactional:
-        # Nobody can have begun a transaction here. Kafka answers the same for a producer that is in none.
-        raise InvalidBatch(ErrorCode.INVALID_TXN_STATE, "a transactional batch outside any transaction")
-    # Kafka refuses this under LogAppendTime and clears the bit under CreateTime: that changes every record's
-    # time.
-    raise InvalidBatch(
-        ErrorCode.INVALID_TIMESTAMP, "only the server sets the timestamp type to LogAppendTime"
-    )
-
-
-def _refuse_producer(header: BatchHeader) -> NoReturn:
-    if header.base_sequence < 0:
-        raise invalid(f"sequence {header.base_sequence} of producer {header.producer_id}")
-    # As ProducerAppendInfo.checkProducerEpoch; Kafka lets -1, its "none", pass for a producer that it does
-    # not know.
-    raise InvalidBatch(
-        ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {header.producer_epoch} of producer {header.producer_id}"
-    )

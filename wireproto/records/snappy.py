@@ -5,14 +5,15 @@ raw block. A raw block begins with the length of its output: the only thing that
 needs, and anybody may forge it. So it is read and judged here before the library sees the block.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
 import cramjam
 
-from wireproto.kafka.errors import ErrorCode
-from wireproto.records.errors import InvalidBatch, corrupt
+from wireproto.records.errors import corrupt
 from wireproto.records.header import Buffer
+from wireproto.records.output import reserve, too_large
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 #: The magic, then the version and the oldest compatible version, both 1 (int32 each).
@@ -30,51 +31,47 @@ _CHUNK_SIZE: Final = Struct(">i")
 _MAX_LENGTH_BYTES: Final = 5
 
 
-def decompress(data: memoryview, limit: int) -> bytearray:
+def decompress(data: memoryview, limit: int) -> memoryview:
     """The output of either form, of at most ``limit`` bytes.
 
     Raises :class:`InvalidBatch`: MESSAGE_TOO_LARGE over the limit, CORRUPT_MESSAGE for what is not snappy.
     """
-    if bytes(data[: len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
-        return _decompress_xerial(data, limit)
-    return _decompress_block(data, limit)
+    total = sum(_stated_length(block) for block in _blocks(data))
+    if total > limit:
+        raise too_large(limit)
+    # cramjam would abort the process when it cannot allocate; this raises.
+    output = reserve(total)
+    position = 0
+    for block in _blocks(data):
+        length = _stated_length(block)
+        try:
+            written = cramjam.snappy.decompress_raw_into(block, output[position : position + length])
+        except cramjam.DecompressionError as error:
+            raise corrupt("snappy: a block is malformed") from error
+        if written != length:
+            raise corrupt(f"snappy: {written} bytes where a block states {length}")
+        position += length
+    return output
 
 
-def _decompress_xerial(data: memoryview, limit: int) -> bytearray:
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    """The raw blocks of either form. Walked twice rather than kept: they may be many and tiny."""
+    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        yield data
+        return
     position = len(XERIAL_HEADER)
     end = len(data)
     if end < position:
         raise corrupt("snappy: the xerial header is cut short")
-    out = bytearray()
     while position < end:
         if end - position < _CHUNK_SIZE.size:
-            raise corrupt("snappy: a xerial chunk's size is cut short")
+            raise corrupt("snappy: the size of a xerial chunk is cut short")
         (size,) = _CHUNK_SIZE.unpack_from(data, position)
         position += _CHUNK_SIZE.size
         if not 0 < size <= end - position:
             raise corrupt(f"snappy: a xerial chunk of {size} bytes where {end - position} are left")
-        out += _decompress_block(data[position : position + size], limit - len(out))
+        yield data[position : position + size]
         position += size
-    return out
-
-
-def _decompress_block(block: memoryview, limit: int) -> bytearray:
-    length = _stated_length(block)
-    if length > limit:
-        raise InvalidBatch(
-            ErrorCode.MESSAGE_TOO_LARGE, f"snappy: {length} bytes, more than the {limit} allowed"
-        )
-    if length > len(block) * MAX_EXPANSION:
-        raise corrupt(f"snappy: {length} bytes cannot come from {len(block)}")
-    # cramjam aborts the process when it cannot allocate; Python's allocation raises MemoryError.
-    out = bytearray(length)
-    try:
-        written = cramjam.snappy.decompress_raw_into(block, out)
-    except cramjam.DecompressionError as error:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "snappy: the block is malformed") from error
-    if written != length:
-        raise corrupt(f"snappy: {written} bytes where the block states {length}")
-    return out
 
 
 def _stated_length(block: memoryview) -> int:
@@ -82,8 +79,12 @@ def _stated_length(block: memoryview) -> int:
     for shift, byte in enumerate(block[:_MAX_LENGTH_BYTES]):
         length |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
-            return length
-    raise corrupt("snappy: the length before the block is cut short or too long")
+            break
+    else:
+        raise corrupt("snappy: the length before a block is cut short or too long")
+    if length > len(block) * MAX_EXPANSION:
+        raise corrupt(f"snappy: {length} bytes cannot come from {len(block)}")
+    return length
 
 
 def compress_raw(data: Buffer) -> bytes:
