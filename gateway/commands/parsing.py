@@ -1,4 +1,4 @@
-"""From the text of a setting to its value. A parser raises ValueError with a clause that says what is wrong."""
+"""From a setting's text to its value. A parser raises ValueError with a clause that says what is wrong."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,0 +1,41 @@
+"""`dafka standalone`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.commands.configuration import load_settings
+from gateway.commands.decorators import config_option, setting_options
+from gateway.commands.logs import set_up_logs
+from gateway.commands.options import OPTIONS
+
+HELP = """Serve Kafka from one process, with all data in one directory.
+
+Any Kafka client and Spark's kafka source and sink can use it. What was acknowledged with the default settings
+survives the death of the process and the loss of power. SIGTERM or Ctrl-C stops it within ten seconds, a second one
+at once.
+
+\b
+Try it:
+  dafka standalone --data ./data --topics orders:4
+  echo hello | kcat -b 127.0.0.1:9092 -t orders -P
+  kcat -b 127.0.0.1:9092 -t orders -C -e
+"""
+EPILOG = (
+    "Each option can also be set by the environment (--fsync-interval-ms as DAFKA_FSYNC_INTERVAL_MS) or by "
+    "a key of the --config file (fsync-interval-ms = 1000). The command line wins, then the environment, then "
+    "the file."
+)
+
+
+@click.command(help=HELP, short_help="Serve Kafka: gateway, store and mesh in one process.", epilog=EPILOG)
+@setting_options(OPTIONS)
+@config_option
+def standalone(config: Path | None, **flags: Any) -> int:
+    """Serve until a signal; the exit code."""
+    settings = load_settings(flags, config=config)
+    set_up_logs(settings.log_level, settings.log_format)
+    from gateway.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of
+
+    return run(settings)
