@@ -35,14 +35,14 @@ import trio
 
 from gateway.api.registry import PendingResponse, Request, Response
 from gateway.connection_context import ConnectionContext
-from gateway.connection_limits import FAIR_SHARE_REQUESTS
+from gateway.connection_limits import FAIR_SHARE_REQUESTS, MAX_GATE_SECONDS
 from gateway.connection_output import Output
 from gateway.connection_wait import Waiter, call_before_blocking
 from gateway.dispatch import Route, UnsupportedRequest
 from gateway.failures import DiskFailed
 from gateway.listeners import Listener, join_host_port
 from wireproto.kafka.errors import MalformedRequest
-from wireproto.kafka.framing import FrameReader
+from wireproto.kafka.framing import BIG_FRAME_BYTES, FrameReader
 
 SIZE_BYTES = 4
 """Bytes of a frame's size field."""
@@ -68,7 +68,6 @@ class Connection:
 
     __slots__ = (
         "_context",
-        "_filled_buffer",
         "_frame_began",
         "_frames",
         "_held_answers",
@@ -82,6 +81,7 @@ class Connection:
         "_reading",
         "_receiving",
         "_reserved",
+        "_reserved_small",
         "_scope",
         "_served",
         "_socket",
@@ -106,9 +106,9 @@ class Connection:
         self._reading = True
         self._served = 0  # requests so far
         self._partial = 0  # bytes received that belong to no frame yet
-        self._filled_buffer = False  # the last receive filled the buffer: more is probably there
         self._receiving = 0  # bytes of budget taken for the frame that is being received
-        self._reserved = 0  # bytes of request budget held in all
+        self._reserved = 0  # bytes of budget held by big requests
+        self._reserved_small = 0  # and by small ones
         self._held_answers: list[int] = []  # reservations of answers that are not written yet
         self._input_waiting_since = math.inf
         self._frame_began = math.inf
@@ -127,6 +127,7 @@ class Connection:
                     self._work.wake()
         finally:
             self._context.request_memory.release(self._reserved)
+            self._context.small_request_memory.release(self._reserved_small)
             self._release_answers()
             self._socket.close()
 
@@ -185,7 +186,7 @@ class Connection:
                 if frame is None:
                     if not await self._receive():
                         return
-                    share = FAIR_SHARE_REQUESTS
+                    share = FAIR_SHARE_REQUESTS  # others had their turn meanwhile
                     continue
                 self._partial -= len(frame) + SIZE_BYTES
                 await self._serve(frame)
@@ -212,32 +213,24 @@ class Connection:
         if size := frames.wants_allocation():
             await self._take_memory(size)
             self._receiving = size
-        buffer = frames.buffer()
-        try:
-            while True:
-                if not self._filled_buffer:
-                    now = trio.current_time()
-                    self._input_waiting_since = now
-                    if self._partial and self._frame_began == math.inf:
-                        self._frame_began = now
-                    await trio.lowlevel.wait_readable(self._socket)
-                    self._input_waiting_since = math.inf
-                if context.shutting_down.is_set():
-                    self.reason = self.reason or "shutdown"
-                    return False
-                try:
-                    count = self._socket.recv_into(buffer)
-                except BlockingIOError:
-                    self._filled_buffer = False
-                    continue
-                break
-        except OSError:
-            self.reason = self.reason or "client"
+        now = trio.current_time()
+        if self._partial and self._frame_began == math.inf:
+            self._frame_began = now
+        self._input_waiting_since = now
+        await trio.lowlevel.wait_readable(self._socket)
+        self._input_waiting_since = math.inf
+        if context.shutting_down.is_set():
+            self.reason = self.reason or "shutdown"
             return False
+        try:
+            count = self._socket.recv_into(frames.buffer())
+        except BlockingIOError:
+            return True  # woken for nothing
+        except OSError:
+            count = 0
         if not count:
             self.reason = self.reason or "client"
             return False
-        self._filled_buffer = count == len(buffer)
         self._partial += count
         frames.received(count)
         return True
@@ -250,6 +243,18 @@ class Connection:
         self._reserved += size
         self._frame_began = math.inf  # the client is not to blame for the time spent here
 
+    async def _take_memory_of(self, size: int) -> None:
+        """Takes the budget of a request that has arrived."""
+        small = size < BIG_FRAME_BYTES
+        memory = self._context.small_request_memory if small else self._context.request_memory
+        if not memory.try_reserve(size):
+            self._flush()
+            await memory.reserve(size)
+        if small:
+            self._reserved_small += size
+        else:
+            self._reserved += size
+
     async def _serve(self, frame: memoryview) -> None:
         """Handles one request, as far as it can be before its answer is there."""
         started = perf_counter()
@@ -258,11 +263,8 @@ class Connection:
         if self._receiving:
             self._receiving = 0
         else:
-            # It came with others in one receive; its copy is small and exists already.
-            if not context.request_memory.try_reserve(size):
-                self._flush()
-                await context.request_memory.reserve(size)
-            self._reserved += size
+            # It came with others in one receive: a copy that exists already, of at most one receive buffer.
+            await self._take_memory_of(size)
         self._frame_began = math.inf
         self._served += 1
         route, header, body = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
@@ -288,7 +290,8 @@ class Connection:
         if not self._context.produce_gate.is_open:
             self._flush()
             # The handler answers with an error if there still is no room after the request's own timeout.
-            await self._context.produce_gate.wait(max(0, request.body.timeout_ms) / 1000)
+            timeout = max(0, request.body.timeout_ms) / 1000
+            await self._context.produce_gate.wait(min(timeout, MAX_GATE_SECONDS))
         pending.append(_Begun(route.begin(request, self._context.broker), route, size, started))
         self._in_flight_bytes += size
         self._work.wake()
@@ -367,8 +370,12 @@ class Connection:
     def _ready(self, response: Response, route: Route, size: int, started: float) -> None:
         """Queues an answer behind the ones before it; the request's memory is free from here on."""
         sent = self._output.put(response)
-        self._context.request_memory.release(size)
-        self._reserved -= size
+        if size < BIG_FRAME_BYTES:
+            self._context.small_request_memory.release(size)
+            self._reserved_small -= size
+        else:
+            self._context.request_memory.release(size)
+            self._reserved -= size
         stats = route.stats
         stats.requests += 1
         stats.request_bytes += size

@@ -42,13 +42,18 @@ class LogLimit:
 
 @dataclass(slots=True)
 class ConnectionContext:
-    """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops."""
+    """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops.
+
+    Requests from BIG_FRAME_BYTES on take from `request_memory` before they are received, others from
+    `small_request_memory` once they are here: no client can hold that without being served.
+    """
 
     dispatcher: Dispatcher
     broker: Any
     limits: Limits
     metrics: Metrics
     request_memory: Budget
+    small_request_memory: Budget
     response_memory: Budget
     produce_gate: Gate
     log: LogLimit

@@ -18,8 +18,12 @@ MAX_OTHER_REQUEST_BYTES = 8 * MIB
 of 100,000 partitions has 3 MB. Redpanda and Kafka have no such limit; decoding cost is why we do."""
 
 REQUEST_MEMORY_BYTES = 256 * MIB
-"""Bytes of requests held by the whole gateway, received in part or not answered yet. Kafka's
+"""Bytes of large requests held by the whole gateway, received in part or not answered yet. Kafka's
 `queued.max.request.bytes` (off by default there). At least MAX_REQUEST_BYTES."""
+
+SMALL_REQUEST_MEMORY_BYTES = 64 * MIB
+"""Bytes of requests below 16 KiB held by the whole gateway until they are answered. A budget of its own:
+clients that send large requests slowly can fill the other one, and must not stop those who only fetch."""
 
 RESPONSE_MEMORY_BYTES = 256 * MIB
 """Bytes of large answers (Fetch) held by the whole gateway until they are written."""
@@ -70,6 +74,11 @@ LISTEN_BACKLOG = 1024
 ACCEPT_BACKOFF_SECONDS = 0.1
 """Seconds to wait after accept failed for want of file descriptors or memory, as trio's `serve_listeners`."""
 
+MAX_GATE_SECONDS = 30.0
+"""Seconds that a Produce request waits while the gateway holds as many unacknowledged records as it may, if
+its own timeout is not shorter; then it is answered with an error. Kafka's clients wait 30 s for an
+answer."""
+
 CHECK_SECONDS = 1.0
 """Seconds between looks for connections that are over their time: deadlines are kept to this accuracy,
 which costs nothing per request."""
@@ -86,6 +95,7 @@ class Limits:
     max_request_bytes: int = MAX_REQUEST_BYTES
     max_other_request_bytes: int = MAX_OTHER_REQUEST_BYTES
     request_memory_bytes: int = REQUEST_MEMORY_BYTES
+    small_request_memory_bytes: int = SMALL_REQUEST_MEMORY_BYTES
     response_memory_bytes: int = RESPONSE_MEMORY_BYTES
     max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS
     max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES

@@ -78,6 +78,7 @@ class Server:
             limits=self.limits,
             metrics=metrics,
             request_memory=Budget(self.limits.request_memory_bytes),
+            small_request_memory=Budget(self.limits.small_request_memory_bytes),
             response_memory=Budget(self.limits.response_memory_bytes),
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.connection")),
@@ -86,11 +87,23 @@ class Server:
         self._accepting = trio.CancelScope()
         self._max_connections = self.limits.max_connections
         self._connections_scope = trio.CancelScope()
-        memory = self.context.request_memory
-        metrics.gauge("dafka_request_memory_bytes", "Bytes of requests held.", lambda: memory.used)
-        metrics.gauge("dafka_request_memory_waiting", "Connections waiting for them.", lambda: memory.waiting)
-        answers = self.context.response_memory
-        metrics.gauge("dafka_response_memory_bytes", "Bytes of large answers held.", lambda: answers.used)
+        budgets = {
+            ("large requests",): self.context.request_memory,
+            ("small requests",): self.context.small_request_memory,
+            ("large answers",): self.context.response_memory,
+        }
+        metrics.gauge(
+            "dafka_memory_bytes",
+            "Bytes held for Kafka clients.",
+            lambda: {name: budget.used for name, budget in budgets.items()},
+            labels=("what",),
+        )
+        metrics.gauge(
+            "dafka_memory_waiting",
+            "Connections that wait until such bytes are free.",
+            lambda: {name: budget.waiting for name, budget in budgets.items()},
+            labels=("what",),
+        )
 
     async def serve(
         self,
@@ -175,6 +188,7 @@ class Server:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
             connection = Connection(sock, listener, self.context)
         except OSError:
             sock.close()  # the client has left already

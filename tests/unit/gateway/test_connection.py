@@ -247,6 +247,50 @@ def test_memory_comes_back_from_a_client_that_leaves_in_the_middle() -> None:
     serve(body)
 
 
+def test_small_requests_wait_for_memory_of_their_own() -> None:
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.small_request_memory
+        await client.send(request(BEGIN, 1, b"x" * 600))
+        await wait_all_tasks_blocked()
+        assert 600 < memory.used < 700
+        async with server.client() as second:
+            await second.send(request(ECHO, 2, b"y" * 600))
+            await wait_all_tasks_blocked()
+            assert memory.waiting == 1
+            server.fakes.pending[0].done.set()
+            assert await second.frame() == answer(2, b"y" * 600)
+        assert await client.frame() == answer(1, b"x" * 600)
+        assert memory.used == 0
+
+    serve(body, Limits(small_request_memory_bytes=1000))
+
+
+def test_a_client_that_closes_its_sending_side_still_gets_its_answers() -> None:
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(BEGIN, 1, b"p"), request(ECHO, 2, b"e"))
+        await client.stream.send_eof()
+        await wait_all_tasks_blocked()
+        server.fakes.pending[0].done.set()
+        assert await client.frame() == answer(1, b"p")
+        assert await client.frame() == answer(2, b"e")
+        assert await client.closed()
+
+    serve(body)
+
+
+def test_a_client_with_many_requests_does_not_keep_others_waiting() -> None:
+    async def body(server: Running, client: Client) -> None:
+        async with server.client() as other:
+            await client.send(*(request(ECHO, i, b"many") for i in range(2000)))
+            await other.send(request(ECHO, 7, b"one"))
+            assert await other.frame() == answer(7, b"one")
+            for i in range(2000):
+                assert await client.frame() == answer(i, b"many")
+        assert server.fakes.ran.index(b"one") < 200
+
+    serve(body)
+
+
 def test_producers_wait_at_a_closed_gate_and_nobody_else_does() -> None:
     async def body(server: Running, client: Client) -> None:
         gate = server.server.context.produce_gate
