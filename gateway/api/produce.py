@@ -13,8 +13,6 @@ Skipped on purpose: transactions (a transactional id is refused by InitProducerI
 
 from typing import Any
 
-import trio
-
 from gateway.api.registry import Request, Response, api
 from gateway.log.appends import Append, Completion
 from gateway.log.topic import Topic
@@ -103,9 +101,7 @@ class PendingProduce:
     async def response(self) -> Response:
         """The answer, once every append is durable as asked, or the request's timeout is over."""
         body: ProduceRequest = self._request.body
-        if self._completion.waiting:
-            with trio.move_on_after(max(0, body.timeout_ms) / 1000):
-                await self._completion.event.wait()
+        await self._completion.wait(max(0, body.timeout_ms) / 1000, self._broker.timeouts)
         if body.acks == 0:
             if self._failed:
                 raise MalformedRequest("an append with acks=0 failed: the client has to look for the leader again")

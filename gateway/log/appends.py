@@ -1,23 +1,77 @@
-"""What a Produce waits for: its appends' durability, told by the partitions' progress."""
+"""What a Produce waits for: its appends' durability, told by the partitions' progress.
+
+The wait is on the path of every synchronous producer, so it has no cancel scope of its own: `Timeouts` looks at all
+waiting completions a few times a second and lets go those whose time is over.
+"""
+
+import math
 
 import trio
 
+from gateway.connection_wait import Waiter
 from wireproto.kafka.errors import ErrorCode
+
+TIMEOUT_CHECK_SECONDS = 0.05
+"""How late a timeout may be noticed."""
+
+
+class Timeouts:
+    """The completions that wait now, and the task that ends their wait in time."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Completion] = set()
+        self._work = Waiter()
+
+    def add(self, completion: "Completion") -> None:
+        self._waiting.add(completion)
+        self._work.wake()
+
+    def remove(self, completion: "Completion") -> None:
+        self._waiting.discard(completion)
+
+    async def run(self) -> None:
+        """Watch the deadlines, for ever."""
+        while True:
+            if not self._waiting:
+                await self._work.wait()
+            await trio.sleep(TIMEOUT_CHECK_SECONDS)
+            now = trio.current_time()
+            for completion in [entry for entry in self._waiting if entry.deadline <= now]:
+                completion.expire()
 
 
 class Completion:
-    """One Produce request's appends that are not durable yet. `event` is set when there is none left."""
+    """One Produce request's appends that are not durable yet."""
 
-    __slots__ = ("event", "waiting")
+    __slots__ = ("_expired", "_waiter", "deadline", "waiting")
 
     def __init__(self) -> None:
         self.waiting = 0
-        self.event = trio.Event()
+        self.deadline = math.inf
+        self._expired = False
+        self._waiter = Waiter()
 
     def one_done(self) -> None:
         self.waiting -= 1
         if self.waiting == 0:
-            self.event.set()
+            self._waiter.wake()
+
+    def expire(self) -> None:
+        """The time is over."""
+        self._expired = True
+        self._waiter.wake()
+
+    async def wait(self, seconds: float, timeouts: Timeouts) -> None:
+        """Return when nothing is waited for any more, or after `seconds` (noticed a little late)."""
+        if not self.waiting:
+            return
+        self.deadline = trio.current_time() + seconds
+        timeouts.add(self)
+        try:
+            while self.waiting and not self._expired:
+                await self._waiter.wait()
+        finally:
+            timeouts.remove(self)
 
 
 class Append:

@@ -1,0 +1,40 @@
+"""Seeded schedules of one writer and one store: losses, doubles, delays, reordering, crashes of both."""
+
+import pytest
+
+from tests.sim.world import BrokenPromise, World
+
+STEPS = 1500
+
+
+def run(seed: int, **options: frozenset[str]) -> World:
+    world = World(seed, **options)
+    for _ in range(STEPS):
+        world.step()
+    world.settle()
+    world.check_all()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_promises_hold(seed: int) -> None:
+    world = run(seed)
+    assert world.counts["acknowledged"] > 20, world.counts
+    assert world.counts["lost"] > 10, world.counts
+
+
+def test_the_schedules_reach_every_fault() -> None:
+    counts = [run(seed).counts for seed in range(8)]
+    for kind in ("store crashes", "gateway crashes", "lost"):
+        assert sum(count[kind] for count in counts) > 8, kind
+
+
+@pytest.mark.parametrize("bug", ["ack before fsync", "no seal"])
+def test_a_planted_bug_is_found(bug: str) -> None:
+    found = 0
+    for seed in range(60):
+        try:
+            run(seed, bugs=frozenset({bug}))
+        except BrokenPromise:
+            found += 1
+    assert found, "the simulation cannot see this bug"

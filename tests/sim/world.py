@@ -1,0 +1,320 @@
+"""A writer's lives and one store in one thread, under a seeded scheduler that loses, doubles, delays and reorders.
+
+Time is a counter. The store's disk keeps what was fsynced; a crash may also keep a commit that was written and not
+yet fsynced (as a page cache does when only the process dies), or not (as a power loss). A gateway crash starts a new
+life: it seals the old segment, takes the end that the store reports, and opens the next segment.
+
+After every step the promises are checked against `History`: nothing acknowledged is lost or altered, what was shown
+stays, the committed head never goes back, and nothing is appended to a sealed segment.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from mesh.protocol.address_state import AddressState
+from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.recovery import Seal
+from mesh.protocol.writer import State, Writer
+from wireproto.dafka.additions import (
+    STATUS_DONE,
+    STATUS_SEALED,
+    AddressStatus,
+    Announcement,
+    Answer,
+    Request,
+)
+from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record
+from wireproto.records.builder import build_batch
+
+STORE = "5" * 32
+STEP_SECONDS = 0.01
+MAX_WINDOW = 20
+
+
+class BrokenPromise(AssertionError):
+    """The schedule found a defect."""
+
+
+class SimulatedDisk:
+    """What the store has fsynced, as its database would keep it."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], bytes] = {}
+        self.metas: dict[str, bytes] = {}
+        self.heads: dict[str, tuple[int, bytes, int, str]] = {}
+        self.epochs: dict[str, int] = {}
+        self.cluster_id = ""
+
+    def apply(self, commit: Commit) -> None:
+        for entry in commit.records:
+            address = entry.state.address
+            self.records[address, entry.sequence] = entry.content
+            self.heads[address] = entry.sequence, entry.row, entry.running_max, entry.state.subject
+        for state in commit.metas.values():
+            self.metas[state.address] = state.pack_meta()
+        self.epochs.update(commit.epochs)
+        self.cluster_id = commit.cluster_id or self.cluster_id
+
+    def load(self, address: str) -> AddressState | None:
+        if address not in self.metas and address not in self.heads:
+            return None
+        return AddressState.unpack(address, self.metas.get(address), self.heads.get(address, (-1, b"", -1, "")))
+
+    def highest_epoch(self, log: str) -> int:
+        return self.epochs.get(log, -1)
+
+
+class Life:
+    """One gateway life with one segment: its writer, and how far its opening or recovery got."""
+
+    def __init__(self, number: int, start: int) -> None:
+        self.number = number
+        self.start = start
+        self.writer = Writer(f"{number:032X}", "orders", [STORE], 1)
+        self.announcement = Announcement(
+            self.writer.address, "orders", "cluster", "log/0", number, start, (STORE,), 1, b""
+        )
+        self.repeat_at = 0.0
+
+
+class World:
+    """The whole of it. `step` advances by one event; `settle` heals everything and reads all."""
+
+    def __init__(self, seed: int, *, bugs: frozenset[str] = frozenset()) -> None:
+        self.random = random.Random(seed)
+        self.bugs = bugs
+        self.now = 0.0
+        self.disk = SimulatedDisk()
+        self.store: Ingest | None = Ingest(STORE, self.disk)
+        self.commit: Commit | None = None
+        self.network: list[tuple[float, str, Any]] = []
+        self.lives: list[Life] = []
+        self.chain: list[tuple[Life, int]] = []
+        """(life, end) of closed segments."""
+        self.zombies: list[Life] = []
+        """Lives that were taken for dead, and go on publishing and answering producers until they are fenced."""
+        self.acknowledged: dict[int, bytes] = {}
+        """offset -> content that a producer was told is durable."""
+        self.seal: Seal | None = None
+        self.faults = True
+        self.counts = {"acknowledged": 0, "store crashes": 0, "gateway crashes": 0, "lost": 0}
+        self._new_life(0)
+
+    # the schedule ----------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.now += STEP_SECONDS
+        chance = self.random.random()
+        if self.faults and chance < 0.004:
+            self._crash_store()
+        elif self.faults and chance < 0.007:
+            self._crash_gateway()
+        elif chance < 0.35:
+            self._append()
+        self._deliver_due()
+        self._tick_gateway()
+        self._tick_store()
+        self._check()
+
+    def settle(self) -> None:
+        """No more faults: everything acknowledged must come to rest, and a last recovery must find all of it."""
+        self.faults = False
+        for _ in range(4000):
+            self.step()
+            if self.seal is None and self.life.writer.state is State.OPEN and not len(self.life.writer):
+                break
+        else:
+            raise BrokenPromise("it does not come to rest without faults")
+        self._check()
+
+    # gateway ---------------------------------------------------------------------------------------------------
+
+    @property
+    def life(self) -> Life:
+        return self.lives[-1]
+
+    def _new_life(self, start: int) -> None:
+        self.lives.append(Life(len(self.lives) + 1, start))
+
+    def _append(self) -> None:
+        writer = self.life.writer
+        if self.seal is not None or writer.state is State.FENCED or len(writer) >= MAX_WINDOW:
+            return
+        offset = self.life.start + writer.next_sequence
+        value = b"life %d record %d" % (self.life.number, offset)
+        content = build_batch([(None, value, [], 0)], base_offset=offset)
+        sequence = writer.append(content, self.now)
+        if writer.state is State.OPEN:
+            self._send("store", Record(writer.address, "orders", sequence, content))
+
+    def _tick_gateway(self) -> None:
+        life = self.life
+        if self.seal is not None:
+            if self.now >= life.repeat_at:
+                life.repeat_at = self.now + 0.2
+                wanted = AddressStatus(self.seal.address, STATUS_DONE, -1)
+                self._send("store", Request(b"S", STORE, "R", (wanted.pack(),)))
+        elif life.writer.state is State.OPENING:
+            if self.now >= life.repeat_at:
+                life.repeat_at = self.now + 0.2
+                self._send("store", Request(b"O", STORE, "R", (life.announcement.pack(),)))
+        elif life.writer.on_tick(self.now):
+            self._send("store", Head(life.writer.address, "orders", life.writer.next_sequence - 1))
+        for zombie in self.zombies:
+            if zombie.writer.on_tick(self.now):
+                self._send("store", Head(zombie.writer.address, "orders", zombie.writer.next_sequence - 1))
+
+    def _crash_gateway(self) -> None:
+        """All memory is gone, or a pause is taken for it; the catalog says there is an open segment. Seal it."""
+        self.counts["gateway crashes"] += 1
+        if self.seal is None:
+            if self.life.writer.state is State.OPEN and self.random.random() < 0.5:
+                self.zombies.append(self.life)
+            address = self.life.writer.address
+            self.seal = Seal(address, [STORE], 1)
+            if "no seal" in self.bugs:
+                state = self.disk.load(address)
+                self.seal.on_sealed(STORE, -1 if state is None else state.head, b"")
+        self.life.repeat_at = 0.0
+
+    def _on_gateway(self, message: Any) -> None:
+        if isinstance(message, Answer):
+            self._on_answer(message)
+        elif (life := self._alive(message.address)) is None:
+            return
+        elif isinstance(message, Ack):
+            before = life.writer.committed
+            life.writer.on_ack(message.store, message.sequence, self.now)
+            if life.writer.committed < before:
+                raise BrokenPromise("the committed head went back")
+            self._acknowledge(life, before, life.writer.committed)
+        elif isinstance(message, Fetch):
+            for sequence, content in life.writer.on_fetch(message.sequence, message.count):
+                address = life.writer.address
+                self._send("store", DirectRecord(STORE, "", address, "orders", sequence, bytes(content)))
+
+    def _alive(self, address: str) -> Life | None:
+        """The life whose writer this is and that would still act on a message."""
+        lives = self.zombies if self.seal is not None else [*self.zombies, self.life]
+        return next((life for life in lives if life.writer.address == address), None)
+
+    def _acknowledge(self, life: Life, before: int, committed: int) -> None:
+        for sequence in range(before + 1, committed + 1):
+            offset = life.start + sequence
+            value = b"life %d record %d" % (life.number, offset)
+            self.acknowledged[offset] = build_batch([(None, value, [], 0)], base_offset=offset)
+            self.counts["acknowledged"] += 1
+
+    def _on_answer(self, answer: Answer) -> None:
+        for status in answer.statuses:
+            if answer.id == b"s" and self.seal is not None and status.address == self.seal.address:
+                if answer.requester == "R" and status.status == STATUS_DONE:
+                    self.seal.on_sealed(STORE, status.sequence, status.row)
+            elif answer.id == b"s" and status.status == STATUS_SEALED:
+                for zombie in [entry for entry in self.zombies if entry.writer.address == status.address]:
+                    zombie.writer.fence()
+                    self.zombies.remove(zombie)
+            elif answer.id == b"o" and status.address == self.life.writer.address and self.seal is None:
+                self._opened(status)
+        if self.seal is not None and self.seal.decidable:
+            self._recovered()
+
+    def _opened(self, status: AddressStatus) -> None:
+        writer = self.life.writer
+        if status.status != STATUS_DONE:
+            raise BrokenPromise(f"a fresh segment was refused with status {status.status}")
+        if writer.state is State.OPENING:
+            for sequence, content in writer.opened(self.now):
+                self._send("store", Record(writer.address, "orders", sequence, bytes(content)))
+
+    def _recovered(self) -> None:
+        assert self.seal is not None
+        end, _ = self.seal.end()
+        self.seal = None
+        if end >= 0:
+            self.chain.append((self.life, end))
+        self._new_life(self.life.start + end + 1)
+
+    # store -----------------------------------------------------------------------------------------------------
+
+    def _crash_store(self) -> None:
+        self.counts["store crashes"] += 1
+        if self.commit is not None and self.random.random() < 0.5:
+            self.disk.apply(self.commit)
+        self.commit = None
+        self.store = Ingest(STORE, self.disk, self.disk.cluster_id)
+
+    def _tick_store(self) -> None:
+        assert self.store is not None
+        if self.commit is not None and self.random.random() < 0.3:
+            commit, self.commit = self.commit, None
+            self.disk.apply(commit)
+            for effect in self.store.committed(commit):
+                self._send("gateway", effect)
+        if self.commit is None:
+            self.commit = self.store.take_commit()
+            if self.commit is not None and "ack before fsync" in self.bugs:
+                self._acknowledge_early(self.commit)
+        for effect in self.store.take_effects(self.now):
+            self._send("gateway", effect)
+
+    def _acknowledge_early(self, commit: Commit) -> None:
+        for entry in commit.records:
+            self._send("gateway", Ack(entry.state.address, STORE, "orders", entry.sequence))
+
+    def _on_store(self, message: Any) -> None:
+        assert self.store is not None
+        if isinstance(message, Record):
+            self.store.on_record(message, self.now)
+        elif isinstance(message, DirectRecord):
+            again = Record(message.address, message.subject, message.sequence, bytes(message.content))
+            self.store.on_record(again, self.now)
+        elif isinstance(message, Head):
+            self.store.on_head(message, self.now)
+        else:
+            self.store.on_request(message)
+
+    # network ---------------------------------------------------------------------------------------------------
+
+    def _send(self, to: str, message: Any) -> None:
+        if self.faults:
+            if self.random.random() < 0.08:
+                self.counts["lost"] += 1
+                return
+            if self.random.random() < 0.05:
+                self.network.append((self.now + self.random.uniform(0, 3), to, message))
+        late = self.random.random() < 0.15 and self.faults
+        self.network.append((self.now + (self.random.uniform(0, 1) if late else STEP_SECONDS), to, message))
+
+    def _deliver_due(self) -> None:
+        due = sorted((entry for entry in self.network if entry[0] <= self.now), key=lambda entry: entry[0])
+        self.network = [entry for entry in self.network if entry[0] > self.now]
+        for _, to, message in due:
+            (self._on_store if to == "store" else self._on_gateway)(message)
+
+    # promises --------------------------------------------------------------------------------------------------
+
+    def durable_log(self) -> Iterator[tuple[int, bytes]]:
+        """(offset, content) of what the chain and the disk say is there."""
+        for life, end in self.chain:
+            for sequence in range(end + 1):
+                content = self.disk.records.get((life.writer.address, sequence))
+                if content is None:
+                    raise BrokenPromise(f"life {life.number}: sequence {sequence} is not on the disk")
+                yield life.start + sequence, content
+        for sequence in range(self.life.writer.committed + 1):
+            content = self.disk.records.get((self.life.writer.address, sequence))
+            if content is None:
+                raise BrokenPromise(f"life {self.life.number}: sequence {sequence} was acknowledged and is gone")
+            yield self.life.start + sequence, content
+
+    def _check(self) -> None:
+        if self.random.random() < 0.02 or not self.faults:
+            self.check_all()
+
+    def check_all(self) -> None:
+        log = dict(self.durable_log())
+        for offset, content in self.acknowledged.items():
+            if log.get(offset) != content:
+                raise BrokenPromise(f"offset {offset} was acknowledged and is {log.get(offset)!r}")
