@@ -7,7 +7,6 @@ the message to people, who then look it up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
@@ -54,14 +53,3 @@ def collision_key(name: str) -> str:
 def has_collision_characters(name: str) -> bool:
     """Whether the name could collide at all."""
     return "." in name or "_" in name
-
-
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """The topic in `existing` that `name` collides with (`a.b` with `a_b`); None when there is none.
-
-    `name` itself is no collision. Looks at every name, but only when `name` has a dot or an underscore.
-    """
-    if not has_collision_characters(name):
-        return None
-    key = collision_key(name)
-    return next((other for other in existing if other != name and collision_key(other) == key), None)

@@ -1,0 +1,47 @@
+"""What the handlers of several APIs share: framed answers, operations that everybody may do, log lines."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import trio
+
+from gateway.api.registry import Request
+from wireproto.kafka.responses import encode_response
+
+TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
+"""What one may do to a topic (`AclOperation` codes: READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE,
+DESCRIBE_CONFIGS, ALTER_CONFIGS): all of it, as in a Kafka without an authorizer."""
+
+CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
+"""What one may do to the cluster (CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
+IDEMPOTENT_WRITE): all of it, as in a Kafka without an authorizer."""
+
+
+def answer(request: Request, response: Any) -> bytes:
+    """The framed answer to `request`: an instance of kafka-python's class, in the request's version."""
+    return encode_response(response, request.header.api_version, request.header.correlation_id)
+
+
+BREATH: Final = 256
+"""Elements of a request that are worked off before other tasks have their turn: about a millisecond."""
+
+
+async def breathe(done: int) -> None:
+    """Let other tasks run, if `done` elements have just made up another breath.
+
+    For loops over what a client chose: a request may have 100,000 elements.
+    """
+    if done % BREATH == BREATH - 1:
+        await trio.lowlevel.checkpoint()
+
+
+_said: set[str] = set()
+
+
+def warn_once(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log a warning the first time that this message (not these arguments) comes up in the process."""
+    if message not in _said:
+        _said.add(message)
+        logger.warning(message, *args)

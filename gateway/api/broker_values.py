@@ -1,0 +1,33 @@
+"""The broker configs that have a value of this gateway's own: DescribeConfigs calls them static."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.api.registry import Request
+from gateway.configs.broker_configs import broker_configs
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+
+def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
+    """What differs from Kafka's defaults: values by config name.
+
+    The addresses are those of the listener the request came in on.
+    """
+    host, port = request.local_address
+    address = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    settings = broker.settings
+    values = {
+        "advertised.listeners": address,
+        "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
+        "broker.id": str(broker.node_id),
+        "controller.listener.names": "",
+        "listeners": address,
+        "node.id": str(broker.node_id),
+        "num.partitions": str(settings.partitions),
+        "process.roles": "broker,controller",
+    }
+    defaults = broker_configs()
+    return {name: value for name, value in values.items() if value != defaults[name].default}

@@ -1,0 +1,141 @@
+"""CreateTopics (key 19), versions 2 to 7.
+
+Behaviour
+  Each topic is checked and created on its own, in the request's order; it serves when the answer goes out.
+  -1 takes the default number of partitions and replication factor. Configs are checked as Kafka checks
+  them, kept as they are given, and returned. With `validate_only` nothing is created and the answer is the
+  same. Before all that, as in Kafka: a name that is there twice is INVALID_REQUEST, once, and not created;
+  so is `__cluster_metadata`; both come last in the answer. More than 10,000 topics and partitions in one
+  request is POLICY_VIOLATION for all of them. A timeout of 0 or less is REQUEST_TIMED_OUT for all of them,
+  and nothing is created. A replication factor above the number of stores is INVALID_REPLICATION_FACTOR,
+  unless the gateway was started with --relax-replication-factor: then it is kept as it was given.
+
+Version notes
+  v4 allows -1 without an assignment; we allow it in earlier versions too, as Kafka does. v5 returns
+  configs, partitions and replication factor. v7 returns the topic's id (a random one with `validate_only`).
+
+Differs from Kafka
+  Assignments by hand may name this node only. The number of partitions of all topics together is limited
+  (`gateway.api.topic_creation.MAX_PARTITIONS`): POLICY_VIOLATION.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid4
+
+import trio
+
+from gateway.api.answers import answer
+from gateway.api.broker_values import own_broker_configs
+from gateway.api.registry import Request, Response, api
+from gateway.api.topic_creation import (
+    MAX_PARTITIONS_PER_REQUEST,
+    NewTopic,
+    TakenNames,
+    check_new_topic,
+    create_topic,
+)
+from gateway.configs.describe import describe_topic_configs
+from gateway.topic_names import CLUSTER_METADATA_TOPIC
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+NOT_TOLD: Final = -1
+"""Number of partitions and replication factor of a topic that was not created."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_TOPICS]
+_Result: Any = _Answer.CreatableTopicResult
+_Config: Any = _Result.CreatableTopicConfigs
+
+
+@api(key=ApiKey.CREATE_TOPICS, name="CreateTopics", min_version=2, max_version=7)
+async def create_topics(request: Request, broker: Broker) -> Response:
+    """Create what is asked for; one result per topic name."""
+    body = request.body
+    times = Counter(topic.name for topic in body.topics)
+    once = [topic for topic in body.topics if times[topic.name] == 1]
+    wanted = [topic for topic in once if topic.name != CLUSTER_METADATA_TOPIC]
+    if wanted and body.timeout_ms <= 0:
+        results = [_refused(topic.name, ErrorCode.REQUEST_TIMED_OUT, None) for topic in body.topics]
+        return answer(request, _Answer(throttle_time_ms=0, topics=results))
+    if _size(wanted) > MAX_PARTITIONS_PER_REQUEST:
+        message = "Excessively large number of partitions per request."
+        results = [_refused(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in wanted]
+    else:
+        taken, results = TakenNames(broker), []
+        for topic in wanted:
+            await trio.lowlevel.checkpoint()  # checks and answer of one topic take some hundred microseconds
+            results.append(await _create(request, broker, taken, topic))
+    results += [
+        _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for name, count in times.items()
+        if count > 1
+    ]
+    if len(wanted) < len(once):
+        message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        results.append(_refused(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, message))
+    return answer(request, _Answer(throttle_time_ms=0, topics=results))
+
+
+def _size(topics: list[Any]) -> int:
+    """Topics and partitions: the records that Kafka's metadata log would get."""
+    return sum(1 + (len(topic.assignments) or max(1, topic.num_partitions)) for topic in topics)
+
+
+async def _create(request: Request, broker: Broker, taken: TakenNames, wanted: Any) -> Any:
+    try:
+        new = check_new_topic(
+            broker,
+            taken,
+            wanted.name,
+            wanted.num_partitions,
+            wanted.replication_factor,
+            {config.name: config.value for config in wanted.configs},
+            [(each.partition_index, each.broker_ids) for each in wanted.assignments],
+        )
+        if request.body.validate_only:
+            return _created(request, broker, new, uuid4())
+        topic = await create_topic(broker, taken, new)
+    except KafkaError as error:
+        return _refused(wanted.name, error.code, error.message)
+    return _created(request, broker, new, UUID(bytes=topic.id))
+
+
+def _created(request: Request, broker: Broker, new: NewTopic, topic_id: UUID) -> Any:
+    configs = describe_topic_configs(new.configs, own_broker_configs(request, broker), as_given=True)
+    return _Result(
+        name=new.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=new.partitions,
+        replication_factor=new.replication_factor,
+        configs=[
+            _Config(
+                name=config.name,
+                value=config.value,
+                read_only=config.read_only,
+                config_source=config.source,
+                is_sensitive=config.sensitive,
+            )
+            for config in configs
+        ],
+    )
+
+
+def _refused(name: str, error: ErrorCode, message: str | None) -> Any:
+    return _Result(
+        name=name,
+        topic_id=None,
+        error_code=error,
+        error_message=message,
+        num_partitions=NOT_TOLD,
+        replication_factor=NOT_TOLD,
+        configs=[],
+    )

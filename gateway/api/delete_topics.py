@@ -1,0 +1,113 @@
+"""DeleteTopics (key 20), versions 1 to 6: topics by name, or by id.
+
+Behaviour
+  The topic is gone for all clients when the answer goes out; the space is freed in the background. A name
+  that does not exist, valid or not, is UNKNOWN_TOPIC_OR_PARTITION, an id UNKNOWN_TOPIC_ID. A topic that is
+  named twice, by whatever means, is INVALID_REQUEST, once, and is not deleted. A timeout of 0 or less:
+  REQUEST_TIMED_OUT for everything and nothing is deleted, as a Kafka 4 controller does.
+
+Version notes
+  v4 is flexible. v5 adds messages. v6 takes names or ids, one or the other for each topic.
+
+Differs from Kafka
+  Kafka shuffles the results, so that nobody can tell apart what does not exist and what he may not see. Ours:
+  requests that name a topic badly first, then the others in the request's order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from gateway.api.answers import answer, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.log.topic import Topic
+
+STATES_SINCE_VERSION: Final = 6
+"""From this version on a topic comes as a pair of name and id, of which one is given."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_TOPICS]
+
+
+@api(key=ApiKey.DELETE_TOPICS, name="DeleteTopics", min_version=1, max_version=6)
+async def delete_topics(request: Request, broker: Broker) -> Response:
+    """Delete what exists; one result per topic."""
+    body = request.body
+    wanted: list[tuple[str | None, UUID | None]]
+    if request.header.api_version >= STATES_SINCE_VERSION:
+        wanted = [(state.name, state.topic_id) for state in body.topics]
+    else:
+        wanted = [(name, None) for name in body.topic_names]
+    if body.timeout_ms <= 0:
+        results = [_result(name, topic_id, ErrorCode.REQUEST_TIMED_OUT) for name, topic_id in wanted]
+    else:
+        results, accepted = _sort_out(broker, wanted)
+        for done, (name, topic_id) in enumerate(accepted):
+            await breathe(done)
+            topic = broker.topics.get(name) if name is not None else _by_id(broker, topic_id)
+            results.append(await _delete(broker, name, topic_id, topic))
+    return answer(request, _Answer(throttle_time_ms=0, responses=results))
+
+
+def _sort_out(
+    broker: Broker, wanted: list[tuple[str | None, UUID | None]]
+) -> tuple[list[Any], list[tuple[str | None, UUID | None]]]:
+    """Results for topics that are named badly or twice, and what is left (`ControllerApis.deleteTopics`)."""
+    refused = []
+    for name, topic_id in wanted:
+        if name is not None and topic_id is not None:
+            refused.append(_refused(name, topic_id, "You may not specify both topic name and topic id."))
+        elif name is None and topic_id is None:
+            refused.append(_refused(None, None, "Neither topic name nor id were specified."))
+    names = Counter(name for name, topic_id in wanted if name is not None and topic_id is None)
+    ids = Counter(topic_id for name, topic_id in wanted if name is None and topic_id is not None)
+    refused += [_refused(name, None, "Duplicate topic name.") for name, times in names.items() if times > 1]
+    refused += [
+        _refused(None, topic_id, "Duplicate topic id.") for topic_id, times in ids.items() if times > 1
+    ]
+    accepted_names = {name for name, times in names.items() if times == 1}
+    accepted_ids = {topic_id for topic_id, times in ids.items() if times == 1}
+    for name in sorted(accepted_names):
+        topic = broker.topics.get(name)
+        if topic is not None and UUID(bytes=topic.id) in ids:
+            topic_id = UUID(bytes=topic.id)
+            message = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_refused(name, topic_id, message))
+            accepted_names.discard(name)
+            accepted_ids.discard(topic_id)
+    accepted = [
+        (name, topic_id)
+        for name, topic_id in wanted
+        if (name in accepted_names and topic_id is None) or (topic_id in accepted_ids and name is None)
+    ]
+    return refused, accepted
+
+
+def _by_id(broker: Broker, topic_id: UUID | None) -> Topic | None:
+    return None if topic_id is None else broker.topics.by_id(topic_id.bytes)
+
+
+async def _delete(broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None) -> Any:
+    if topic is None:
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else ErrorCode.UNKNOWN_TOPIC_ID
+        return _result(name, topic_id, missing, missing.message)
+    try:
+        await broker.delete_topic(topic)
+    except KafkaError as error:
+        return _result(name, topic_id, error.code, error.message)
+    return _result(topic.name, UUID(bytes=topic.id), ErrorCode.NONE)
+
+
+def _refused(name: str | None, topic_id: UUID | None, message: str) -> Any:
+    return _result(name, topic_id, ErrorCode.INVALID_REQUEST, message)
+
+
+def _result(name: str | None, topic_id: UUID | None, error: ErrorCode, message: str | None = None) -> Any:
+    return _Answer.DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message)

@@ -1,0 +1,73 @@
+"""DescribeCluster (key 60), versions 0 to 2: the nodes that clients may talk to.
+
+Behaviour
+  One broker, this gateway, at the address of the listener the request came in on; it is the controller as
+  well. Authorized operations are the lowest int32, "not asked for", unless they are; then all of them.
+
+Version notes
+  v1 asks for brokers or for controllers (KIP-919): a broker's listener refuses the latter with
+  MISMATCHED_ENDPOINT_TYPE, anything else with UNSUPPORTED_ENDPOINT_TYPE. v2 may include fenced brokers
+  (KIP-1073): there are none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import CLUSTER_OPERATIONS, answer
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_CLUSTER]
+
+
+@api(key=ApiKey.DESCRIBE_CLUSTER, name="DescribeCluster", min_version=0, max_version=2)
+async def describe_cluster(request: Request, broker: Broker) -> Response:
+    """Describe this node as the whole cluster."""
+    body = request.body
+    if body.endpoint_type != BROKERS:
+        return answer(request, _refused(body.endpoint_type))
+    host, port = request.local_address
+    node = _Answer.DescribeClusterBroker(
+        broker_id=broker.node_id, host=host, port=port, rack=None, is_fenced=False
+    )
+    response = _Answer(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[node],
+        authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
+    )
+    return answer(request, response)
+
+
+def _refused(endpoint_type: int) -> Any:
+    if endpoint_type == CONTROLLERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
+    else:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = f"Unsupported endpoint type {endpoint_type}"
+    return _Answer(
+        throttle_time_ms=0,
+        error_code=error,
+        error_message=message,
+        endpoint_type=BROKERS,
+        cluster_id="",
+        controller_id=-1,
+        brokers=[],
+        authorized_operations=None,
+    )

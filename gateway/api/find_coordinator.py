@@ -1,0 +1,61 @@
+"""FindCoordinator (key 10), versions 0 to 6: who looks after a group or transactional id.
+
+Behaviour
+  Always this gateway. Groups (type 0) and transactional ids (1) are answered with this node at the address
+  of the listener the request came in on, whether or not the group exists, the empty one included. An
+  unknown type is INVALID_REQUEST. The group APIs themselves may be missing: a client that wants to join
+  then says so at once (it sees no JoinGroup in ApiVersions), where a missing FindCoordinator would turn off
+  lz4 in librdkafka 2.0.
+
+Version notes
+  v0 is for groups only. v1 brings the key type, throttle time and a message (Kafka's is "NONE" where all is
+  well). v4 takes many keys and answers each on its own, in their order, doubles included. v6 may ask for
+  share groups.
+
+Differs from Kafka
+  Share-group partitions (type 2) are INVALID_REQUEST in v6 as well: there are no share groups here. Kafka
+  makes the topic for their state and answers COORDINATOR_NOT_AVAILABLE meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+BATCHED_SINCE_VERSION: Final = 4
+
+_NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+_Answer: Any = RESPONSE_CLASSES[ApiKey.FIND_COORDINATOR]
+
+
+@api(key=ApiKey.FIND_COORDINATOR, name="FindCoordinator", min_version=0, max_version=6)
+async def find_coordinator(request: Request, broker: Broker) -> Response:
+    """Answer this node for each key."""
+    body = request.body
+    if body.key_type in {GROUP, TRANSACTION}:
+        host, port = request.local_address
+        node, error, message = {"node_id": broker.node_id, "host": host, "port": port}, ErrorCode.NONE, ""
+    else:
+        error = ErrorCode.INVALID_REQUEST
+        node, message = _NOBODY, f"coordinator type {body.key_type} is not known here"
+    if request.header.api_version < BATCHED_SINCE_VERSION:
+        return answer(
+            request,
+            _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **node),
+        )
+    coordinators = []
+    for done, key in enumerate(body.coordinator_keys):
+        coordinators.append(_Answer.Coordinator(key=key, error_code=error, error_message=message, **node))
+        await breathe(done)
+    return answer(request, _Answer(throttle_time_ms=0, coordinators=coordinators))

@@ -1,0 +1,180 @@
+"""ListOffsets (key 2), versions 1 to 11: the offset that belongs to a timestamp, or to a special one.
+
+Behaviour
+  * -1, latest: the high watermark; with read_committed the same, since there are no transactions.
+  * -2, earliest: the log's start.
+  * -3, the highest timestamp: the first record that has it; offset -1 when the log is empty.
+  * -4, earliest local: as earliest, since there is no tiered storage.
+  * -5, latest tiered, and -6, earliest pending upload: offset -1 without an error, for the same reason.
+  * 0 and above: the first record whose timestamp is at or after it, exactly; offset -1 if there is none.
+
+  Everything is cut at the high watermark. Latest and earliest never leave memory: Spark asks for both at
+  every poll. `current_leader_epoch` is checked first (74, 75; -1 is not given). A partition that is twice
+  in a request is INVALID_REQUEST, once. An isolation level other than 0 and 1 is an unknown error for every
+  partition, as in Kafka. Until a partition is recovered all but the earliest offset is OFFSET_NOT_AVAILABLE
+  (before v5: LEADER_NOT_AVAILABLE), which clients repeat.
+
+Version notes
+  A special timestamp that the version does not have yet is UNSUPPORTED_VERSION for the partition: -3 came
+  with v7, -4 with v8, -5 with v9, -6 with v11. v2 brings the isolation level, v4 leader epochs, v10 a
+  timeout for tiered storage.
+
+Differs from Kafka
+  Replica ids make no difference: a follower too gets the high watermark, not the log's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import trio
+
+from gateway.api.answers import breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.list_offsets import PartitionOffset, encode_list_offsets_response
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.log.partition import Partition
+    from gateway.log.topic import Topic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+SINCE_VERSION: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""From which version of the request a special timestamp is understood (`ListOffsetsRequest.json`)."""
+
+OFFSET_NOT_AVAILABLE_SINCE_VERSION: Final = 5
+
+LOOKUPS_AT_ONCE: Final = 16
+"""Timestamps of one request that are looked up at the same time; each may ask a store."""
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """A timestamp that has to be looked for."""
+
+    partition: Partition
+    timestamp: int
+
+
+_Results: TypeAlias = dict[str, dict[int, PartitionOffset | _Lookup]]
+
+
+@api(key=ApiKey.LIST_OFFSETS, name="ListOffsets", min_version=1, max_version=11)
+async def list_offsets(request: Request, broker: Broker) -> Response:
+    """Answer from memory where possible, then look up the timestamps."""
+    header, body = request.header, request.body
+    if body.isolation_level not in {0, 1}:
+        topics = [
+            (
+                topic.name,
+                [
+                    PartitionOffset(asked.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in body.topics
+        ]
+        return encode_list_offsets_response(header.api_version, header.correlation_id, topics)
+    results: _Results = {}
+    lookups: list[tuple[dict[int, PartitionOffset | _Lookup], int]] = []
+    done = 0
+    for topic in body.topics:
+        if not topic.partitions:
+            continue
+        known = broker.topics.get(topic.name)
+        offsets = results.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            index = asked.partition_index
+            if index in offsets:
+                offsets[index] = PartitionOffset(index, ErrorCode.INVALID_REQUEST)
+            else:
+                offset = offsets[index] = _from_memory(known, asked, header.api_version)
+                if isinstance(offset, _Lookup):
+                    lookups.append((offsets, index))
+            done += 1
+            await breathe(done)
+    if lookups:
+        await _look_up(lookups)
+    return encode_list_offsets_response(
+        header.api_version,
+        header.correlation_id,
+        [(name, [_found(offset) for offset in offsets.values()]) for name, offsets in results.items()],
+    )
+
+
+def _from_memory(topic: Topic | None, asked: Any, version: int) -> PartitionOffset | _Lookup:
+    """The answer for one partition, unless it takes a look-up."""
+    index, timestamp = asked.partition_index, asked.timestamp
+    if timestamp < 0 and version < SINCE_VERSION.get(timestamp, version + 1):
+        return PartitionOffset(index, ErrorCode.UNSUPPORTED_VERSION)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return PartitionOffset(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = topic.partitions[index]
+    error = partition.check_leader_epoch(asked.current_leader_epoch)
+    if error is not ErrorCode.NONE:
+        return PartitionOffset(index, error)
+    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+        return PartitionOffset(index, ErrorCode.NONE)
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        start = partition.log_start_offset
+        # An empty log has no record to ask for its epoch: Kafka answers the present one.
+        epoch = partition.epoch_at(start) if start < partition.high_watermark else partition.leader_epoch
+        return PartitionOffset(index, ErrorCode.NONE, -1, start, epoch)
+    if not partition.available:
+        later = version >= OFFSET_NOT_AVAILABLE_SINCE_VERSION
+        return PartitionOffset(
+            index, ErrorCode.OFFSET_NOT_AVAILABLE if later else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+    if timestamp == LATEST:
+        return PartitionOffset(index, ErrorCode.NONE, -1, partition.high_watermark, partition.leader_epoch)
+    return _Lookup(partition, timestamp)
+
+
+async def _look_up(lookups: list[tuple[dict[int, PartitionOffset | _Lookup], int]]) -> None:
+    """Replace each look-up by what it finds, some at a time."""
+    waiting = iter(lookups)
+
+    async def worker() -> None:
+        for offsets, index in waiting:
+            lookup = offsets[index]
+            if isinstance(lookup, _Lookup):  # else the partition came a second time
+                offsets[index] = await _find(index, lookup)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(LOOKUPS_AT_ONCE, len(lookups))):
+            nursery.start_soon(worker)
+
+
+async def _find(index: int, lookup: _Lookup) -> PartitionOffset:
+    try:
+        if lookup.timestamp == MAX_TIMESTAMP:
+            found = await lookup.partition.max_timestamp()
+        else:
+            found = await lookup.partition.offset_for_timestamp(lookup.timestamp)
+    except KafkaError as error:
+        return PartitionOffset(index, error.code)
+    if found is None:
+        return PartitionOffset(index, ErrorCode.NONE)
+    offset, timestamp, leader_epoch = found
+    return PartitionOffset(index, ErrorCode.NONE, timestamp, offset, leader_epoch)
+
+
+def _found(offset: PartitionOffset | _Lookup) -> PartitionOffset:
+    assert isinstance(offset, PartitionOffset)
+    return offset

@@ -1,0 +1,254 @@
+"""Metadata (key 3), versions 0 to 13: the broker, and topics by name, by id, or all of them.
+
+Behaviour
+  This gateway is the only broker, always listed, at the address of the listener the request came in on; it
+  leads every partition and is the controller. Topics that are named more than once are answered once, in
+  the order of the request; all topics are in alphabetical order. A missing topic is created when both the
+  request and the setting allow it, with the default number of partitions, and is answered as it then is,
+  with the first answer. What cannot be created stays UNKNOWN_TOPIC_OR_PARTITION, the reason is logged.
+  Kafka's internal topics are never created this way. A partition that is not recovered yet has
+  LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what was closed before can be fetched
+  already.
+
+Version notes
+  v0: an empty list is all topics; from v1 on null is all, and an empty list none. v4 says whether topics
+  may be created; earlier versions always allow it. v8-10 may ask for the operations allowed on the cluster,
+  v8 and up on topics. v10 and v11 have topic ids in the request but do not allow them (42 for everything).
+  From v12 on, if any topic has an id, the topics that have only a name are passed over, as in Kafka, and a
+  topic with neither is an error for the whole request. v13 has an error code of its own for that.
+
+Differs from Kafka
+  A created topic is there in the first answer; Kafka says UNKNOWN_TOPIC_OR_PARTITION once and creates
+  meanwhile. The order of topics is not that of a hash map.
+"""
+
+from __future__ import annotations
+
+import logging
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from gateway.api.answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer, breathe, warn_once
+from gateway.api.metadata_cache import AnswerCache
+from gateway.api.registry import Request, Response, api
+from gateway.api.topic_creation import (
+    DEFAULT,
+    MAX_PARTITIONS_PER_REQUEST,
+    TakenNames,
+    check_new_topic,
+    create_topic,
+)
+from gateway.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.broker import Broker
+    from gateway.log.topic import Topic
+
+IDS_SINCE_VERSION: Final = 12
+
+_SIZE_CORRELATION: Final = Struct(">ii")
+_logger = logging.getLogger(__name__)
+_cache = AnswerCache()
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.METADATA]
+_Topic: Any = _Answer.MetadataResponseTopic
+_Partition: Any = _Topic.MetadataResponsePartition
+
+
+@api(key=ApiKey.METADATA, name="Metadata", min_version=0, max_version=13)
+async def metadata(request: Request, broker: Broker) -> Response:
+    """Answer what is asked for, creating what is missing first."""
+    body = request.body
+    version = request.header.api_version
+    refusal = _refusal(body.topics or (), version)
+    if refusal is not ErrorCode.NONE:
+        return answer(request, _refused(body.topics, refusal))
+    topics: list[Topic | None]
+    if body.topics is None or (version == 0 and not body.topics):
+        return await _answer(request, broker, None, [_state(topic) for topic in broker.topics.all()])
+    if ids := [topic.topic_id for topic in body.topics if topic.topic_id is not None]:
+        asked_ids: tuple[UUID, ...] = tuple(dict.fromkeys(ids))
+        topics = [broker.topics.by_id(topic_id.bytes) for topic_id in asked_ids]
+        return await _answer(request, broker, asked_ids, [_state(topic) for topic in topics])
+    names: tuple[str, ...] = tuple(dict.fromkeys(topic.name for topic in body.topics))
+    if body.allow_auto_topic_creation and broker.settings.auto_create_topics:
+        await _create_missing(broker, names)
+    topics = [broker.topics.get(name) for name in names]
+    return await _answer(request, broker, names, [_state(topic) for topic in topics])
+
+
+def _refusal(topics: Sequence[Any], version: int) -> ErrorCode:
+    """Why none of the topics is looked at (`KafkaApis.handleTopicMetadataRequest`)."""
+    if version < IDS_SINCE_VERSION:
+        if any(topic.name is None or topic.topic_id is not None for topic in topics):
+            return ErrorCode.INVALID_REQUEST
+    elif any(topic.name is None and topic.topic_id is None for topic in topics) and not any(
+        topic.topic_id is not None for topic in topics
+    ):
+        # Kafka trips over the null name; with an id in the request it never looks at names.
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.NONE
+
+
+def _refused(topics: Sequence[Any], error: ErrorCode) -> Any:
+    """Kafka's answer to a request it cannot serve: each topic with the error, and no broker."""
+    results = [
+        _Topic(
+            error_code=error,
+            name=topic.name or "",
+            topic_id=topic.topic_id,
+            is_internal=False,
+            partitions=[],
+            authorized_operations=None,
+        )
+        for topic in topics
+    ]
+    return _Answer(
+        throttle_time_ms=0,
+        brokers=[],
+        cluster_id=None,
+        controller_id=-1,
+        topics=results,
+        authorized_operations=None,
+        error_code=error,
+    )
+
+
+async def _create_missing(broker: Broker, names: Sequence[str]) -> None:
+    missing = [
+        name
+        for name in names
+        if broker.topics.get(name) is None
+        and invalid_topic_name(name) is None
+        and not is_internal(name)
+        and name != CLUSTER_METADATA_TOPIC
+    ]
+    if not missing or len(missing) * (1 + broker.settings.partitions) > MAX_PARTITIONS_PER_REQUEST:
+        return
+    taken = TakenNames(broker)
+    for name in missing:
+        try:
+            await create_topic(broker, taken, check_new_topic(broker, taken, name, DEFAULT, DEFAULT, {}))
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                warn_once(
+                    _logger,
+                    "topic %s could not be created automatically: %s. (Others will not be mentioned.)",
+                    name,
+                    error.message,
+                )
+
+
+class _TopicState(NamedTuple):
+    """All that an answer tells of a topic, at one moment: answers are built from this and nothing else."""
+
+    name: str
+    id: bytes
+    internal: bool
+    partitions: tuple[tuple[int, bool], ...]
+    """Leader epoch, and whether the partition is available."""
+
+
+def _state(topic: Topic | None) -> _TopicState | None:
+    if topic is None:
+        return None
+    partitions = tuple([(partition.leader_epoch, partition.available) for partition in topic.partitions])
+    return _TopicState(topic.name, topic.id, topic.internal, partitions)
+
+
+async def _answer(
+    request: Request,
+    broker: Broker,
+    asked: Sequence[str | UUID] | None,
+    topics: list[_TopicState | None],
+) -> bytes:
+    body, header = request.body, request.header
+    question = (
+        header.api_version,
+        asked,
+        body.include_cluster_authorized_operations,
+        body.include_topic_authorized_operations,
+        request.local_address,
+        broker.node_id,
+        broker.cluster_id,
+    )
+    rest = _cache.get(question, topics)
+    if rest is None:
+        framed = answer(request, await _response(request, broker, asked, topics))
+        rest = framed[_SIZE_CORRELATION.size :]
+        _cache.put(question, topics, rest)
+    return _SIZE_CORRELATION.pack(4 + len(rest), header.correlation_id) + rest
+
+
+async def _response(
+    request: Request,
+    broker: Broker,
+    asked: Sequence[str | UUID] | None,
+    topics: list[_TopicState | None],
+) -> Any:
+    body = request.body
+    host, port = request.local_address
+    results = []
+    for done, topic in enumerate(topics):
+        if topic is not None:
+            results.append(_known(topic, broker.node_id, body.include_topic_authorized_operations))
+        else:
+            assert asked is not None
+            results.append(_unknown(asked[done], body.include_topic_authorized_operations))
+        await breathe(done)
+    return _Answer(
+        throttle_time_ms=0,
+        brokers=[_Answer.MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=None)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=results,
+        authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
+        error_code=ErrorCode.NONE,
+    )
+
+
+def _known(topic: _TopicState, node_id: int, operations: bool) -> Any:
+    here = [node_id]
+    return _Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=UUID(bytes=topic.id),
+        is_internal=topic.internal,
+        partitions=[
+            _Partition(
+                error_code=ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=node_id,
+                leader_epoch=leader_epoch,
+                replica_nodes=here,
+                isr_nodes=here,
+                offline_replicas=[],
+            )
+            for index, (leader_epoch, available) in enumerate(topic.partitions)
+        ],
+        authorized_operations=TOPIC_OPERATIONS if operations else None,
+    )
+
+
+def _unknown(key: str | UUID, operations: bool) -> Any:
+    """A topic that does not exist. An id is answered without a name, a name without an id."""
+    if isinstance(key, UUID):
+        error, name, topic_id, operations = ErrorCode.UNKNOWN_TOPIC_ID, None, key, False
+    else:
+        error, name, topic_id = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, key, None
+        if invalid_topic_name(key) is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _Topic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=[],
+        authorized_operations=TOPIC_OPERATIONS if operations else None,
+    )

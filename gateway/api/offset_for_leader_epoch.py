@@ -1,0 +1,67 @@
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where a leader epoch ended, so that a client sees lost
+records.
+
+Behaviour
+  For each partition, in the request's order, doubles included: the largest epoch that is not above the one
+  asked for, and the offset at which it ended; for the present epoch that is the high watermark. (-1, -1)
+  for an epoch that is not known. `current_leader_epoch` is checked first (74, 75; -1 is not given). A
+  partition that is not recovered yet is LEADER_NOT_AVAILABLE: with an end that may still grow, a client
+  would believe that records were lost (KIP-320).
+
+Version notes
+  v2 brings the check of the client's epoch. v3 names the replica that asks. v4 is flexible.
+
+Differs from Kafka
+  A follower (replica id 0 and above) gets the high watermark, not the log's end: nothing above it is ever
+  shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.api.answers import answer, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.log.topic import Topic
+
+UNKNOWN_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.OFFSET_FOR_LEADER_EPOCH]
+_Topic: Any = _Answer.OffsetForLeaderTopicResult
+_Partition: Any = _Topic.EpochEndOffset
+
+
+@api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, name="OffsetForLeaderEpoch", min_version=2, max_version=4)
+async def offset_for_leader_epoch(request: Request, broker: Broker) -> Response:
+    """Answer each partition from its list of epochs; nothing is read."""
+    topics = []
+    done = 0
+    for wanted in request.body.topics:
+        topic = broker.topics.get(wanted.topic)
+        partitions = []
+        for asked in wanted.partitions:
+            partitions.append(_end_of_epoch(topic, asked))
+            await breathe(done := done + 1)
+        topics.append(_Topic(topic=wanted.topic, partitions=partitions))
+        await breathe(done := done + 1)
+    return answer(request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _end_of_epoch(topic: Topic | None, asked: Any) -> Any:
+    error, epoch, end_offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_EPOCH, UNKNOWN_OFFSET
+    if topic is not None and 0 <= asked.partition < len(topic.partitions):
+        partition = topic.partitions[asked.partition]
+        error = partition.check_leader_epoch(asked.current_leader_epoch)
+        if error is ErrorCode.NONE:
+            if partition.available:
+                epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
+            else:
+                error = ErrorCode.LEADER_NOT_AVAILABLE
+    return _Partition(error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
