@@ -154,6 +154,11 @@ class Connection:
         """Budget held by a request that has not arrived as a whole."""
         return self._receiving
 
+    @property
+    def held_answer_bytes(self) -> int:
+        """Budget held by answers that the client has not read yet."""
+        return sum(self._held_answers)
+
     def overdue(self, now: float) -> str | None:
         """Why the connection is to be closed at `now` (trio's clock): a sentence, or None."""
         limits, output = self._context.limits, self._output
@@ -346,12 +351,21 @@ class Connection:
                     return
         except OSError:
             self.close("client")
+        except MalformedRequest as error:
+            # A Produce without an answer (acks=0) that failed: to close is all that can be said.
+            self._end("malformed", str(error))
+            self._end_writing()
         except Exception as error:
             if is_disk_failure(error):
                 raise
             _log.exception("closing the connection of %s: a request failed unexpectedly", self.client_address)
-            output.try_send()
-            self.close("bug")
+            self.reason = "bug"
+            self._end_writing()
+
+    def _end_writing(self) -> None:
+        """Ends the connection after a failed answer; those before it go as far as the client takes them."""
+        self._output.try_send()
+        self._scope.cancel()
 
     async def _answer_begun(self) -> None:
         """Makes ready the answers of the requests that began, as many as are there, waiting for the first."""

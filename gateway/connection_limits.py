@@ -56,9 +56,9 @@ MIN_BYTES_PER_SECOND = 16 * KIB
 Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""
 
 STARVED_SECONDS = 10.0
-"""Seconds that requests wait for memory before the client that holds most of it with a half-sent request is
-closed: without this, three clients that dribble 100 MiB each would stop every other producer for an
-hour."""
+"""Seconds that somebody waits for memory before the client that holds most of it is closed, with a request it
+has not sent to the end or answers it has not read: without this, three clients that dribble 100 MiB each
+would stop every other producer for an hour."""
 
 MAX_CONNECTIONS = 10_000
 """Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on

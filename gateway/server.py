@@ -16,7 +16,7 @@ import errno
 import logging
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import trio
@@ -224,18 +224,21 @@ class Server:
                 if why is not None:
                     _log.info("closing the connection of %s: %s", connection.client_address, why)
                     connection.close("deadline")
-            if self.context.request_memory.longest_wait(now) > self.limits.starved_seconds:
-                self._free_memory()
+            starved = self.limits.starved_seconds
+            if self.context.request_memory.longest_wait(now) > starved:
+                self._free_memory(lambda c: c.half_received_bytes, "a request it has not sent to the end")
+            if self.context.response_memory.longest_wait(now) > starved:
+                self._free_memory(lambda c: c.held_answer_bytes, "answers it has not read")
 
-    def _free_memory(self) -> None:
-        """Closes the client that holds most memory with a request it has not sent as a whole."""
-        hogs = [c for c in self.connections if c.half_received_bytes]
-        if hogs:
-            hog = max(hogs, key=lambda c: c.half_received_bytes)
+    def _free_memory(self, held: Callable[[Connection], int], what: str) -> None:
+        """Closes the client that holds most of the memory that others wait for."""
+        hog = max(self.connections, key=held, default=None)
+        if hog is not None and held(hog):
             self.context.log.warning(
-                "closing the connection of %s: its half-sent request of %d bytes keeps others from memory",
+                "closing the connection of %s: others wait for the %d bytes held by %s",
                 hog.client_address,
-                hog.half_received_bytes,
+                held(hog),
+                what,
             )
             hog.close("memory")
 

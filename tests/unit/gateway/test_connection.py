@@ -27,6 +27,7 @@ from tests.unit.gateway.kafka_wire import (
     request,
     running,
 )
+from wireproto.kafka.errors import MalformedRequest
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -358,6 +359,28 @@ def test_a_bug_closes_its_connection_after_the_answers_before_it_and_nothing_els
     with caplog.at_level(logging.ERROR):
         serve(body, fakes=fakes)
     assert "ZeroDivisionError: deliberate" in caplog.text
+
+
+def test_a_failed_request_that_has_no_answer_closes_the_connection_after_the_answers_before_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(server: Running, client: Client) -> None:
+        async with server.client() as other:
+            await other.send(*(request(BEGIN, i, b"%d" % i) for i in range(3)))
+            await wait_all_tasks_blocked()
+            first, second, third = server.fakes.pending
+            second.error = MalformedRequest("an append with acks=0 failed")
+            for pending in (third, second, first):
+                pending.done.set()
+            assert await other.frame() == answer(0, b"0")
+            assert await other.closed()
+        assert server.server.metrics.connections_closed == {("malformed",): 1}
+
+    with caplog.at_level(logging.WARNING):
+        serve(body)
+    (record,) = caplog.records
+    assert "an append with acks=0 failed" in record.getMessage()
+    assert record.exc_info is None
 
 
 @pytest.mark.parametrize("where", ["handler", "begin", "response"])

@@ -9,14 +9,27 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.api.registry import Request, Response
 from gateway.connection_limits import (
     FIRST_REQUEST_SECONDS,
     IDLE_SECONDS,
     MIN_BYTES_PER_SECOND,
     STALL_SECONDS,
+    STARVED_SECONDS,
     Limits,
 )
-from tests.unit.gateway.kafka_wire import BEGIN, ECHO, PARK, Client, Fakes, Running, answer, request, running
+from tests.unit.gateway.kafka_wire import (
+    BEGIN,
+    ECHO,
+    PARK,
+    Client,
+    Fakes,
+    Running,
+    answer,
+    raw_body,
+    request,
+    running,
+)
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -163,6 +176,34 @@ def test_a_client_that_reads_too_slowly_is_closed() -> None:
         assert not server.server.connections
 
     serve(body)
+
+
+def test_when_answers_wait_for_memory_the_client_that_does_not_read_is_closed() -> None:
+    fakes = Fakes()
+
+    @fakes.registry.api(key=1, name="Large", min_version=0, max_version=0, decoder=raw_body)
+    async def large(request: Request, broker: object) -> Response:
+        await request.reserve(6 * MIB)
+        return answer(request.header.correlation_id, bytes(6 * MIB))
+
+    async def body(server: Running, client: Client, time: Time) -> None:
+        memory = server.server.context.response_memory
+        async with server.client() as deaf:
+            deaf.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await deaf.send(request(1, 1))
+            await wait_all_tasks_blocked()
+            await client.send(request(1, 2))
+            await wait_all_tasks_blocked()
+            assert (memory.used, memory.waiting) == (6 * MIB, 1)
+            await time.passes(STARVED_SECONDS - 1)
+            assert len(server.server.connections) == 2
+            await time.passes(2)
+            assert await client.frame() == answer(2, bytes(6 * MIB))
+            await wait_all_tasks_blocked()
+            assert memory.used == 0
+            assert reasons(server) == {("memory",): 1}
+
+    serve(body, Limits(response_memory_bytes=10 * MIB), fakes)
 
 
 def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
