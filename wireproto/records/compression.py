@@ -2,8 +2,8 @@
 
 Whoever sends a batch chooses how much its records inflate to (6 KB of zstd become 200 MiB), and some forms
 state a size that need not be true. So nothing here believes a stated size beyond the limit it was given, and
-nothing grows past it: memory is the limit and a codec's working memory, of 2 MiB for gzip and snappy, 10 MiB
-for lz4 and zstd.
+nothing grows past it: memory stays below the limit plus 1 MiB; lz4 and zstd also keep a block or a window, of
+up to 8 MiB.
 
 Accepted is exactly one frame, whole, with nothing after it, as librdkafka asks; producers write nothing else.
 """
@@ -36,6 +36,9 @@ class Codec(IntEnum):
 #: compression: 16 KiB in Java, 1 MB in librdkafka; 64 MiB also holds what a 1 MiB batch of very repetitive
 #: records becomes.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+
+#: Input bytes given to gzip and lz4 at a time: with each piece of output they copy what is not consumed yet.
+INPUT_SLICE_BYTES: Final = 64 * 1024
 
 #: The largest zstd window, in bytes. zstd's own default, so what Kafka's brokers and clients take; Java's
 #: level 22 needs it even for small batches. Address space: pages are touched as output is produced.
@@ -85,17 +88,21 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
 def _gunzip(data: memoryview, limit: int) -> Buffer:
     inflater = zlib.decompressobj(_GZIP_WBITS)
     output = Output(limit)
-    left: Buffer = data
+    position = 0
+    left: Buffer = b""
     while not inflater.eof:
+        if not left:
+            left = data[position : position + INPUT_SLICE_BYTES]
+            position += len(left)
         try:
             piece = inflater.decompress(left, output.next_piece_bytes)
         except zlib.error as error:
             raise corrupt("gzip: the data is malformed") from error
-        left = inflater.unconsumed_tail
-        if not (piece or inflater.eof):
+        if not (left or piece or inflater.eof):
             raise corrupt("gzip: the data is cut short")
+        left = inflater.unconsumed_tail
         output.append(piece)
-    if inflater.unused_data:
+    if inflater.unused_data or position < len(data):
         raise corrupt("gzip: bytes after the end of the data")
     return output.result()
 
@@ -103,17 +110,18 @@ def _gunzip(data: memoryview, limit: int) -> Buffer:
 def _unlz4(data: memoryview, limit: int) -> Buffer:
     inflater = lz4.frame.LZ4FrameDecompressor()
     output = Output(limit)
-    left: Buffer = data
+    position = 0
     while not inflater.eof:
+        left = data[position : position + INPUT_SLICE_BYTES] if inflater.needs_input else b""
+        position += len(left)
         try:
             piece = inflater.decompress(left, max_length=output.next_piece_bytes)
         except RuntimeError as error:
             raise corrupt("lz4: the frame is malformed") from error
-        left = b""
-        if not (piece or inflater.eof):
+        if not (left or piece or inflater.eof) and (position == len(data) or not inflater.needs_input):
             raise corrupt("lz4: the frame is cut short")
         output.append(piece)
-    if inflater.unused_data:
+    if inflater.unused_data or position < len(data):
         raise corrupt("lz4: bytes after the end of the frame")
     return output.result()
 

@@ -14,7 +14,7 @@ from wireproto.records.header import Buffer
 
 #: Bytes to ask from a codec at a time. Most batches inflate to less, and stay the one piece that the codec
 #: made; a bomb costs one piece beyond the limit.
-PIECE_BYTES: Final = 1024 * 1024
+PIECE_BYTES: Final = 256 * 1024
 
 
 def reserve(size: int) -> memoryview:

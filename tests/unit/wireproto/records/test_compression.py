@@ -30,7 +30,7 @@ def zstd_stream(data: bytes) -> bytes:
 
 
 FORMS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    "gzip": (Codec.GZIP, lambda data: gzip.compress(data)),
+    "gzip": (Codec.GZIP, gzip.compress),
     "snappy raw": (Codec.SNAPPY, compress_raw),
     "snappy xerial": (Codec.SNAPPY, lambda data: compress(Codec.SNAPPY, data)),
     "lz4": (Codec.LZ4, lambda data: compress(Codec.LZ4, data)),

@@ -27,7 +27,7 @@ START = 1_795_000_000_000
 
 
 def what_was_sent(compressed: bool) -> list[tuple[object, ...]]:
-    """Offset, timestamp, key, value and headers. Compressed batches inflate to 67 KB: several xerial chunks."""
+    """Offset, timestamp, key, value and headers. Compressed, 67 KB of records: several xerial chunks."""
     return [
         (
             n,
