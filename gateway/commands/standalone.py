@@ -12,9 +12,9 @@ from gateway.commands.options import OPTIONS
 
 HELP = """Serve Kafka from one process, with all data in one directory.
 
-Any Kafka client and Spark's kafka source and sink can use it. What was acknowledged with the default settings
-survives the death of the process and the loss of power. SIGTERM or Ctrl-C stops it within ten seconds, a second one
-at once.
+Any Kafka client and Spark's kafka source and sink can use it. What was acknowledged with the default
+settings survives the death of the process and the loss of power. SIGTERM or Ctrl-C stops it within ten
+seconds, a second one at once.
 
 \b
 Try it:
@@ -24,8 +24,8 @@ Try it:
 """
 EPILOG = (
     "Each option can also be set by the environment (--fsync-interval-ms as DAFKA_FSYNC_INTERVAL_MS) or by "
-    "a key of the --config file (fsync-interval-ms = 1000). The command line wins, then the environment, then "
-    "the file."
+    "a key of the --config file (fsync-interval-ms = 1000). The command line wins, then the environment, "
+    "then the file."
 )
 
 
