@@ -17,9 +17,7 @@ import trio
 
 from gateway.api.registry import load_apis
 from gateway.broker import Broker
-from gateway.catalog.interface import CatalogFailed
 from gateway.catalog.sqlite import SqliteCatalog
-from gateway.failures import DiskFailed
 from gateway.health import Health, serve_health
 from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.log import catalog_keys as keys
@@ -37,13 +35,15 @@ from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.store.committer import Fsync
-from mesh.store.db import StoreFailed
 from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping
 
 FIRST_STORE_ID = 1000
+SWITCH_INTERVAL_SECONDS = 0.0005
+"""How long the committer's thread waits for the interpreter while the loop is busy: in every fsync's path."""
+
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
 
@@ -64,26 +64,20 @@ class Directories:
 
 
 def run(settings: Settings) -> int:
-    """Serve until a signal stops it; the exit code. Raises DataDirectoryRefused and what listeners raise."""
+    """Serve until a signal stops it; the exit code.
+
+    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, ListenError, StoreFailed,
+    CatalogFailed), possibly in an exception group.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     directories = open_directories(settings.data)
     context = Context()
     try:
         trio.run(Standalone(settings, directories, context).main)
-    except BaseExceptionGroup as group:
-        error = first_error(group)
-        if isinstance(error, StoreFailed | DiskFailed | CatalogFailed):
-            logger.critical("%s", error)
-            return DiskFailed.exit_code
-        raise error from group
     finally:
         context.close()
         directories.close()
     return 0
-
-
-SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long the committer's thread waits for the interpreter while the loop is busy: in every fsync's path."""
 
 
 def open_directories(path: Path) -> Directories:
@@ -243,11 +237,3 @@ class Standalone:
     ) -> None:
         await server.serve(sockets, task_status=task_status)
         nursery.cancel_scope.cancel()
-
-
-def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first plain exception in a group of groups."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

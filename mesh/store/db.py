@@ -41,6 +41,8 @@ _HEAD = struct.Struct(">qqB")
 class StoreFailed(Exception):
     """The disk or RocksDB failed: the process acknowledges nothing more and ends. The text has cause and next step."""
 
+    exit_code = 4
+
 
 class StoreCorrupt(Exception):
     """A stored value could not be read back whole."""

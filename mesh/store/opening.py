@@ -1,7 +1,15 @@
-"""Opening a store's database, and what to say and do when it will not open."""
+"""Opening a store: what may be mended by itself, and what is refused.
+
+Rule: what was never fsynced may be cut off (a torn or zeroed end of the newest write-ahead log, as a power loss
+leaves it); anything else that cannot be read is refused, naming file, offset and next step, because opening without
+it would serve a log with a hole in silence.
+"""
 
 import logging
+from pathlib import Path
 
+from mesh.data_directory import DataDirectoryRefused
+from mesh.store import wal
 from mesh.store.db import StoreFailed
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
@@ -9,9 +17,36 @@ from mesh.zmq_trio import Context
 logger = logging.getLogger(__name__)
 
 
-def open_store(context: Context, settings: StoreSettings) -> Store:
-    """Open a store. Raises StoreFailed, or DataDirectoryRefused for data that cannot be read whole."""
-    return Store(context, settings)
+def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool = False) -> Store:
+    """Open a store, after a look at its write-ahead logs.
+
+    With `accept_loss` a corrupt log is cut off at its first bad byte, and what went with it is said.
+    Raises DataDirectoryRefused for data that cannot be read whole, StoreFailed when the disk fails.
+    """
+    if settings.path.exists():
+        _mend(settings.path, accept_loss=accept_loss)
+    try:
+        return Store(context, settings)
+    except StoreFailed as error:
+        raise DataDirectoryRefused(
+            settings.path,
+            f"RocksDB cannot open it: {error}",
+            "Restore the directory from a copy; the log is not served with a part missing",
+        ) from None
 
 
-__all__ = ["StoreFailed", "open_store"]
+def _mend(path: Path, *, accept_loss: bool) -> None:
+    report = wal.examine(path)
+    if report.file is None or report.remainder_kind == "none":
+        return
+    if report.remainder_kind != "corrupt":
+        logger.warning("%s: cut off, as it was never fsynced", report.cause)
+        wal.cut(report.file, report.last_whole_record_end)
+        return
+    if not accept_loss:
+        raise DataDirectoryRefused(path, report.cause, report.next_step)
+    logger.error("%s: given up, as --accept-loss says", report.cause)
+    wal.cut(report.file, report.corrupt_offset)
+    for log in path.glob("*.log"):
+        if log.name > report.file.name:
+            wal.cut(log, 0)
