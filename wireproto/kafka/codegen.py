@@ -37,11 +37,11 @@ _FIXED: Final = {
 _BYTES_TYPES: Final = ("bytes", "records")
 
 #: ``decode(data, pos)`` gives the request and the position behind it.
-Decoder = Callable[[bytes, int], tuple[Any, int]]
+Decoder = Callable[[bytes | memoryview, int], tuple[Any, int]]
 
 #: A tagged field: its name and ``read(data, pos, budget)``, which gives value, position and rest of the
 #: budget.
-_TagReader = tuple[str, Callable[[bytes, int, int], tuple[Any, int, int]]]
+_TagReader = tuple[str, Callable[[bytes | memoryview, int, int], tuple[Any, int, int]]]
 
 
 def compile_decoder(message_class: Any, version: int) -> Decoder:
@@ -72,7 +72,7 @@ def refuse_length(name: str, length: int) -> NoReturn:
 
 
 def read_tags(
-    data: bytes, pos: int, budget: int, value: Any, known: dict[int, _TagReader]
+    data: bytes | memoryview, pos: int, budget: int, value: Any, known: dict[int, _TagReader]
 ) -> tuple[int, int]:
     """Read a tagged-fields section that is not empty into ``value``; unknown tags are passed over.
 
@@ -183,7 +183,9 @@ class _Writer:
         is_bytes = field.type_str in _BYTES_TYPES
         self.length(field, target, "int32" if is_bytes else "int16", 4 if is_bytes else 2)
         self.line("    end = pos + n")
-        self.line(f"    {target} = data[pos:end]" + ("" if is_bytes else ".decode()"))
+        self.line(
+            f"    {target} = " + ("bytes(data[pos:end])" if is_bytes else "str(data[pos:end], 'utf-8')")
+        )
         self.line("    pos = end")
 
     def length(self, field: Any, target: str, prefix: str, prefix_size: int) -> None:
@@ -273,7 +275,7 @@ class _Writer:
         return 2 if field.type_str == "string" else 4
 
 
-def unpack_many(letter: str, count: int, data: bytes, pos: int) -> list[Any]:
+def unpack_many(letter: str, count: int, data: bytes | memoryview, pos: int) -> list[Any]:
     """``count`` numbers of one type, already known to be there."""
     return list(Struct(f">{count}{letter}").unpack_from(data, pos))
 

@@ -6,11 +6,15 @@ its default. Do not change a decoded list in place unless the version has the fi
 
 from functools import cache
 from struct import error as struct_error
-from typing import Any
+from typing import Any, Final
 
 from wireproto.kafka.codegen import Decoder, compile_decoder
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
+
+#: Bodies up to so many bytes are copied, since bytes are read faster than a memoryview. Of a bigger one
+#: nothing is copied before it has been checked.
+COPY_BYTES: Final = 64 * 1024
 
 
 @cache  # as many entries as there are versions of APIs: about 200
@@ -33,7 +37,9 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, offset: in
     decode = _decoder(api_key, api_version)
     if decode is None:
         raise MalformedRequest(f"there is no API {api_key} version {api_version}")
-    data = bytes(frame[offset:])
+    data: bytes | memoryview = frame[offset:]
+    if len(data) <= COPY_BYTES:
+        data = bytes(data)
     try:
         request, end = decode(data, 0)
     except (IndexError, struct_error):

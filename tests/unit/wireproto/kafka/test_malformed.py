@@ -185,11 +185,11 @@ def test_twenty_megabytes_of_empty_elements_are_refused_before_the_first(
 ) -> None:
     filler = b"\xff" if start == b"\xff" else b"\x00"
     frame = memoryview(start + filler * TWENTY_MB)
-    for decode, may_copy in zip(decoders(key), (len(frame), 0), strict=False):
+    for decode in decoders(key):
         tracemalloc.start()
         try:
             with pytest.raises(MalformedRequest):
                 decode(version, frame, 0)
-            assert tracemalloc.get_traced_memory()[1] < may_copy + 100_000
+            assert tracemalloc.get_traced_memory()[1] < 100_000
         finally:
             tracemalloc.stop()

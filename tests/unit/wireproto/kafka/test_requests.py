@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.wireproto.kafka.messages import ALL_VERSIONS, damaged, messages, versions_of
 from wireproto.kafka.errors import MalformedRequest
-from wireproto.kafka.requests import decode_request
+from wireproto.kafka.requests import COPY_BYTES, decode_request
 from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
 
 KEYS = sorted(REQUEST_CLASSES)
@@ -81,11 +81,23 @@ def test_the_body_starts_at_the_offset() -> None:
     assert [topic.name for topic in decode_request(3, 0, frame, 6).topics] == ["foo"]
 
 
-def test_a_request_does_not_change_with_its_frame() -> None:
-    frame = bytearray(bytes.fromhex("00000001 0003 666f6f"))
-    request = decode_request(3, 0, memoryview(frame), 0)
-    frame[-3:] = b"xxx"
-    assert request.topics[0].name == "foo"
+@pytest.mark.parametrize("size", [3, COPY_BYTES])
+def test_a_request_does_not_change_with_its_frame(size: int) -> None:
+    """Small bodies are copied first, big ones are not; JoinGroup has strings and bytes."""
+    message = REQUEST_CLASSES[11](
+        version=0,
+        group_id="group",
+        session_timeout_ms=1,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[("range", b"m" * size)],
+    )
+    frame = bytearray(encode(message, 0))
+    request = decode_request(11, 0, memoryview(frame), 0)
+    frame[:] = bytes(len(frame))
+    assert request.group_id == "group"
+    assert [(protocol.name, protocol.metadata) for protocol in request.protocols] == [("range", b"m" * size)]
+    assert type(request.protocols[0].metadata) is bytes
 
 
 @pytest.mark.parametrize(
