@@ -56,12 +56,14 @@ class Output:
 
         Raises :class:`InvalidBatch`: MESSAGE_TOO_LARGE; it is more than the limit.
         """
+        if not piece:
+            return
         end = self._size + len(piece)
         if end > self._limit:
             raise too_large(self._limit)
         if not self._size:
             self._first = piece
-        elif piece:
+        else:
             if self._pages is None:
                 self._pages = reserve(self._limit)
                 self._pages[: self._size] = self._first

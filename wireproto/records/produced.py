@@ -106,7 +106,8 @@ def _check_fields(header: BatchHeader) -> None:
     if header.producer_id > NO_PRODUCER_ID:
         _check_producer(header)
     if header.attributes & TRANSACTIONAL_FLAG:
-        # Nobody can have begun a transaction here. Kafka answers the same for a producer that is in none.
+        # Nobody can have begun a transaction here. To a request without a transactional id, Kafka answers
+        # TRANSACTIONAL_ID_AUTHORIZATION_FAILED (KafkaApis.handleProduceRequest): that would point at ACLs.
         raise InvalidBatch(ErrorCode.INVALID_TXN_STATE, "a transactional batch outside any transaction")
     if header.attributes & LOG_APPEND_TIME_FLAG:
         # Kafka refuses it under LogAppendTime; under CreateTime it clears the bit, which changes the times.
