@@ -3,6 +3,7 @@
 from struct import Struct
 from typing import Final
 
+from wireproto.kafka.errors import ErrorCode
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
 from wireproto.records.crc import crc32c
 from wireproto.records.errors import InvalidBatch, corrupt
@@ -19,6 +20,7 @@ from wireproto.records.iteration import largest_timestamp
 from wireproto.records.produced import WALK_MAX_RECORDS, validate_produced
 
 __all__ = [
+    "FIX_MAX_RECORDS",
     "HEADER_BYTES",
     "WALK_MAX_RECORDS",
     "BatchHeader",
@@ -30,6 +32,11 @@ __all__ = [
     "set_log_append_time",
     "validate_produced",
 ]
+
+#: Records whose timestamps are read to correct a batch's max timestamp: about 10 ms, since a Produce may wait
+#: for it. As many as librdkafka puts into a batch by default (``batch.num.messages``); only home-made
+#: producers write a false max timestamp at all.
+FIX_MAX_RECORDS: Final = 10_000
 
 _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")
@@ -56,10 +63,16 @@ def fix_max_timestamp(
     inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside the event
     loop. Returns the header as it is now.
 
-    Raises :class:`InvalidBatch`: the records cannot be read; nothing was changed.
+    Raises :class:`InvalidBatch`: INVALID_TIMESTAMP, there are more than ``FIX_MAX_RECORDS``; else as
+    ``largest_timestamp``. Nothing was changed.
     """
     if header.max_timestamp >= header.base_timestamp:
         return header
+    if header.count > FIX_MAX_RECORDS:
+        raise InvalidBatch(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"max timestamp {header.max_timestamp} is below the base timestamp {header.base_timestamp}",
+        )
     return _rewrite_timestamp(view, header, header.attributes, largest_timestamp(view, limit))
 
 

@@ -93,15 +93,17 @@ def largest_timestamp(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> int:
     """
     header = read_header(view)
     body = _inflated(view, header, limit)
-    largest = NO_TIMESTAMP
+    largest_delta: int | None = None
     position = 0
     for _ in range(header.count):
-        start, end = _record_bounds(body, position)
-        _, timestamp, _ = _decode_place(body, start, end, header)
-        largest = max(largest, timestamp)
-        position = end
+        start, position = _record_bounds(body, position)
+        delta, _ = read_varlong(body, start + 1, position)
+        if largest_delta is None or delta > largest_delta:
+            largest_delta = delta
     _expect_end(body, position)
-    return largest
+    if largest_delta is None:
+        return NO_TIMESTAMP
+    return header.max_timestamp if header.is_log_append_time else _timestamp(header, largest_delta)
 
 
 def uncounted_bytes(body: Buffer, count: int) -> int:
@@ -160,10 +162,15 @@ def _decode_place(body: Buffer, start: int, end: int, header: BatchHeader) -> tu
         raise invalid(
             f"a record's offset delta {offset_delta} is outside the batch's {header.last_offset_delta}"
         )
-    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    timestamp = header.max_timestamp if header.is_log_append_time else _timestamp(header, timestamp_delta)
+    return header.base_offset + offset_delta, timestamp, position
+
+
+def _timestamp(header: BatchHeader, delta: int) -> int:
+    timestamp = header.base_timestamp + delta
     if not _INT64_MIN <= timestamp <= _INT64_MAX:
         raise invalid("a record's timestamp does not fit 64 bits")
-    return header.base_offset + offset_delta, timestamp, position
+    return timestamp
 
 
 def _decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Record:

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.wireproto.records.damage import altered
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.batch import (
+    FIX_MAX_RECORDS,
     InvalidBatch,
     assign_offsets,
     check_stored,
@@ -87,6 +88,20 @@ def test_records_that_cannot_be_read_leave_the_batch_as_it_was(codec: int) -> No
     with pytest.raises(InvalidBatch):
         fix_max_timestamp(memoryview(batch), read_header(batch))
     assert bytes(batch) == before
+
+
+def test_a_false_max_timestamp_over_many_records_is_refused() -> None:
+    """A kilobyte of zstd can hold millions of records: reading them all would stall the server."""
+    for count, allowed in ((FIX_MAX_RECORDS, True), (FIX_MAX_RECORDS + 1, False)):
+        before = altered(build_batch([(None, None, [], 5)] * count, codec=4), max_timestamp=-1)
+        batch = bytearray(before)
+        if allowed:
+            assert fix_max_timestamp(batch, read_header(batch)).max_timestamp == 5
+        else:
+            with pytest.raises(InvalidBatch) as caught:
+                fix_max_timestamp(batch, read_header(batch))
+            assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+            assert bytes(batch) == before
 
 
 def test_the_limit_holds_while_recomputing() -> None:
