@@ -42,7 +42,7 @@ def outcome(path: Path, data: bytes) -> tuple[list[int], int, str, int]:
 
 
 WRITTEN_BY_ROCKSDB = bytes.fromhex("052b2843000001" + "f4030c5a04000102000400")
-"""Two records of a MANIFEST that RocksDB 9.8.4 wrote: a version edit without fields, and one with two numbers."""
+"""Two records of a MANIFEST that RocksDB 9.8.4 wrote: an edit without fields, and one with two numbers."""
 
 
 def test_records_made_by_hand_are_like_rocksdbs(tmp_path: Path) -> None:
