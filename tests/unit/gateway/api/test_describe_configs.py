@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.api import describe_configs
+from tests.unit.gateway.api.asking import ADDRESS, FakeBroker, ask, request_class
+
+Describe = request_class(32)
+VERSIONS = [1, 2, 3, 4]
+TOPIC, BROKER = 2, 4
+ALL = None
+
+
+def describe(
+    broker: FakeBroker,
+    *resources: tuple[int, str, list[str] | None],
+    version: int = 4,
+    address: tuple[str, int] = ADDRESS,
+    **fields: Any,
+) -> list[dict[str, Any]]:
+    wanted = [
+        Describe.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        for kind, name, keys in resources
+    ]
+    answer = ask(broker, Describe(version=version, resources=wanted, **fields), address)
+    assert answer.pop("throttle_time_ms") == 0
+    results: list[dict[str, Any]] = answer.pop("results")
+    assert not answer
+    return results
+
+
+def values(result: dict[str, Any]) -> dict[str, tuple[str | None, int]]:
+    """Value and source by name."""
+    return {config["name"]: (config["value"], config["config_source"]) for config in result["configs"]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topics_configs(version: int) -> None:
+    broker = FakeBroker()
+    broker.add("t", retention_ms=" 5 ")
+    keys = ["retention.ms", "segment.bytes", "nope", "retention.ms", "Segment.ms"]
+    fields = {"include_synonyms": True} | ({"include_documentation": True} if version >= 3 else {})
+    (result,) = describe(broker, (TOPIC, "t", keys), version=version, **fields)
+    retention, segment = result.pop("configs")
+    assert result == {"error_code": 0, "error_message": "", "resource_type": TOPIC, "resource_name": "t"}
+    if version >= 3:
+        assert "Milliseconds" in retention.pop("documentation")
+        assert "Size in bytes" in segment.pop("documentation")
+        assert (retention.pop("config_type"), segment.pop("config_type")) == (5, 3)
+    assert retention == {
+        "name": "retention.ms",
+        "value": "5",
+        "read_only": False,
+        "config_source": 1,
+        "is_sensitive": False,
+        "synonyms": [{"name": "retention.ms", "value": "5", "source": 1}],
+    }
+    assert segment == {
+        "name": "segment.bytes",
+        "value": "1073741824",
+        "read_only": False,
+        "config_source": 5,
+        "is_sensitive": False,
+        "synonyms": [{"name": "log.segment.bytes", "value": "1073741824", "source": 5}],
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("keys", [ALL, []])
+def test_without_keys_all_configs_are_told(version: int, keys: list[str] | None) -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    (topic,) = describe(broker, (TOPIC, "t", keys), version=version)
+    assert len(topic["configs"]) == 33
+    assert values(topic)["max.message.bytes"] == ("1048588", 5)
+    assert values(topic)["min.insync.replicas"] == ("1", 5)
+    (node,) = describe(broker, (BROKER, "1", keys), version=version)
+    assert len(node["configs"]) == 340
+    for result in (topic, node):
+        assert all(config["synonyms"] == [] for config in result["configs"])
+        assert all(config.get("documentation") is None for config in result["configs"])
+
+
+def test_the_brokers_own_values_are_static() -> None:
+    broker = FakeBroker(partitions=4, auto_create_topics=False)
+    (result,) = describe(broker, (BROKER, "1", ALL), include_synonyms=True, include_documentation=True)
+    own = {name: value for name, (value, source) in values(result).items() if source == 4}
+    assert own == {
+        "advertised.listeners": "PLAINTEXT://gateway.example:9092",
+        "auto.create.topics.enable": "false",
+        "broker.id": "1",
+        "controller.listener.names": "",
+        "listeners": "PLAINTEXT://gateway.example:9092",
+        "node.id": "1",
+        "num.partitions": "4",
+        "process.roles": "broker,controller",
+    }
+    shown = {config["name"]: config for config in result["configs"]}
+    assert shown["num.partitions"]["synonyms"] == [
+        {"name": "num.partitions", "value": "4", "source": 4},
+        {"name": "num.partitions", "value": "1", "source": 5},
+    ]
+    assert "without a number" in shown["num.partitions"]["documentation"]
+    assert shown["ssl.key.password"]["is_sensitive"]
+    assert shown["ssl.key.password"]["config_type"] == 9
+    assert shown["default.replication.factor"]["value"] == "1"
+
+
+def test_what_is_as_in_kafka_is_a_default() -> None:
+    (result,) = describe(FakeBroker(), (BROKER, "1", ["num.partitions", "auto.create.topics.enable"]))
+    assert values(result) == {"num.partitions": ("1", 5), "auto.create.topics.enable": ("true", 5)}
+
+
+def test_an_ipv6_address_is_in_brackets() -> None:
+    (result,) = describe(FakeBroker(), (BROKER, "1", ["advertised.listeners"]), address=("::1", 9092))
+    assert values(result) == {"advertised.listeners": ("PLAINTEXT://[::1]:9092", 4)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "nope", 3),
+        (TOPIC, "a/b", 17),
+        (TOPIC, "", 17),
+        (TOPIC, "x" * 30_000, 17),
+        (BROKER, "2", 42),
+        (BROKER, "-1", 42),
+        (BROKER, "x", 42),
+        (BROKER, "٣", 42),
+        (BROKER, "9" * 30_000, 42),
+        (0, "t", 42),
+        (1, "t", 42),
+        (3, "t", 42),
+        (8, "1", 42),
+        (16, "m", 42),
+        (32, "g", 42),
+        (64, "t", 42),
+        (-1, "t", 42),
+    ],
+)
+def test_what_cannot_be_described(version: int, kind: int, name: str, error: int) -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    good, bad = describe(broker, (TOPIC, "t", ["segment.ms"]), (kind, name, ALL), version=version)
+    assert values(good) == {"segment.ms": ("604800000", 5)}
+    assert len(bad.pop("error_message")) in range(1, 400)
+    assert bad == {"error_code": error, "resource_type": kind, "resource_name": name, "configs": []}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_brokers_id_may_be_written_as_java_reads_it_and_none_means_dynamic_defaults(version: int) -> None:
+    broker = FakeBroker()
+    for name in ("1", "01", "+1"):
+        (result,) = describe(broker, (BROKER, name, ["node.id"]), version=version)
+        assert values(result) == {"node.id": ("1", 4)}
+    (result,) = describe(broker, (BROKER, "", ALL), version=version)
+    assert result == {
+        "error_code": 0,
+        "error_message": "",
+        "resource_type": BROKER,
+        "resource_name": "",
+        "configs": [],
+    }
+
+
+def test_doubles_are_answered_as_often_as_they_are_asked() -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    asked = [(TOPIC, "t", ["segment.ms"]), (TOPIC, "t", ["retention.ms"]), (TOPIC, "t", ["segment.ms"])]
+    assert [list(values(result)) for result in describe(broker, *asked)] == [
+        ["segment.ms"],
+        ["retention.ms"],
+        ["segment.ms"],
+    ]
+    assert describe(broker) == []
+
+
+def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe_configs, "MAX_CONFIGS", 70)
+    broker = FakeBroker()
+    broker.add("t")
+    asked = [(TOPIC, "t", ALL)] * 3 + [(TOPIC, "t", ["segment.ms"])]
+    results = describe(broker, *asked)
+    assert [result["error_code"] for result in results] == [0, 0, 44, 0]
+    assert [len(result["configs"]) for result in results] == [33, 33, 0, 1]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.gateway.api.asking import ADDRESS, NODE_ID, FakeBroker, ask, request_class
+
+Find = request_class(10)
+HERE = {"node_id": NODE_ID, "host": ADDRESS[0], "port": ADDRESS[1]}
+NOWHERE = {"node_id": -1, "host": "", "port": -1}
+
+
+def find(version: int, *keys: str, key_type: int = 0) -> dict[str, Any]:
+    if version < 4:
+        return ask(FakeBroker(), Find(version=version, key=keys[0], key_type=key_type))
+    return ask(FakeBroker(), Find(version=version, coordinator_keys=list(keys), key_type=key_type))
+
+
+def test_v0_knows_groups_only() -> None:
+    assert find(0, "g") == {"error_code": 0, **HERE}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("key_type", [0, 1])
+@pytest.mark.parametrize("key", ["g", ""])
+def test_groups_and_transactions_are_looked_after_here(version: int, key_type: int, key: str) -> None:
+    assert find(version, key, key_type=key_type) == {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "error_message": "NONE",
+        **HERE,
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("key_type", [2, 3, -1])
+def test_other_types_are_refused(version: int, key_type: int) -> None:
+    answer = find(version, "g", key_type=key_type)
+    assert answer.pop("error_message")
+    assert answer == {"throttle_time_ms": 0, "error_code": 42, **NOWHERE}
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_from_v4_each_key_is_answered_in_order(version: int) -> None:
+    answer = find(version, "b", "a", "b", "", key_type=1)
+    good = {"error_code": 0, "error_message": "", **HERE}
+    assert answer == {
+        "throttle_time_ms": 0,
+        "coordinators": [{"key": key, **good} for key in ("b", "a", "b", "")],
+    }
+    assert find(version, key_type=7) == {"throttle_time_ms": 0, "coordinators": []}
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_from_v4_errors_are_per_key(version: int) -> None:
+    (share,) = find(version, "g:AAAAAAAAAAAAAAAAAAAAAQ:0", key_type=2)["coordinators"]
+    assert (share["error_code"], share["node_id"]) == (42, -1)
+    (strange,) = find(version, "g", key_type=9)["coordinators"]
+    assert strange.pop("error_message")
+    assert strange == {"key": "g", "error_code": 42, **NOWHERE}

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from gateway.api import answers
+from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+
+Init = request_class(22)
+REFUSED = {"throttle_time_ms": 0, "producer_id": -1, "producer_epoch": -1}
+
+
+def init(version: int, transactional_id: str | None, broker: FakeBroker | None = None, **fields: Any) -> Any:
+    fields.setdefault("transaction_timeout_ms", 60_000)
+    return ask(broker or FakeBroker(), Init(version=version, transactional_id=transactional_id, **fields))
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_each_idempotent_producer_gets_a_new_id(version: int) -> None:
+    broker = FakeBroker()
+    first, second = init(version, None, broker), init(version, None, broker)
+    assert first == {"throttle_time_ms": 0, "error_code": 0, "producer_id": 1001, "producer_epoch": 0}
+    assert second["producer_id"] == 1002
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 2**31 - 1])
+def test_the_timeout_does_not_matter_to_an_idempotent_producer(timeout: int) -> None:
+    assert init(4, None, transaction_timeout_ms=timeout)["error_code"] == 0
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize(
+    ("producer_id", "producer_epoch", "error"),
+    [(5, 0, 0), (10**15, 3, 0), (-5, -5, 0), (0, 32_767, 0), (5, -1, 42), (-1, 0, 42)],
+)
+def test_a_present_id_comes_with_its_epoch_or_not_at_all(
+    version: int, producer_id: int, producer_epoch: int, error: int
+) -> None:
+    answer = init(version, None, producer_id=producer_id, producer_epoch=producer_epoch)
+    assert answer["error_code"] == error
+    assert answer["producer_id"] == (-1 if error else 1001)
+    refused = init(version, "t", producer_id=producer_id, producer_epoch=producer_epoch)
+    assert refused["error_code"] == error or 53
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_transactional_producer_is_told_to_give_up(version: int) -> None:
+    # 53 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: fatal at once in Java and in librdkafka.
+    assert init(version, "t") == REFUSED | {"error_code": 53}
+    assert init(version, "t", transaction_timeout_ms=0) == REFUSED | {"error_code": 53}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_an_empty_transactional_id_is_invalid(version: int) -> None:
+    assert init(version, "") == REFUSED | {"error_code": 42}
+
+
+def test_the_log_says_once_why_transactions_fail(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "_said", set())
+    with caplog.at_level(logging.WARNING):
+        for name in ("mine" * 100, "mine", "yours"):
+            init(4, name)
+    (record,) = caplog.records
+    assert "transactions are not supported yet" in record.getMessage()
+    assert len(record.getMessage()) < 300
