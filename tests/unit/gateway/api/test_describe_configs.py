@@ -41,7 +41,9 @@ def test_a_topics_configs(version: int) -> None:
     broker = FakeBroker()
     broker.add("t", retention_ms=" 5 ")
     keys = ["retention.ms", "segment.bytes", "nope", "retention.ms", "Segment.ms"]
-    fields = {"include_synonyms": True} | ({"include_documentation": True} if version >= 3 else {})
+    fields: dict[str, Any] = {"include_synonyms": True} | (
+        {"include_documentation": True} if version >= 3 else {}
+    )
     (result,) = describe(broker, (TOPIC, "t", keys), version=version, **fields)
     retention, segment = result.pop("configs")
     assert result == {"error_code": 0, "error_message": "", "resource_type": TOPIC, "resource_name": "t"}

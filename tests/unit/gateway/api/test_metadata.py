@@ -234,7 +234,7 @@ def test_ids_are_not_for_versions_10_and_11(version: int) -> None:
 def test_operations_are_told_when_asked_for(version: int) -> None:
     broker = FakeBroker()
     topic_id = UUID(bytes=broker.add("t").id)
-    fields = {"include_topic_authorized_operations": True}
+    fields: dict[str, Any] = {"include_topic_authorized_operations": True}
     if version <= 10:
         fields["include_cluster_authorized_operations"] = True
     answer = get(broker, version, named("t", "nope"), **fields)
@@ -290,7 +290,7 @@ def test_different_questions_have_different_answers() -> None:
     first = get(broker, 9, named("t"))
     assert first["brokers"][0]["host"] == ADDRESS[0]
     assert get(broker, 9, named("t"), address=("x", 1))["brokers"][0]["host"] == "x"
-    asked = {"include_topic_authorized_operations": True}
+    asked: dict[str, Any] = {"include_topic_authorized_operations": True}
     assert get(broker, 9, named("t"), **asked)["topics"][0]["authorized_operations"] == TOPIC_OPERATIONS
     asked = {"include_cluster_authorized_operations": True}
     assert get(broker, 9, named("t"), **asked)["authorized_operations"] == CLUSTER_OPERATIONS
