@@ -204,7 +204,12 @@ class Standalone:
                 await broker.create_topic(name, partitions, {}, 1)
 
     async def _serve(self, broker: Broker) -> None:
-        server = Server(registry=load_apis(), broker=broker, metrics=self.metrics)
+        server = Server(
+            registry=load_apis(),
+            broker=broker,
+            metrics=self.metrics,
+            produce_gate=broker.context.window_gate,
+        )
         register_metrics(self.metrics, broker, self.store, self.node)
         sockets = await open_listeners(self.settings.listen)
         async with trio.open_nursery() as nursery:

@@ -3,6 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
+from gateway.budget import Gate
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.opener import Opener
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from gateway.log.partition import Partition
     from mesh.producer import Producer
     from mesh.reader import Reader
+
+
+MAX_WINDOW_BYTES = 64 * 1024 * 1024
+"""Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of the store's
+queue, so that the store never refuses what the gateway sent."""
 
 
 class LogContext:
@@ -41,8 +47,19 @@ class LogContext:
         self.closer = Closer(self)
         self.cold = ColdReader(self)
         self.producer_ids = ProducerIds(catalog)
+        self.window_gate = Gate()
+        """Closed while the windows of all partitions hold as much as they may: producers' sockets are not read."""
         self.recover_again: Callable[[Partition], None] = lambda partition: None
         """Called with a partition that lost its segment; the recovery sets it."""
+
+    def window_changed(self) -> None:
+        """Records were appended or became durable: close or open the gate."""
+        held, gate = self.producer.window_bytes, self.window_gate
+        if gate.is_open:
+            if held > MAX_WINDOW_BYTES:
+                gate.close()
+        elif held <= MAX_WINDOW_BYTES // 2:
+            gate.open()
 
     def members_for(self, partition: "Partition") -> tuple[str, ...]:
         """The stores that will keep a partition's next segment."""

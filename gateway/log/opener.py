@@ -50,13 +50,13 @@ class Opener:
         # Taken before the segment's first batch: what is not durable must not be remembered as appended.
         opening.snapshot = partition.producers.snapshot(now_ms) if partition.producers.count else b""
         self._waiting[partition] = opening
-        if not partition.rolling:
-            self._work.set()
+        self.drained(partition)
         return opening
 
     def drained(self, partition: Partition) -> None:
-        """The high watermark moved while a segment was rolling: the next one may be due."""
-        if partition in self._waiting and partition.high_watermark >= self._waiting[partition].segment.start_offset:
+        """Open the partition's next segment now if everything before it is durable."""
+        opening = self._waiting.get(partition)
+        if opening is not None and partition.high_watermark >= opening.segment.start_offset:
             self._work.set()
 
     def forget(self, partition: Partition) -> None:

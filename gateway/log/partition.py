@@ -20,7 +20,7 @@ from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence import ProducerState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch, HotBatches
-from mesh.protocol.writer import MAX_WINDOW_RECORDS, Writer
+from mesh.protocol.writer import MAX_WINDOW_RECORDS, State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
 
@@ -178,6 +178,7 @@ class Partition:
                 now_ms,
             )
         sequence = self._context.producer.append(current.writer, view)
+        self._context.window_changed()
         self._in_flight.append(InFlight(current.writer, sequence, append.last_offset, append, acks == 1))
         if acks == 0:
             append.done = True
@@ -193,6 +194,10 @@ class Partition:
     def _check_window(self, size: int) -> None:
         segments = [*self.rolling, self.current] if self.current else self.rolling
         held = sum(segment.writer.bytes for segment in segments)
+        if not self._context.window_gate.is_open:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, "the stores take records more slowly than producers send them"
+            )
         if held + size > MAX_PARTITION_WINDOW_BYTES or len(self._in_flight) >= MAX_WINDOW_RECORDS:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -200,12 +205,16 @@ class Partition:
             )
 
     def _segment_for(self, size: int, now_ms: int) -> OpenSegment:
-        """The segment that a batch of `size` bytes goes to; a new one if there is none, or that one is full or old."""
+        """The segment that a batch of `size` bytes goes to; a new one if there is none, or that one is full or old.
+
+        One that is still being opened is never left: it grows beyond its size by a window at most.
+        """
         current = self.current
         settings = self.topic.settings
         if current is not None:
-            full = current.bytes and current.bytes + size > settings.segment_bytes
-            if not full and now_ms - current.segment.opened_ms < settings.segment_ms:
+            full = current.bytes + size > settings.segment_bytes
+            old = now_ms - current.segment.opened_ms >= settings.segment_ms
+            if current.writer.state is State.OPENING or not (full or old):
                 return current
             self.rolling.append(current)
         self.current = self._context.opener.start(self, now_ms)
@@ -224,6 +233,7 @@ class Partition:
                 entry.append.finish()
         if writer.first > writer.committed:
             self._finish_first(writer)
+        self._context.window_changed()
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             if self._duplicates:
@@ -262,6 +272,7 @@ class Partition:
         waiting = [entry.append for entry in self._in_flight] + [append for _, append in self._duplicates]
         self._in_flight.clear()
         self._duplicates.clear()
+        self._context.window_changed()
         for append in waiting:
             if not append.done:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
