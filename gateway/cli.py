@@ -85,8 +85,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         tell(EXIT_INTERRUPTED, "interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`dafka topics list | head -1`): no failure, and nobody to tell.
+    except (BrokenPipeError, SystemExit) as end:
+        # The reader of our output went away (`dafka topics list | head -1`): no failure, and nobody to tell. Click
+        # makes a SystemExit of it.
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except Exception as error:  # the last place: whatever it is becomes one line

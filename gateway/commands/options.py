@@ -6,7 +6,6 @@ file's key.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from gateway.commands import parsing
@@ -52,7 +51,7 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
-        Path,
+        parsing.parse_directory,
         "dafka-data",
         metavar="DIR",
     ),

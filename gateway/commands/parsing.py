@@ -1,6 +1,7 @@
 """From a setting's text to its value. A parser raises ValueError with a clause that says what is wrong."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from gateway.listeners import InvalidListener, ListenerSpec, parse_listener, split_host_port
@@ -23,6 +24,13 @@ def parse_listeners(texts: Sequence[str]) -> tuple[ListenerSpec, ...]:
     if not texts:
         raise ValueError("at least one listener is needed, for example 127.0.0.1:9092")
     return tuple(parse_listener(text) for text in texts)
+
+
+def parse_directory(text: str) -> Path:
+    """A path; not empty, which would be the current directory."""
+    if not text or "\0" in text:
+        raise ValueError("the path of a directory is needed, for example ./dafka-data")
+    return Path(text)
 
 
 def parse_metrics(text: str) -> ListenerSpec:
