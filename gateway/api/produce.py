@@ -28,8 +28,9 @@ from wireproto.kafka.produce import (
 from wireproto.records.batch import InvalidBatch, fix_max_timestamp, validate_produced
 
 ZSTD_SINCE_VERSION = 7
-MAX_TIMESTAMP_FIX_BYTES = 16 * 1024 * 1024
-"""Inflated size up to which a maximum timestamp that cannot be true is computed from the records."""
+MAX_TIMESTAMP_FIX_BYTES = 1024 * 1024
+"""Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done on the
+loop, so it must not take long. No known client sends such a batch."""
 
 
 class PendingProduce:

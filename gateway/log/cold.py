@@ -10,6 +10,7 @@ in `_cursors`, which remembers the sequence behind each range that was read.
 import logging
 from bisect import bisect_right
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -33,8 +34,11 @@ MAX_CURSORS = 10_000
 MAX_RECORDS = 2048
 """Batches asked for at once."""
 
-MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""A batch is inflated up to here to find a timestamp in it."""
+MAX_INFLATED_BYTES = 16 * 1024 * 1024
+"""A batch is inflated up to here to find a timestamp in it; the walk over its records is Python, in a thread."""
+
+MAX_FALSE_HEADERS = 1000
+"""Batches looked at behind one whose header claims a timestamp that none of its records has."""
 
 logger = logging.getLogger(__name__)
 
@@ -144,11 +148,36 @@ class ColdReader:
             bound = self._bound(partition, segment)
             found = await self._lookup(segment, LOOKUP_TIMESTAMP, target, bound) if bound >= 0 else None
             if found is not None:
-                batch = await self._batch(partition, segment, found)
-                record = await _in_thread(find_timestamp, batch, target)
+                answer = await self._first_record(partition, segment, found, target, bound)
+                if answer is not None:
+                    return answer
+        return None
+
+    async def _first_record(
+        self, partition: "Partition", segment: Segment, found: AddressStatus, target: int, bound: int
+    ) -> tuple[int, int, int] | None:
+        """The record, in the batch at `found` or, if that one's header says more than its records, behind it."""
+        sequence = found.sequence
+        row = Row.unpack(found.row)
+        for _ in range(MAX_FALSE_HEADERS):
+            if row.max_timestamp >= target and row.last_offset >= partition.log_start_offset:
+                batch = await self._batch(partition, segment, row, sequence)
+                record = await _in_thread(
+                    partial(find_timestamp, first_offset=partition.log_start_offset), batch, target
+                )
                 if record is not None:
                     return record[0], record[1], segment.epoch
-        return None
+            if sequence == bound:
+                return None
+            sequence += 1
+            row = Row.unpack(await self._row(segment, sequence))
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "too many batches whose headers claim timestamps they have not")
+
+    async def _row(self, segment: Segment, sequence: int) -> bytes:
+        try:
+            return await self._context.reader.rows(segment.members, segment.address, sequence, sequence)
+        except NotServed as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
 
     async def max_timestamp(self, partition: "Partition") -> tuple[int, int, int] | None:
         """(offset, timestamp, epoch) of the first visible record with the highest timestamp, or None."""
@@ -164,17 +193,17 @@ class ColdReader:
                     best = highest, segment, found
         if best is None or best[0] < 0:
             return None
-        batch = await self._batch(partition, best[1], best[2])
+        batch = await self._batch(partition, best[1], Row.unpack(best[2].row), best[2].sequence)
         highest = await trio.to_thread.run_sync(largest_timestamp, batch, MAX_INFLATED_BYTES)
         record = await _in_thread(find_timestamp, batch, highest)
         return None if record is None else (record[0], record[1], best[1].epoch)
 
-    async def _batch(self, partition: "Partition", segment: Segment, found: AddressStatus) -> Batch:
-        offset = Row.unpack(found.row).base_offset
+    async def _batch(self, partition: "Partition", segment: Segment, row: Row, sequence: int) -> Batch:
+        offset = row.base_offset
         hot = partition.read_hot(offset, 1, whole=True)
         if hot:
             return hot[0]
-        self._remember(segment.address, offset, found.sequence)
+        self._remember(segment.address, offset, sequence)
         return (await self.read(partition, offset, 1))[0]
 
 
