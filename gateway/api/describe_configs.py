@@ -65,6 +65,8 @@ async def describe_configs(request: Request, broker: Broker) -> Response:
             configs, error, message = description.of(resource), ErrorCode.NONE, ""
         except KafkaError as refused:
             configs, error, message = [], refused.code, refused.message
+            if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                message = ""  # as Kafka
         results.append(
             _Result(
                 error_code=error,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
 
 BATCHED_SINCE_VERSION: Final = 4
 
@@ -49,6 +50,8 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
     else:
         error = ErrorCode.INVALID_REQUEST
         node, message = _NOBODY, f"coordinator type {body.key_type} is not known here"
+        if body.key_type == SHARE and request.header.api_version >= BATCHED_SINCE_VERSION:
+            message = ""  # as Kafka, which knows the type and only refuses the key
     if request.header.api_version < BATCHED_SINCE_VERSION:
         return answer(
             request,
