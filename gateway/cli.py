@@ -73,6 +73,7 @@ def dafka() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name; None: the process's own) and return its exit code."""
+    stdout = sys.stdout
     try:
         result = dafka.main(args=arguments, prog_name="dafka", standalone_mode=False)
         sys.stdout.flush()
@@ -85,12 +86,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         tell(EXIT_INTERRUPTED, "interrupted")
         return EXIT_INTERRUPTED
-    except (BrokenPipeError, SystemExit) as end:
-        # The reader of our output went away (`dafka topics list | head -1`): no failure, and nobody to tell. Click
-        # makes a SystemExit of it.
-        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away (`dafka topics list | head -1`): no failure, and nobody to tell.
+        # Click makes a SystemExit of it, and wraps standard output.
+        if sys.stdout is stdout and isinstance(sys.exception(), SystemExit):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         return EXIT_OK
     except Exception as error:  # the last place: whatever it is becomes one line
         code, text = explain(error)
