@@ -56,6 +56,7 @@ def _fetch(topic: str, partition: int, offset: int) -> FetchRequest:
 def create_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> str:
     """Makes a topic and waits until every partition answers."""
     of = CreateTopicsRequest.CreatableTopic
+    configs = {"retention_ms": "-1"} | configs  # the samples' times are long past
     settings = [of.CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()]
     topic = of(name=name, num_partitions=partitions, replication_factor=-1, assignments=[], configs=settings)
     with Connection(bootstrap) as connection:

@@ -72,7 +72,7 @@ COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     0: bytes,
     1: lambda data: gzip.compress(data, mtime=0),
     2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
-    3: lz4.frame.compress,
+    3: lambda data: lz4.frame.compress(data, block_linked=False),  # Kafka reads independent blocks only
     4: zstandard.ZstdCompressor().compress,
 }
 

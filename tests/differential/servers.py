@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.standalone import Standalone
+
+Server = ApacheKafka | Standalone
 
 
 def running_kafka() -> str | None:
@@ -29,6 +32,17 @@ def kafka_bootstrap() -> Iterator[str]:
         yield kafka.bootstrap
 
 
+def our_server(data: Path | None = None, *arguments: str, directory: Path | None = None) -> Server:
+    """The server under test, not yet started, for tests that kill it: `with our_server() as server`.
+
+    A `dafka standalone` that fsyncs always. With `SERVER_UNDER_TEST=kafka` in the environment it is an Apache
+    Kafka that flushes every message instead: a test that fails there is wrong itself.
+    """
+    if os.environ.get("SERVER_UNDER_TEST") == "kafka":
+        return ApacheKafka(flush_every_message=True)
+    return Standalone(data, *arguments, directory=directory)
+
+
 @contextmanager
 def our_bootstrap(*arguments: str) -> Iterator[str]:
     """The address of a fresh `dafka standalone`, or of the running one that the environment names."""
@@ -36,5 +50,5 @@ def our_bootstrap(*arguments: str) -> Iterator[str]:
     if running:
         yield running
         return
-    with Standalone(None, *arguments) as ours:
+    with our_server(None, *arguments) as ours:
         yield ours.bootstrap

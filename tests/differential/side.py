@@ -158,9 +158,18 @@ class Side:
         """A topic of this case and version alone: empty at first."""
         return self._make(self.own_name(suffix), partitions, configs)
 
+    def plain_topic(self, suffix: str) -> str:
+        """As `topic`, with no configs at all."""
+        name = self.name(suffix)
+        if name not in self.server.topic_ids:
+            self._create(name, 1, {})
+            self.server.topic_ids[name] = self.settle(name)
+        return name
+
     def _make(self, name: str, partitions: int, configs: dict[str, str]) -> str:
         if name not in self.server.topic_ids:
-            self._create(name, partitions, configs)
+            # The samples' times are long past: without this Kafka deletes them after some minutes.
+            self._create(name, partitions, {"retention_ms": "-1"} | configs)
             self.server.topic_ids[name] = self.settle(name, partitions)
         return name
 

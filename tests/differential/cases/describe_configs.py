@@ -38,7 +38,7 @@ def configured(side: Side) -> str:
 
 @case(DescribeConfigsRequest)
 def topic(side: Side, version: int) -> None:
-    ask(side, version, [resource(TOPIC, side.topic("plain"))], "plain")
+    ask(side, version, [resource(TOPIC, side.plain_topic("plain"))], "plain")
     ask(side, version, [resource(TOPIC, configured(side))], "overridden")
 
 

@@ -1,0 +1,1 @@
+"""Spark's own connector, unmodified, against a real process."""
