@@ -13,7 +13,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.recovery import Seal
-from mesh.protocol.writer import Entry, State, Writer
+from mesh.protocol.writer import State, Writer
 from mesh.requests import Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
@@ -25,7 +25,7 @@ from wireproto.dafka.additions import (
     Answer,
     Request,
 )
-from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record
+from wireproto.dafka.messages import Ack, DirectRecordEncoder, Fetch, Head, RecordEncoder
 
 TICK_SECONDS = 0.05
 """How often the writers with unacknowledged records are asked whether HEAD is due."""
@@ -67,7 +67,7 @@ class Producer:
         self.window_bytes = 0
         """Content in all windows together."""
         self._node = node
-        self._writers: dict[str, tuple[Writer, WriterOwner]] = {}
+        self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: set[str] = set()
         self._work = trio.Event()
         node.on(Ack, self._on_ack)
@@ -81,7 +81,7 @@ class Producer:
     def start(self, address: str, subject: str, members: Sequence[str], w: int, owner: WriterOwner) -> Writer:
         """A writer that may be appended to at once; nothing is published before `open` has announced it."""
         writer = Writer(address, subject, members, w)
-        self._writers[address] = (writer, owner)
+        self._writers[address] = (writer, owner, RecordEncoder(address, subject))
         return writer
 
     async def open(self, segments: Sequence[Announcement]) -> dict[str, str]:
@@ -119,9 +119,9 @@ class Producer:
     def _publish_held(self, address: str) -> None:
         held = self._writers.get(address)
         if held is not None:
-            writer = held[0]
-            for entry in writer.opened(trio.current_time()):
-                self._send(writer, entry)
+            writer, _, encoder = held
+            for sequence, content in writer.opened(trio.current_time()):
+                self._node.publisher.send(encoder.frames(sequence, content))
 
     async def seal(self, seals: Sequence[Seal]) -> None:
         """Fill in `seals` from their members: returns when each is decidable and a grace for the others is over.
@@ -185,17 +185,15 @@ class Producer:
             self._work.set()
         self._unacknowledged.add(writer.address)
         if writer.state is State.OPEN:
-            self._send(writer, Entry(sequence, content))
+            encoder = self._writers[writer.address][2]
+            self._node.publisher.send(encoder.frames(sequence, content))
         return sequence
-
-    def _send(self, writer: Writer, entry: Entry) -> None:
-        self._node.send(Record(writer.address, writer.subject, entry.sequence, entry.content))
 
     def _on_ack(self, ack: Ack) -> None:
         held = self._writers.get(ack.address)
         if held is None:
             return
-        writer, owner = held
+        writer, owner, _ = held
         before = writer.bytes
         if writer.on_ack(ack.store, ack.sequence, trio.current_time()):
             self.window_bytes -= before - writer.bytes
@@ -208,17 +206,16 @@ class Producer:
         if held is None or fetch.store:
             return
         writer = held[0]
+        encoder = DirectRecordEncoder(fetch.requester, "", writer.address, writer.subject)
         for sequence, content in writer.on_fetch(fetch.sequence, fetch.count):
-            self._node.send(
-                DirectRecord(fetch.requester, "", writer.address, writer.subject, sequence, content)
-            )
+            self._node.publisher.send(encoder.frames(sequence, content))
 
     def _on_unclaimed(self, answer: Answer) -> None:
         """No request waits for this answer: it may be the SEALED that a store sends to the address's writer."""
         held = self._writers.get(answer.requester)
         if held is None or answer.id != b"s":
             return
-        writer, owner = held
+        writer, owner, _ = held
         if answer.store in writer.members and writer.state is State.OPEN:
             reason = f"store {answer.store} has the segment sealed: another gateway took it over"
             self._fence(writer, owner, reason)

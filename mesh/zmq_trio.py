@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 import trio
 import zmq
 
+Buffer = bytes | bytearray | memoryview
+
 HIGH_WATER_MARK_MESSAGES = 20_000
 """Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a healthy member
 sees no drops. Worst case in memory: this x largest message x peers."""
@@ -91,7 +93,7 @@ class Publisher:
             raise EndpointTaken(f"cannot bind the mesh to {endpoint}: {error}") from None
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def send(self, frames: Sequence[bytes]) -> None:
+    def send(self, frames: Sequence[Buffer]) -> None:
         """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks."""
         with contextlib.suppress(zmq.Again):
             self._socket.send_multipart(frames, zmq.DONTWAIT)

@@ -28,7 +28,6 @@ from wireproto.dafka.additions import (
     Answer,
     Request,
 )
-from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import row_of
@@ -181,7 +180,7 @@ class Ingest:
             states = [self._open(segment) for segment in segments]
         else:
             handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
-            wanted = [_unpack_status(entry) for entry in request.entries]
+            wanted = [AddressStatus.unpack(entry) for entry in request.entries]
             states = [handle(entry) for entry in wanted]
         self._next.answers.append((request.id.lower(), request, states))
 
@@ -367,10 +366,3 @@ class Ingest:
         if epoch is None:
             epoch = self._epochs[log] = self._disk.highest_epoch(log)
         return epoch
-
-
-def _unpack_status(data: bytes) -> AddressStatus:
-    cursor = Cursor(data, 0)
-    status = AddressStatus.take(cursor)
-    cursor.finish()
-    return status

@@ -36,17 +36,19 @@ def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool =
 
 
 def _mend(path: Path, *, accept_loss: bool) -> None:
-    report = wal.examine(path)
-    if report.file is None or report.remainder_kind == "none":
-        return
-    if report.remainder_kind != "corrupt":
-        logger.warning("%s: cut off, as it was never fsynced", report.cause)
-        wal.cut(report.file, report.last_whole_record_end)
-        return
-    if not accept_loss:
-        raise DataDirectoryRefused(path, report.cause, report.next_step)
-    logger.error("%s: given up, as --accept-loss says", report.cause)
-    wal.cut(report.file, report.corrupt_offset)
-    for log in path.glob("*.log"):
-        if log.name > report.file.name:
-            wal.cut(log, 0)
+    """Cut off what may go, log by log: more than one may be torn. Raises DataDirectoryRefused."""
+    while True:
+        report = wal.examine(path)
+        if report.file is None or report.remainder_kind == "none":
+            return
+        if report.remainder_kind != "corrupt":
+            logger.warning("%s: cut off, as it was never fsynced", report.cause)
+            wal.cut(report.file, report.last_whole_record_end)
+            continue
+        if not accept_loss:
+            raise DataDirectoryRefused(path, report.cause, report.next_step)
+        logger.error("%s: given up, as --accept-loss says", report.cause)
+        wal.cut(report.file, report.corrupt_offset)
+        for log in path.glob("*.log"):
+            if log.name > report.file.name:
+                log.unlink()

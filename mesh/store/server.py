@@ -31,7 +31,7 @@ from wireproto.dafka.additions import (
     Lookup,
     Rows,
 )
-from wireproto.dafka.messages import DirectRecord, Fetch
+from wireproto.dafka.messages import DirectRecordEncoder, Fetch, Frames
 
 READ_THREADS = 2
 """Reads from the disk at once: two keep a disk busy without taking the processors from the writers."""
@@ -56,8 +56,8 @@ class Server:
         self._incarnation = incarnation
         self._ingest = ingest
         self._database = database
-        self._queue: trio.MemorySendChannel[Callable[[], Any]]
-        self._work: trio.MemoryReceiveChannel[Callable[[], Any]]
+        self._queue: trio.MemorySendChannel[Callable[[], list[Frames]]]
+        self._work: trio.MemoryReceiveChannel[Callable[[], list[Frames]]]
         self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
         for message_type, answer in (
             (Fetch, self._fetch),
@@ -67,7 +67,7 @@ class Server:
         ):
             node.on(message_type, partial(self._enqueue, answer))
 
-    def _enqueue(self, answer: Callable[[Any], list[Any]], request: Any) -> None:
+    def _enqueue(self, answer: Callable[[Any], list[Frames]], request: Any) -> None:
         """Take a request meant for this store; a FETCH that is not directed is for producers and other stores."""
         if request.store != self._incarnation:
             return
@@ -81,7 +81,7 @@ class Server:
         with contextlib.suppress(trio.WouldBlock):  # RocksDB's own compactions get to it later
             self._queue.send_nowait(partial(self._reclaim, address))
 
-    def _reclaim(self, address: str) -> list[Any]:
+    def _reclaim(self, address: str) -> list[Frames]:
         self._database.reclaim(address)
         return []
 
@@ -94,8 +94,8 @@ class Server:
     async def _serve(self) -> None:
         async for answer in self._work:
             self.reads += 1
-            for message in await trio.to_thread.run_sync(answer):
-                self._node.send(message)
+            for frames in await trio.to_thread.run_sync(answer):
+                self._node.publisher.send(frames)
 
     # in worker threads -----------------------------------------------------------------------------------------
 
@@ -107,9 +107,10 @@ class Server:
         state = self._ingest.known(address) or self._database.load(address)
         return None if state is None or state.phase is Phase.DELETED else state
 
-    def _fetch(self, request: Fetch) -> list[Any]:
-        def end(status: int, last: int) -> End:
-            return End(request.requester, self._incarnation, AddressStatus(request.address, status, last))
+    def _fetch(self, request: Fetch) -> list[Frames]:
+        def end(status: int, last: int) -> Frames:
+            last_sent = AddressStatus(request.address, status, last)
+            return End(request.requester, self._incarnation, last_sent).frames()
 
         try:
             state = self._bounds(request.address)
@@ -121,16 +122,14 @@ class Server:
             )
         except StoreCorrupt as error:
             return [end(self._corrupt(error), -1)]
-        messages: list[Any] = [
-            DirectRecord(
-                request.requester, self._incarnation, request.address, request.subject, sequence, content
-            )
-            for sequence, content in enumerate(contents, request.sequence)
+        encoder = DirectRecordEncoder(request.requester, self._incarnation, request.address, request.subject)
+        answers = [
+            encoder.frames(sequence, content) for sequence, content in enumerate(contents, request.sequence)
         ]
-        messages.append(end(STATUS_DONE, request.sequence + len(contents) - 1))
-        return messages
+        answers.append(end(STATUS_DONE, request.sequence + len(contents) - 1))
+        return answers
 
-    def _lookup(self, request: Lookup) -> list[Any]:
+    def _lookup(self, request: Lookup) -> list[Frames]:
         status, sequence, row = STATUS_DONE, -1, b""
         try:
             state = self._bounds(request.address)
@@ -144,9 +143,9 @@ class Server:
         except StoreCorrupt as error:
             status = self._corrupt(error)
         found = AddressStatus(request.address, status, sequence, row)
-        return [Found(request.requester, self._incarnation, found)]
+        return [Found(request.requester, self._incarnation, found).frames()]
 
-    def _rows(self, request: GetRows) -> list[Any]:
+    def _rows(self, request: GetRows) -> list[Frames]:
         status, last, content = STATUS_DONE, -1, b""
         try:
             state = self._bounds(request.address)
@@ -157,11 +156,10 @@ class Server:
                 content = ranges.read_rows(self._database, request.address, request.sequence, last)
         except StoreCorrupt as error:
             status = self._corrupt(error)
-        return [
-            Rows(request.requester, self._incarnation, AddressStatus(request.address, status, last), content)
-        ]
+        answered = AddressStatus(request.address, status, last)
+        return [Rows(request.requester, self._incarnation, answered, content).frames()]
 
-    def _list(self, request: ListSegments) -> list[Any]:
+    def _list(self, request: ListSegments) -> list[Frames]:
         found: list[tuple[Announcement, AddressStatus]] = []
         behind = False
         first, wanted = request.first, min(max(request.count, 1), LIST_COUNT)
@@ -179,7 +177,7 @@ class Server:
         except StoreCorrupt as error:
             self._corrupt(error)
             return []
-        return [Listed(request.requester, self._incarnation, tuple(found))]
+        return [Listed(request.requester, self._incarnation, tuple(found)).frames()]
 
     def _corrupt(self, error: StoreCorrupt) -> int:
         self.storage_errors += 1
