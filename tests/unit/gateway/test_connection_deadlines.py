@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -58,6 +57,23 @@ def serve(
             await body(server, client, Time(clock))
 
     trio.run(main, clock=clock)
+
+
+LARGE = 1
+"""The key of an API whose answers have LARGE_BYTES: more than the kernel takes without a reader."""
+
+LARGE_BYTES = 24 * MIB
+
+
+def with_large_answers() -> Fakes:
+    fakes = Fakes()
+
+    @fakes.registry.api(key=LARGE, name="Large", min_version=0, max_version=0, decoder=raw_body)
+    async def large(request: Request, broker: object) -> Response:
+        await request.reserve(LARGE_BYTES)
+        return answer(request.header.correlation_id, bytes(LARGE_BYTES))
+
+    return fakes
 
 
 def reasons(server: Running) -> dict[tuple[str, ...], float]:
@@ -151,8 +167,7 @@ def test_a_large_request_over_a_slow_link_may_take_its_time() -> None:
 
 def test_a_client_that_never_reads_is_closed_and_its_answer_forgotten() -> None:
     async def body(server: Running, client: Client, time: Time) -> None:
-        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await client.send(request(ECHO, 1, bytes(7 * MIB)))
+        await client.send(request(LARGE, 1))
         await time.passes(STALL_SECONDS - 1)
         (connection,) = server.server.connections
         assert connection.unsent_bytes > 0
@@ -160,50 +175,52 @@ def test_a_client_that_never_reads_is_closed_and_its_answer_forgotten() -> None:
         assert not server.server.connections
         assert reasons(server) == {("deadline",): 1}
 
-    serve(body)
+    serve(body, fakes=with_large_answers())
+
+
+def test_a_client_that_stops_reading_is_closed_however_much_it_read() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        await client.send(request(LARGE, 1))
+        assert len(await client.read(LARGE_BYTES // 2)) == LARGE_BYTES // 2
+        await time.passes(STALL_SECONDS - 1)
+        assert len(server.server.connections) == 1
+        await time.passes(2)
+        assert not server.server.connections
+
+    serve(body, fakes=with_large_answers())
 
 
 def test_a_client_that_reads_too_slowly_is_closed() -> None:
     async def body(server: Running, client: Client, time: Time) -> None:
-        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await client.send(request(ECHO, 1, bytes(7 * MIB)))
-        for _ in range(20):
-            # It does read, a little within each stall limit.
+        await client.send(request(LARGE, 1))
+        # It does read, before each stall limit; on the average too little.
+        read = 0
+        while server.server.connections and read < LARGE_BYTES // 2:
             await time.passes(STALL_SECONDS - 1)
-            if not server.server.connections:
-                break
-            assert await client.read(64 * KIB) != b""
+            read += len(await client.read(1 * MIB // 4))
         assert not server.server.connections
 
-    serve(body)
+    serve(body, fakes=with_large_answers())
 
 
 def test_when_answers_wait_for_memory_the_client_that_does_not_read_is_closed() -> None:
-    fakes = Fakes()
-
-    @fakes.registry.api(key=1, name="Large", min_version=0, max_version=0, decoder=raw_body)
-    async def large(request: Request, broker: object) -> Response:
-        await request.reserve(6 * MIB)
-        return answer(request.header.correlation_id, bytes(6 * MIB))
-
     async def body(server: Running, client: Client, time: Time) -> None:
         memory = server.server.context.response_memory
         async with server.client() as deaf:
-            deaf.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            await deaf.send(request(1, 1))
+            await deaf.send(request(LARGE, 1))
             await wait_all_tasks_blocked()
-            await client.send(request(1, 2))
+            await client.send(request(LARGE, 2))
             await wait_all_tasks_blocked()
-            assert (memory.used, memory.waiting) == (6 * MIB, 1)
+            assert (memory.used, memory.waiting) == (LARGE_BYTES, 1)
             await time.passes(STARVED_SECONDS - 1)
             assert len(server.server.connections) == 2
             await time.passes(2)
-            assert await client.frame() == answer(2, bytes(6 * MIB))
+            assert await client.frame() == answer(2, bytes(LARGE_BYTES))
             await wait_all_tasks_blocked()
             assert memory.used == 0
             assert reasons(server) == {("memory",): 1}
 
-    serve(body, Limits(response_memory_bytes=10 * MIB), fakes)
+    serve(body, Limits(response_memory_bytes=LARGE_BYTES + 1 * MIB), with_large_answers())
 
 
 def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
