@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.bench.servers import SERVERS, Durability
 
 def main() -> None:
     arguments = parse()
+    # An end from outside still ends the servers: the default for SIGTERM is to leave at once.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = selected(arguments.figures)
     results = Results()
     try:

@@ -18,6 +18,8 @@ from tests.peers.maven import connector_jars
 
 JAVA_SOURCES = Path(__file__).parent / "java"
 CLIENT_TIMEOUT_SECONDS = 600.0
+# librdkafka's log level, as syslog has it: its notices of an ended admin client say nothing here.
+WARNING = 4
 # What it says of the records after the warm-up.
 THROUGHPUT = re.compile(r"steady state records sent, ([\d.]+) records/sec")
 
@@ -30,7 +32,7 @@ class Percentiles(NamedTuple):
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING})
     for created in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         created.result()
 

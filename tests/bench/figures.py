@@ -8,6 +8,7 @@ from functools import partial
 from tests.bench import clients
 from tests.bench.servers import Server
 from tests.peers.probe import broker_count
+from tests.peers.process import START_TIMEOUT_SECONDS
 
 # Enough records that a measure takes seconds, at `--scale 1`.
 RECORDS = {100: 2_000_000, 1024: 400_000}
@@ -61,9 +62,14 @@ Measure = Callable[[Context], Iterator[Measurement]]
 
 
 def await_first_metadata(server: Server) -> float:
-    """Seconds since the process was made, once a Metadata answer names a broker."""
+    """Seconds since the process was made, once a Metadata answer names a broker.
+
+    Raises AssertionError when none does in time.
+    """
     host, port = server.bootstrap.rsplit(":", 1)
     while not broker_count(host, int(port)):
+        if time.monotonic() - server.started_at > START_TIMEOUT_SECONDS:
+            raise AssertionError(f"{server.bootstrap} names no broker in Metadata:\n{server.tail()}")
         time.sleep(0.005)
     return time.monotonic() - server.started_at
 

@@ -61,7 +61,11 @@ class ApacheKafka(ServerProcess):
                 return self.start()
             except ServerEnded as failure:
                 if "Address already in use" not in str(failure) or attempt == START_ATTEMPTS:
+                    self.__exit__()
                     raise
+            except BaseException:
+                self.__exit__()
+                raise
         raise AssertionError("unreachable")
 
     def start(self) -> Self:

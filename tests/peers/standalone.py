@@ -53,7 +53,11 @@ class Standalone(ServerProcess):
         return self.stdout_path.read_text(errors="replace")
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_exc: object) -> None:
         self.kill9()
