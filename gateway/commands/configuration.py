@@ -1,8 +1,8 @@
 """Settings from the command line, the environment and a TOML file: the first of them that has one decides.
 
 A misspelt setting would silently leave the default in force, so unknown keys and variables are errors
-that name the nearest known one. Left alone are `DAFKA_TEST_...`, and what Kubernetes sets in every
-container beside a service called dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
+that name the nearest known one. Left alone are `DAFKA_TEST_...`, `DAFKA_CI_...`, and what Kubernetes sets
+in every container beside a service called dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ MAX_CONFIG_BYTES: Final = 1024 * 1024
 _KUBERNETES: Final = re.compile(
     r"DAFKA_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-_FOR_TESTS: Final = "DAFKA_TEST_"
+_FOR_TESTS: Final = ("DAFKA_TEST_", "DAFKA_CI_")
 
 
 class ConfigurationError(Exception):
