@@ -1,4 +1,4 @@
-"""Java programs over the cached jars: Kafka's own tools, and our small clients in `tests/peers/java`."""
+"""Java programs over the cached jars: Kafka's own tools, and our small clients in `tests/peers/java_clients`."""
 
 import hashlib
 import shutil
@@ -10,7 +10,7 @@ from tests.peers.cache import cached_folder
 from tests.peers.maven import KAFKA_VERSION, client_jars, kafka_jars
 from tests.peers.requirements import require
 
-SOURCES = Path(__file__).parent / "java"
+SOURCES = Path(__file__).parent / "java_clients"
 TOOL_TIMEOUT_SECONDS = 120.0
 # Kafka's clients say much at `info`; what goes wrong is said above it.
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
