@@ -35,7 +35,7 @@ import trio
 
 from gateway.api.registry import PendingResponse, Request, Response
 from gateway.connection_context import ConnectionContext
-from gateway.connection_limits import FAIR_SHARE_REQUESTS, MAX_GATE_SECONDS
+from gateway.connection_limits import FAIR_SHARE_REQUESTS, LINGER_SECONDS, MAX_GATE_SECONDS
 from gateway.connection_output import Output
 from gateway.connection_wait import Waiter, call_before_blocking
 from gateway.dispatch import Route, UnsupportedRequest
@@ -51,6 +51,12 @@ COALESCE_BYTES = 64 * 1024
 """Bytes of ready answers that are written at once rather than joined by the next ones: a larger write gains
 nothing."""
 
+LINGER_CHUNK_BYTES = 16 * 1024
+"""Bytes read at once from a client whose requests are of no interest any more."""
+
+_ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "bug"})
+"""Reasons for which a connection ends while its client may be sending and has answers to read."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +70,7 @@ class _Begun(NamedTuple):
 
 
 class Connection:
-    """One accepted socket (stdlib, non-blocking). `run` serves it until its end and closes it."""
+    """One accepted socket (stdlib, non-blocking). `run` serves it until its end, `finish` closes it."""
 
     __slots__ = (
         "_context",
@@ -114,7 +120,7 @@ class Connection:
         self._frame_began = math.inf
 
     async def run(self) -> None:
-        """Serves the connection until its end, then closes the socket.
+        """Serves the connection until its end; `finish` closes it.
 
         Raises DiskFailed (in an exception group); everything else that goes wrong ends only this connection.
         """
@@ -129,6 +135,27 @@ class Connection:
             self._context.request_memory.release(self._reserved)
             self._context.small_request_memory.release(self._reserved_small)
             self._release_answers()
+
+    async def finish(self, *, linger: bool) -> None:
+        """Closes the socket; with `linger` so that the last answers arrive.
+
+        To close a socket with unread requests in it resets the connection, and the reset may overtake or
+        discard the answers (RFC 9293, 3.6.1; nginx's `lingering_close`). So say that this was all, and read
+        until the client has seen it and closes, for at most LINGER_SECONDS. Not needed when the client
+        closed, nor for one that does not read.
+        """
+        try:
+            if linger and self.reason in _ENDED_BY_US:
+                self._socket.shutdown(socket.SHUT_WR)
+                scratch = bytearray(LINGER_CHUNK_BYTES)
+                with trio.move_on_after(LINGER_SECONDS):
+                    received = 1
+                    while received:
+                        await trio.lowlevel.wait_readable(self._socket)
+                        received = self._socket.recv_into(scratch)
+        except OSError:
+            pass  # gone
+        finally:
             self._socket.close()
 
     def close(self, reason: str) -> None:
@@ -138,11 +165,8 @@ class Connection:
 
     def stop_reading(self) -> None:
         """For a gateway that stops (`shutting_down` is set): no further request is received."""
-        try:
-            # Wakes the reader if it waits for the client. The answers still go out.
-            self._socket.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass  # the client was faster
+        # Wakes the reader if it waits for the client (and the writer, which looks and waits again).
+        trio.lowlevel.notify_closing(self._socket)
 
     @property
     def unsent_bytes(self) -> int:
@@ -218,12 +242,16 @@ class Connection:
         if size := frames.wants_allocation():
             await self._take_memory(size)
             self._receiving = size
-        now = trio.current_time()
-        if self._partial and self._frame_began == math.inf:
-            self._frame_began = now
-        self._input_waiting_since = now
-        await trio.lowlevel.wait_readable(self._socket)
-        self._input_waiting_since = math.inf
+        if not context.shutting_down.is_set():
+            now = trio.current_time()
+            if self._partial and self._frame_began == math.inf:
+                self._frame_began = now
+            self._input_waiting_since = now
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+            except trio.ClosedResourceError:
+                pass  # woken by `stop_reading`
+            self._input_waiting_since = math.inf
         if context.shutting_down.is_set():
             self.reason = self.reason or "shutdown"
             return False

@@ -83,6 +83,13 @@ CHECK_SECONDS = 1.0
 """Seconds between looks for connections that are over their time: deadlines are kept to this accuracy,
 which costs nothing per request."""
 
+LINGER_SECONDS = 2.0
+"""Seconds that a connection which we end waits for its client to have read the last answers. nginx waits up
+to 5 s between reads (`lingering_timeout`)."""
+
+MAX_LINGERING = 256
+"""Connections that linger so at once; further ones are closed hard. They hold no memory but their socket."""
+
 SHUTDOWN_GRACE_SECONDS = 8.0
 """Seconds that connections have to finish what is in flight when the gateway stops; `docker stop` kills
 after 10."""

@@ -93,7 +93,10 @@ class Output:
             self.try_send()
             while self._buffers:
                 self.waiting_since = trio.current_time()
-                await trio.lowlevel.wait_writable(self._socket)
+                try:
+                    await trio.lowlevel.wait_writable(self._socket)
+                except trio.ClosedResourceError:
+                    pass  # woken so that the reader stops: see `Connection.stop_reading`
                 self.waiting_since = math.inf
                 self.try_send()
         finally:

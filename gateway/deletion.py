@@ -1,8 +1,8 @@
 """Deleting topics: the tombstone first, then the stores, for as long as it takes.
 
-Rule: the tombstone is in the catalog before any DELETE is sent, and stays until every member has confirmed; absence
-from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments' addresses and
-its id are never used again.
+Rule: the tombstone is in the catalog before any DELETE is sent, and stays until every member has confirmed;
+absence from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments'
+addresses and its id are never used again.
 """
 
 import logging

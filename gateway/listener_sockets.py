@@ -50,13 +50,6 @@ async def open_listeners(specs: Sequence[ListenerSpec]) -> list[ListenerSocket]:
     except BaseException:
         close_all(bound)
         raise
-    for listener in dict.fromkeys(entry.listener for entry in bound):
-        if listener.is_wildcard and listener.advertised_host is None:
-            _log.info(
-                "listener %s accepts on every address and tells each client the one it connected to; "
-                "behind NAT or in a container give --listen ...@HOST:PORT",
-                join_host_port(listener.host, listener.port),
-            )
     return bound
 
 

@@ -25,11 +25,11 @@ from gateway.api.registry import Registry
 from gateway.budget import Budget, Gate
 from gateway.connection import Connection, is_disk_failure
 from gateway.connection_context import ConnectionContext, LogLimit
-from gateway.connection_limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, Limits
+from gateway.connection_limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, MAX_LINGERING, Limits
 from gateway.dispatch import Dispatcher
 from gateway.failures import DiskFailed
 from gateway.listener_sockets import ListenerSocket, close_all
-from gateway.listeners import Listener
+from gateway.listeners import Listener, join_host_port
 from gateway.metrics import Metrics
 
 ACCEPT_CAPACITY_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
@@ -84,6 +84,7 @@ class Server:
             log=LogLimit(logging.getLogger("gateway.connection")),
         )
         self.connections: set[Connection] = set()
+        self._lingering = 0
         self._accepting = trio.CancelScope()
         self._max_connections = self.limits.max_connections
         self._connections_scope = trio.CancelScope()
@@ -115,6 +116,7 @@ class Server:
 
         Raises DiskFailed when a handler did.
         """
+        _mention_wildcards(sockets)
         self._max_connections = min(self.limits.max_connections, connections_allowed_by_files())
         try:
             with self._connections_scope:
@@ -211,6 +213,11 @@ class Server:
             self.connections.discard(connection)
             self.metrics.connections_open -= 1
             self.metrics.connection_closed(connection.reason or "shutdown")
+            self._lingering += 1
+            try:
+                await connection.finish(linger=self._lingering <= MAX_LINGERING)
+            finally:
+                self._lingering -= 1
 
     # --------------------------------------------------------------------------------------- deadlines
 
@@ -241,6 +248,19 @@ class Server:
                 what,
             )
             hog.close("memory")
+
+
+def _mention_wildcards(sockets: Sequence[ListenerSocket]) -> None:
+    """Says what clients are told where the user left it open: it is wrong behind NAT and in a container."""
+    for listener in dict.fromkeys(entry.listener for entry in sockets):
+        if listener.is_wildcard and listener.advertised_host is None:
+            where = join_host_port(listener.host, listener.port)
+            _log.info(
+                "listener %s accepts on every address and tells each client the one it connected to; "
+                "if clients cannot use that one, give it: --listen %s@HOST:PORT",
+                where,
+                where,
+            )
 
 
 def connections_allowed_by_files() -> int:

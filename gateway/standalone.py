@@ -1,10 +1,11 @@
 """`dafka standalone`: a store and a gateway in one process and one trio loop, linked over `inproc://`.
 
-The same nodes and the same code as in processes of their own; frames cross the link. The only module of `gateway`,
-with the command line, that starts a store.
+The same nodes and the same code as in processes of their own; frames cross the link. The only module of
+`gateway`, with the command line, that starts a store.
 
-Order of a start: data directories (lock, identity) -> store -> catalog -> link confirmed both ways -> recovery of all
-partitions -> listeners -> "ready". Order of a stop: listeners, answers in flight, gateway, store.
+Order of a start: data directories (lock, identity) -> store -> catalog -> link confirmed both ways ->
+recovery of all partitions -> listeners -> "ready". Order of a stop: listeners, answers in flight, gateway,
+store.
 """
 
 import logging
@@ -163,7 +164,9 @@ class Standalone:
         return Broker(context, self.settings, self.context.deliver)
 
     async def _agree_on_cluster(self) -> str:
-        """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves differ."""
+        """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves
+        differ.
+        """
         incarnation = self.directories.store.incarnation
         store_cluster = self.store.ingest.cluster_id
         entry = self.catalog.get(keys.CLUSTER)
@@ -172,7 +175,7 @@ class Standalone:
                 raise DataDirectoryRefused(
                     self.directories.path,
                     "the store holds data, and the catalog that says what it is is empty or lost",
-                    "restore the directory gateway/, or start once with --rebuild-catalog to read it from the store",
+                    "restore the directory gateway/, or start once with --rebuild-catalog",
                 )
             cluster_id = store_cluster or uuid.uuid4().hex
             entries = self._first_entries(cluster_id, incarnation)

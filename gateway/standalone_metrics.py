@@ -1,4 +1,4 @@
-"""What a standalone gateway and its store show to Prometheus, besides what the Kafka endpoint shows itself."""
+"""What a standalone gateway shows to Prometheus of its log and its store."""
 
 from gateway.broker import Broker
 from gateway.metrics import Metrics
@@ -7,7 +7,7 @@ from mesh.store.store import Store
 
 
 def register_metrics(metrics: Metrics, broker: Broker, store: Store, node: Node) -> None:
-    """Register the log's and the store's figures; each is read at scrape time, none is kept on the hot path."""
+    """Register the log's and the store's figures; each is read at scrape time."""
     _register_log(metrics, broker)
     _register_store(metrics, store)
     metrics.counter(
@@ -52,7 +52,9 @@ def _register_store(metrics: Metrics, store: Store) -> None:
     statistics, ingest, server = store.committer.statistics, store.ingest, store.server
     metrics.gauge("dafka_store_queued_bytes", "Bytes waiting for a commit.", lambda: ingest.queued_bytes)
     metrics.counter("dafka_store_commits_total", "Commits.", lambda: statistics.commits)
-    metrics.counter("dafka_store_committed_bytes_total", "Bytes of records committed.", lambda: statistics.bytes)
+    metrics.counter(
+        "dafka_store_committed_bytes_total", "Bytes of records committed.", lambda: statistics.bytes
+    )
     metrics.counter("dafka_store_stalls_total", "Writes that RocksDB put off.", lambda: statistics.stalls)
     metrics.counter("dafka_store_fsyncs_total", "fsyncs of the write-ahead log.", lambda: statistics.fsyncs)
     metrics.counter("dafka_store_fsync_seconds_total", "Seconds in them.", lambda: statistics.fsync_seconds)
@@ -60,7 +62,9 @@ def _register_store(metrics: Metrics, store: Store) -> None:
         "dafka_store_slowest_fsync_seconds", "The slowest one.", lambda: statistics.slowest_fsync_seconds
     )
     metrics.counter("dafka_store_reads_total", "Reads served.", lambda: server.reads)
-    metrics.counter("dafka_store_storage_errors_total", "Reads that met corruption.", lambda: server.storage_errors)
+    metrics.counter(
+        "dafka_store_storage_errors_total", "Reads that met corruption.", lambda: server.storage_errors
+    )
     metrics.gauge(
         "dafka_store_durable_head",
         "Highest sequence that is durable, by address of an open segment.",

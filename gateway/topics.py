@@ -49,7 +49,12 @@ class Topics:
 
 
 def build_topic(
-    context: LogContext, name: str, topic_id: bytes, partitions: int, replication_factor: int, configs: dict[str, str]
+    context: LogContext,
+    name: str,
+    topic_id: bytes,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
 ) -> Topic:
     """A topic with its partitions, which are not recovered yet."""
     settings = effective_topic_configs(configs)

@@ -1,7 +1,7 @@
 """A mesh node: one publisher, one subscriber, and a table of who handles which message.
 
-A malformed message is dropped and counted, and the node lives. Handlers are plain functions and never block; what
-takes time goes to a task or a thread of the handler's own.
+A malformed message is dropped and counted, and the node lives. Handlers are plain functions and never block;
+what takes time goes to a task or a thread of the handler's own.
 """
 
 import logging
@@ -16,19 +16,22 @@ from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import decode
 
 MALFORMED_LOGGED = 10
-"""Malformed messages that a node logs; further ones are only counted, so that a stranger cannot fill the log."""
+"""Malformed messages that a node logs; further ones are only counted, so that a stranger cannot fill the log.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 class Node:
-    """One node's sockets. `on(type, handler)` before `run`; `on_drained` is called when all that was there is handled."""
+    """One node's sockets. `on(type, handler)` before `run`; `on_drained` is called when all that was there is
+    handled.
+    """
 
     def __init__(self, context: Context) -> None:
         self.publisher = Publisher(context)
         self.malformed = 0
         self.unexpected = 0
-        self._subscriber = Subscriber(context, self._on_frames, lambda: self._drained())
+        self._subscriber = Subscriber(context, self._on_frames, self._when_drained)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
         self._drained: Callable[[], None] = lambda: None
 
@@ -64,6 +67,9 @@ class Node:
         finally:
             self.publisher.close()
             self._subscriber.close()
+
+    def _when_drained(self) -> None:
+        self._drained()
 
     def _on_frames(self, frames: Sequence[bytes]) -> None:
         try:

@@ -1,7 +1,8 @@
 """The producing side of a gateway's node: opens segments, publishes records, counts acknowledgements.
 
-It owns the `Writer` machines of all open segments and connects them to the node. Whoever appends is told of progress
-by `WriterOwner.progressed`, from within the node's receive loop, and of a lost segment by `WriterOwner.fenced`.
+It owns the `Writer` machines of all open segments and connects them to the node. Whoever appends is told of
+progress by `WriterOwner.progressed`, from within the node's receive loop, and of a lost segment by
+`WriterOwner.fenced`.
 """
 
 import logging
@@ -52,10 +53,10 @@ class SegmentRefused(Exception):
 class WriterOwner(Protocol):
     """Who appends to a writer."""
 
-    def progressed(self, writer: Writer) -> None:
+    def progressed(self, writer: Writer, /) -> None:
         """`writer.committed` or `writer.first` moved."""
 
-    def fenced(self, writer: Writer, reason: str) -> None:
+    def fenced(self, writer: Writer, reason: str, /) -> None:
         """The segment takes nothing more; what was not committed may be kept or not."""
 
 
@@ -76,7 +77,7 @@ class Producer:
             node.subscribe(message_id + requests.prefix.encode())
         requests.unclaimed = self._on_unclaimed
 
-    # segments --------------------------------------------------------------------------------------------------
+    # segments ---------------------------------------------------------------------------------------------
 
     def start(self, address: str, subject: str, members: Sequence[str], w: int, owner: WriterOwner) -> Writer:
         """A writer that may be appended to at once; nothing is published before `open` has announced it."""
@@ -87,7 +88,8 @@ class Producer:
     async def open(self, segments: Sequence[Announcement]) -> dict[str, str]:
         """Announce segments and publish what their writers hold already. Gives address -> why it was refused.
 
-        Returns when for each segment enough members (w, and n-w+1) have the announcement on disk, or one refused.
+        Returns when for each segment enough members (w, and n-w+1) have the announcement on disk, or one
+        refused.
         """
         refused: dict[str, str] = {}
         confirmed: dict[str, set[str]] = {segment.address: set() for segment in segments}
@@ -124,7 +126,8 @@ class Producer:
                 self._node.publisher.send(encoder.frames(sequence, content))
 
     async def seal(self, seals: Sequence[Seal]) -> None:
-        """Fill in `seals` from their members: returns when each is decidable and a grace for the others is over.
+        """Fill in `seals` from their members: returns when each is decidable and a grace for the others is
+        over.
 
         Waits for ever for members that do not answer: bound it, and look at `Seal.missing`.
         """
@@ -175,7 +178,7 @@ class Producer:
             self.window_bytes -= writer.bytes
             self._unacknowledged.discard(writer.address)
 
-    # records ---------------------------------------------------------------------------------------------------
+    # records ----------------------------------------------------------------------------------------------
 
     def append(self, writer: Writer, content: bytes | bytearray | memoryview) -> int:
         """Append one record and publish it (once the segment is open). Its sequence."""
@@ -211,7 +214,7 @@ class Producer:
             self._node.publisher.send(encoder.frames(sequence, content))
 
     def _on_unclaimed(self, answer: Answer) -> None:
-        """No request waits for this answer: it may be the SEALED that a store sends to the address's writer."""
+        """No request waits for this answer: it may be the SEALED that a store sends to a writer."""
         held = self._writers.get(answer.requester)
         if held is None or answer.id != b"s":
             return

@@ -1,4 +1,6 @@
-"""The reading side of a gateway's node: ranges of records, rows and look-ups from one member of a segment at a time."""
+"""The reading side of a gateway's node: ranges of records, rows and look-ups from one member of a segment at
+a time.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -50,7 +52,7 @@ class Reader:
     async def read(
         self, members: Sequence[str], address: str, subject: str, first: int, count: int, byte_cap: int
     ) -> list[bytes]:
-        """Contents from sequence `first` on, without gaps: at least one, at most `count`. Raises `NotServed`."""
+        """Contents from sequence `first` on, without gaps, one at least. Raises `NotServed`."""
 
         async def from_one(member: str) -> list[bytes]:
             records, end = await self._requests.ask_range(
@@ -67,7 +69,9 @@ class Reader:
     async def lookup(
         self, members: Sequence[str], address: str, kind: int, target: int, bound: int
     ) -> AddressStatus | None:
-        """The first row up to `bound` that satisfies (`kind`, `target`); None if there is none. Raises `NotServed`."""
+        """The first row up to `bound` that satisfies (`kind`, `target`); None if there is none. Raises
+        `NotServed`.
+        """
 
         async def from_one(member: str) -> AddressStatus:
             found = await self._requests.ask(
@@ -82,7 +86,6 @@ class Reader:
         """The rows from `first` to `last`, joined. Raises `NotServed`."""
         parts: list[bytes] = []
         while first <= last:
-
             count = min(ROWS_COUNT, last - first + 1)
             status, content = await self._first_of(
                 members, address, partial(self._rows_from, address, first, count)
@@ -93,7 +96,9 @@ class Reader:
             first = status.sequence + 1
         return b"".join(parts)
 
-    async def _rows_from(self, address: str, first: int, count: int, member: str) -> tuple[AddressStatus, bytes]:
+    async def _rows_from(
+        self, address: str, first: int, count: int, member: str
+    ) -> tuple[AddressStatus, bytes]:
         rows = await self._requests.ask(
             member, lambda requester: GetRows(member, requester, address, first, count)
         )

@@ -1,7 +1,8 @@
 """Requests to stores, repeated until answered.
 
-Each request has an id of its own (see `wireproto.dafka.additions`), so an answer that comes twice, late, or from
-another store than the one asked is recognised and ignored. Whoever asks bounds the wait with a cancel scope.
+Each request has an id of its own (see `wireproto.dafka.additions`), so an answer that comes twice, late, or
+from another store than the one asked is recognised and ignored. Whoever asks bounds the wait with a cancel
+scope.
 """
 
 from collections.abc import Callable
@@ -16,10 +17,12 @@ from wireproto.dafka.messages import DirectRecord
 
 REPEAT_FIRST_SECONDS = 0.25
 REPEAT_LAST_SECONDS = 2.0
-"""An unanswered request is sent again at these intervals: the first is far above a healthy answer with its fsync."""
+"""An unanswered request is sent again at these intervals: the first is far above a healthy answer with its
+fsync."""
 
 ANSWER_IDS = b"oscxpqri"
-"""The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes to."""
+"""The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
+to."""
 
 Make = Callable[[str], Any]
 """requester id -> message."""
@@ -43,7 +46,7 @@ class Requests:
     def __init__(self, node: Node) -> None:
         self.prefix = uuid4().hex[:16].upper()
         self.refused_answers = 0
-        self.unclaimed: Callable[[Answer], None] = lambda answer: None
+        self.unclaimed: Callable[[Answer], None] = lambda _answer: None
         """Called with an answer of list type that no request waits for."""
         self._node = node
         self._count = 0

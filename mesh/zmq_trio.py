@@ -1,11 +1,13 @@
 """ZeroMQ sockets under trio. The only file that imports pyzmq.
 
-Rule: `ZMQ_FD` is edge-triggered. It turns readable when something *changed*; it says nothing of what is still queued.
-So a reader takes messages until EAGAIN before it waits, and whoever sends on a socket that is also read (XPUB reads
-subscriptions) looks at ZMQ_EVENTS afterwards, because the send may have consumed the edge that the reader waits for.
+Rule: `ZMQ_FD` is edge-triggered. It turns readable when something *changed*; it says nothing of what is still
+queued. So a reader takes messages until EAGAIN before it waits, and whoever sends on a socket that is also
+read (XPUB reads subscriptions) looks at ZMQ_EVENTS afterwards, because the send may have consumed the edge
+that the reader waits for.
 
-A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and the protocol
-repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the loop's.
+A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and the
+protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
+loop's.
 """
 
 import contextlib
@@ -17,11 +19,12 @@ import zmq
 Buffer = bytes | bytearray | memoryview
 
 HIGH_WATER_MARK_MESSAGES = 20_000
-"""Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a healthy member
-sees no drops. Worst case in memory: this x largest message x peers."""
+"""Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a
+healthy member sees no drops. Worst case in memory: this x largest message x peers."""
 
 MAX_MESSAGE_BYTES = 128 * 1024 * 1024
-"""Largest message taken from a peer; ZeroMQ closes the connection beyond it. Above Kafka's largest request (100 MiB)."""
+"""Largest message taken from a peer; ZeroMQ closes the connection beyond it. Above Kafka's largest request
+(100 MiB)."""
 
 MAX_MESSAGES_A_TURN = 512
 """Messages taken from one socket before other tasks run."""
@@ -50,8 +53,8 @@ class Context:
     def deliver(self) -> None:
         """Take what has just been published inside this process, without waiting for the loop to notice.
 
-        The frames have crossed their link either way; this only saves the turns of the loop until its edge is seen.
-        Call it where nothing is half done: handlers of both ends may run.
+        The frames have crossed their link either way; this only saves the turns of the loop until its edge is
+        seen. Call it where nothing is half done: handlers of both ends may run.
         """
         for subscriber in self.local:
             subscriber.take_if_ready()
@@ -86,7 +89,9 @@ class Publisher:
         self._changed = trio.Event()
 
     def bind(self, endpoint: str) -> str:
-        """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises `EndpointTaken`."""
+        """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
+        `EndpointTaken`.
+        """
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -153,7 +158,7 @@ class Subscriber:
         self._socket.subscribe(prefix)
 
     def connect(self, endpoint: str) -> None:
-        """Connect, and look at once: a new `inproc` pipe gives no edge until its reader has found it empty."""
+        """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
         self._socket.connect(endpoint)
         if endpoint.startswith("inproc://") and self not in self._context.local:
             self._context.local.append(self)

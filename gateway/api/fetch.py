@@ -1,13 +1,13 @@
 """Fetch (key 1), versions 4 to 18.
 
-Behaviour: whole batches from the one that holds the fetch offset, raw, up to max_bytes and each partition's max_bytes;
-the first batch of the first partition that has one is given even if it is larger. With less than min_bytes and no
-error the answer waits for max_wait_ms at most, woken when a high watermark advances. An offset outside of the log is
-OFFSET_OUT_OF_RANGE, never a silent reset; between high watermark and end the answer is empty.
-Version notes: from 13 topics come by id (unknown: UNKNOWN_TOPIC_ID); sessions (7+) are declined by session id 0, as
-KIP-227 allows; read_committed (isolation 1) sees the same as read_uncommitted: there are no transactions, the last
-stable offset is the high watermark.
-Skipped on purpose: follower fetches (a replica id is ignored), preferred read replica (-1), diverging epochs.
+Behaviour: whole batches from the one that holds the fetch offset, raw, up to max_bytes and each partition's
+max_bytes; the first batch of the first partition that has one is given even if it is larger. With less than
+min_bytes and no error the answer waits for max_wait_ms at most, woken when a high watermark advances. An
+offset outside of the log is OFFSET_OUT_OF_RANGE, never a silent reset; between high watermark and end the
+answer is empty. Version notes: from 13 topics come by id (unknown: UNKNOWN_TOPIC_ID); sessions (7+) are
+declined by session id 0, as KIP-227 allows; read_committed (isolation 1) sees the same as read_uncommitted:
+there are no transactions, the last stable offset is the high watermark. Skipped on purpose: follower fetches
+(a replica id is ignored), preferred read replica (-1), diverging epochs.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,8 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 """Records in one answer, whatever is asked for; above Java's default fetch.max.bytes (50 MiB)."""
 
 JOIN_ABOVE_BUFFERS = 64
-"""More batches than so many for one partition are small ones: one copy is cheaper than as many write vectors."""
+"""More batches than so many for one partition are small ones: one copy is cheaper than as many write vectors.
+"""
 
 
 class Wanted:
@@ -58,7 +59,12 @@ class Wanted:
             records = (b"".join(records),)
         high_watermark = partition.high_watermark
         return FetchPartitionResult(
-            self.ask.index, ErrorCode.NONE, high_watermark, high_watermark, partition.log_start_offset, records
+            self.ask.index,
+            ErrorCode.NONE,
+            high_watermark,
+            high_watermark,
+            partition.log_start_offset,
+            records,
         )
 
 
@@ -71,7 +77,9 @@ class FetchJob:
         self._parked: set[FetchJob] = broker.parked
         self._min_bytes = body.min_bytes
         self._max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
-        self._topics = [(topic, [_resolve(broker, topic, ask) for ask in topic.partitions]) for topic in body.topics]
+        self._topics = [
+            (topic, [_resolve(broker, topic, ask) for ask in topic.partitions]) for topic in body.topics
+        ]
         self._wanted = [wanted for _, group in self._topics for wanted in group]
         self._woken = trio.Event()
 
@@ -83,7 +91,7 @@ class FetchJob:
         """Read, waiting if there is too little, and give the results."""
         body: FetchRequest = self._request.body
         cold = self._read_hot()
-        if not self._enough(cold) and 0 < body.max_wait_ms:
+        if not self._enough(cold) and body.max_wait_ms > 0:
             cold = await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
         size = sum(wanted.size for wanted in self._wanted) + sum(self._room(wanted) for wanted in cold)
         if size:
@@ -91,7 +99,8 @@ class FetchJob:
         for wanted in cold:
             await self._read_cold(wanted)
         return [
-            (topic.name, topic.topic_id, [wanted.result() for wanted in group]) for topic, group in self._topics
+            (topic.name, topic.topic_id, [wanted.result() for wanted in group])
+            for topic, group in self._topics
         ]
 
     def _enough(self, cold: list[Wanted]) -> bool:

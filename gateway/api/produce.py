@@ -1,14 +1,14 @@
 """Produce (key 0), versions 3 to 13; advertised from 0, as Kafka does.
 
-Behaviour: each partition is checked and appended at once, in request order (`begin`); the answer waits until every
-append has the durability that `acks` asks for, or the request's timeout is over. Errors are per partition. acks=0
-is never answered; if an append failed the connection is closed, as Kafka does, so that the client looks again.
-Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the current
-leader, which is left out (there is one).
-Errors: acks other than -1, 0, 1 -> INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id: UNKNOWN_TOPIC_ID);
-no room in the window -> NOT_ENOUGH_REPLICAS before anything is appended; not durable in time -> REQUEST_TIMED_OUT:
-the batch may still become durable, as in Kafka.
-Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with INVALID_TXN_STATE).
+Behaviour: each partition is checked and appended at once, in request order (`begin`); the answer waits until
+every append has the durability that `acks` asks for, or the request's timeout is over. Errors are per
+partition. acks=0 is never answered; if an append failed the connection is closed, as Kafka does, so that the
+client looks again. Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings
+record errors; 10 the current leader, which is left out (there is one). Errors: acks other than -1, 0, 1 ->
+INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id: UNKNOWN_TOPIC_ID); no room in the window ->
+NOT_ENOUGH_REPLICAS before anything is appended; not durable in time -> REQUEST_TIMED_OUT: the batch may still
+become durable, as in Kafka. Skipped on purpose: transactions (a transactional id is refused by
+InitProducerId; here with INVALID_TXN_STATE).
 """
 
 from typing import Any
@@ -29,8 +29,8 @@ from wireproto.records.batch import InvalidBatch, fix_max_timestamp, validate_pr
 
 ZSTD_SINCE_VERSION = 7
 MAX_TIMESTAMP_FIX_BYTES = 1024 * 1024
-"""Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done on the
-loop, so it must not take long. No known client sends such a batch."""
+"""Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done
+on the loop, so it must not take long. No known client sends such a batch."""
 
 
 class PendingProduce:
@@ -65,7 +65,9 @@ class PendingProduce:
     def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append:
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed"
+            )
         topic = self._topic(wanted)
         if not 0 <= data.index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -105,7 +107,9 @@ class PendingProduce:
         await self._completion.wait(max(0, body.timeout_ms) / 1000, self._broker.timeouts)
         if body.acks == 0:
             if self._failed:
-                raise MalformedRequest("an append with acks=0 failed: the client has to look for the leader again")
+                raise MalformedRequest(
+                    "an append with acks=0 failed: the client has to look for the leader again"
+                )
             return None
         header = self._request.header
         return encode_produce_response(

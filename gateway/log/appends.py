@@ -1,7 +1,7 @@
 """What a Produce waits for: its appends' durability, told by the partitions' progress.
 
-The wait is on the path of every synchronous producer, so it has no cancel scope of its own: `Timeouts` looks at all
-waiting completions a few times a second and lets go those whose time is over.
+The wait is on the path of every synchronous producer, so it has no cancel scope of its own: `Timeouts` looks
+at all waiting completions a few times a second and lets go those whose time is over.
 """
 
 import math

@@ -1,13 +1,13 @@
 """The keys of the catalog, and the values that have no class of their own.
 
-    /cluster                              the cluster: id, format
-    /stores/<id>                          a store: incarnation, name (ids from 1000)
-    /topics/<name>                        a topic: id, partitions, replication factor, configs
-    /partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
-    /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
-    /closing/<address>                    a closed segment's end that some members have not confirmed
-    /tombstones/<topic id>                a deleted topic's addresses that some members still keep
-    /producer-ids                         the first producer id that no block has covered
+/cluster                              the cluster: id, format
+/stores/<id>                          a store: incarnation, name (ids from 1000)
+/topics/<name>                        a topic: id, partitions, replication factor, configs
+/partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
+/segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
+/closing/<address>                    a closed segment's end that some members have not confirmed
+/tombstones/<topic id>                a deleted topic's addresses that some members still keep
+/producer-ids                         the first producer id that no block has covered
 """
 
 import json

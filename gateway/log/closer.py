@@ -1,7 +1,8 @@
 """CLOSE, repeated to every member of a closed segment until it has confirmed the end.
 
-What some member has not confirmed is kept in the catalog (`/closing/<address>`), so that a restart goes on with it.
-Until a store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
+What some member has not confirmed is kept in the catalog (`/closing/<address>`), so that a restart goes on
+with it. Until a store hears the end it keeps the segment as sealed or open; nothing reads it beyond the
+catalog's end.
 """
 
 import logging

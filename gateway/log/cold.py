@@ -1,15 +1,17 @@
 """Reads of what is not in memory: from one member of the segment, checked before it is shown.
 
-Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that of the
-segment, nothing at or above the high watermark. A bad copy is an error (KAFKA_STORAGE_ERROR), never a shorter log.
+Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that
+of the segment, nothing at or above the high watermark. A bad copy is an error (KAFKA_STORAGE_ERROR), never a
+shorter log.
 
-Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds its place
-in `_cursors`, which remembers the sequence behind each range that was read.
+Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds
+its place in `_cursors`, which remembers the sequence behind each range that was read.
 """
 
 import logging
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,7 +37,8 @@ MAX_RECORDS = 2048
 """Batches asked for at once."""
 
 MAX_INFLATED_BYTES = 16 * 1024 * 1024
-"""A batch is inflated up to here to find a timestamp in it; the walk over its records is Python, in a thread."""
+"""A batch is inflated up to here to find a timestamp in it; the walk over its records is Python, in a thread.
+"""
 
 MAX_FALSE_HEADERS = 1000
 """Batches looked at behind one whose header claims a timestamp that none of its records has."""
@@ -122,7 +125,8 @@ class ColdReader:
                     )
                 if header.leader_epoch != segment.epoch:
                     raise InvalidBatch(
-                        ErrorCode.CORRUPT_MESSAGE, f"epoch {header.leader_epoch} in a segment of {segment.epoch}"
+                        ErrorCode.CORRUPT_MESSAGE,
+                        f"epoch {header.leader_epoch} in a segment of {segment.epoch}",
                     )
                 expected = header.last_offset + 1
         except InvalidBatch as error:
@@ -139,7 +143,9 @@ class ColdReader:
     # timestamps --------------------------------------------------------------------------------------------
 
     async def offset_for_timestamp(self, partition: "Partition", target: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, epoch) of the first visible record at or after `target` ms, or None. Raises KafkaError."""
+        """(offset, timestamp, epoch) of the first visible record at or after `target` ms, or None. Raises
+        KafkaError.
+        """
         for segment in partition.chain():
             if not segment.is_open and (
                 segment.max_timestamp < target or (segment.end_offset or 0) <= partition.log_start_offset
@@ -156,7 +162,7 @@ class ColdReader:
     async def _first_record(
         self, partition: "Partition", segment: Segment, found: AddressStatus, target: int, bound: int
     ) -> tuple[int, int, int] | None:
-        """The record, in the batch at `found` or, if that one's header says more than its records, behind it."""
+        """The record: in the batch at `found`, or behind it if that one's header lies."""
         sequence = found.sequence
         row = Row.unpack(found.row)
         for _ in range(MAX_FALSE_HEADERS):
@@ -171,7 +177,9 @@ class ColdReader:
                 return None
             sequence += 1
             row = Row.unpack(await self._row(segment, sequence))
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "too many batches whose headers claim timestamps they have not")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "too many batches whose headers claim timestamps they have not"
+        )
 
     async def _row(self, segment: Segment, sequence: int) -> bytes:
         try:
@@ -207,7 +215,9 @@ class ColdReader:
         return (await self.read(partition, offset, 1))[0]
 
 
-async def _in_thread(function, batch: Batch, target: int) -> tuple[int, int] | None:  # type: ignore[no-untyped-def]
+async def _in_thread(
+    function: Callable[..., tuple[int, int] | None], batch: Batch, target: int
+) -> tuple[int, int] | None:
     """Inflate a batch in a worker thread. Raises KafkaError when it cannot be read."""
     try:
         result: tuple[int, int] | None = await trio.to_thread.run_sync(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 MAX_WINDOW_BYTES = 64 * 1024 * 1024
-"""Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of the store's
-queue, so that the store never refuses what the gateway sent."""
+"""Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of
+the store's queue, so that the store never refuses what the gateway sent."""
 
 
 class LogContext:
@@ -48,8 +48,9 @@ class LogContext:
         self.cold = ColdReader(self)
         self.producer_ids = ProducerIds(catalog)
         self.window_gate = Gate()
-        """Closed while the windows of all partitions hold as much as they may: producers' sockets are not read."""
-        self.recover_again: Callable[[Partition], None] = lambda partition: None
+        """Closed while the windows of all partitions hold as much as they may: producers' sockets are not
+        read."""
+        self.recover_again: Callable[[Partition], None] = lambda _partition: None
         """Called with a partition that lost its segment; the recovery sets it."""
 
     def window_changed(self) -> None:
@@ -61,7 +62,7 @@ class LogContext:
         elif held <= MAX_WINDOW_BYTES // 2:
             gate.open()
 
-    def members_for(self, partition: "Partition") -> tuple[str, ...]:
+    def members_for(self, _partition: "Partition") -> tuple[str, ...]:
         """The stores that will keep a partition's next segment."""
         return self.stores
 

@@ -1,9 +1,9 @@
 """Opening segments, many at a time: one catalog transaction and one round of OPENs for all that wait.
 
-A partition that appends to a new segment holds its batches in the window meanwhile. A segment that follows another of
-the same life waits until that one is durable to its last record; closing the one and inserting the other is then one
-transaction. The order is fixed: catalog first, then OPEN on the members' disks, then the first RECORD, so that a crash
-leaves either nothing, or a segment that recovery can seal.
+A partition that appends to a new segment holds its batches in the window meanwhile. A segment that follows
+another of the same life waits until that one is durable to its last record; closing the one and inserting the
+other is then one transaction. The order is fixed: catalog first, then OPEN on the members' disks, then the
+first RECORD, so that a crash leaves either nothing, or a segment that recovery can seal.
 """
 
 import base64
@@ -88,15 +88,15 @@ class Opener:
             self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
         await self._context.catalog.transact([], puts)
-        announcements = [
-            self._announcement(partition, opening) for partition, opening in ready.items()
-        ]
+        announcements = [self._announcement(partition, opening) for partition, opening in ready.items()]
         refused = await self._context.producer.open(announcements)
         self.opened += len(ready) - len(refused)
         for partition, opening in ready.items():
             reason = refused.get(opening.segment.address)
             if reason is not None:
-                logger.error("cannot open a segment of %s-%d: %s", partition.topic.name, partition.index, reason)
+                logger.error(
+                    "cannot open a segment of %s-%d: %s", partition.topic.name, partition.index, reason
+                )
                 partition.fail(reason)
                 self._context.recover_again(partition)
 

@@ -1,14 +1,14 @@
 """One partition's log: its one writer, its offsets, its segments, and who waits for it.
 
-Rules: offsets are given in the order of appends and never again to anything else; nothing at or above the high
-watermark is shown; a duplicate is as durable as its original before it is answered; the next segment is announced
-only after the one before it is durable to its last record, so the chain never has a hole.
+Rules: offsets are given in the order of appends and never again to anything else; nothing at or above the
+high watermark is shown; a duplicate is as durable as its original before it is answered; the next segment is
+announced only after the one before it is durable to its last record, so the chain never has a hole.
 
-Theory of operation: `append` is synchronous: it checks the producer's sequence, gives offsets, and hands the batch to
-the segment's `Writer` (through `mesh.producer`, which publishes it unless the segment is still being opened).
-Acknowledgements come back as `progressed`: the high watermark moves to behind the last batch that w members have,
-appends that waited are finished, and parked fetches are woken. Rolling to the next segment, recovery and reads of
-what has left memory live in files of their own (`opener`, `recovery`, `cold`).
+Theory of operation: `append` is synchronous: it checks the producer's sequence, gives offsets, and hands the
+batch to the segment's `Writer` (through `mesh.producer`, which publishes it unless the segment is still being
+opened). Acknowledgements come back as `progressed`: the high watermark moves to behind the last batch that w
+members have, appends that waited are finished, and parked fetches are woken. Rolling to the next segment,
+recovery and reads of what has left memory live in files of their own (`opener`, `recovery`, `cold`).
 """
 
 from collections import deque
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from gateway.log.topic import Topic
 
 MAX_PARTITION_WINDOW_BYTES = 32 * 1024 * 1024
-"""Appended and not yet durable, per partition. At the cap its producers get NOT_ENOUGH_REPLICAS, which they retry."""
+"""Appended and not yet durable, per partition. At the cap its producers get NOT_ENOUGH_REPLICAS, which they
+retry."""
 
 
 class PartitionState(Enum):
+    """Only a READY partition takes appends."""
+
     RECOVERING = "recovering"
     READY = "ready"
     FAILED = "failed"
@@ -63,7 +66,9 @@ class InFlight:
 
     __slots__ = ("append", "first_only", "last_offset", "sequence", "writer")
 
-    def __init__(self, writer: Writer, sequence: int, last_offset: int, append: Append, first_only: bool) -> None:
+    def __init__(
+        self, writer: Writer, sequence: int, last_offset: int, append: Append, first_only: bool
+    ) -> None:
         self.writer = writer
         self.sequence = sequence
         self.last_offset = last_offset
@@ -104,7 +109,9 @@ class Partition:
         return self.state is PartitionState.READY
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """Kafka's check of the epoch that a client believes in; -1 is not given (`Partition.checkCurrentLeaderEpoch`)."""
+        """Kafka's check of the epoch that a client believes in; -1 is not given
+        (`Partition.checkCurrentLeaderEpoch`).
+        """
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
@@ -142,7 +149,8 @@ class Partition:
     def append(self, header: BatchHeader, view: memoryview, acks: int) -> Append:
         """Append one validated batch; its bytes are changed in place and kept.
 
-        Raises KafkaError: the producer's sequence is wrong, the partition does not serve, or its window is full.
+        Raises KafkaError: the producer's sequence is wrong, the partition does not serve, or its window is
+        full.
         """
         if self.state is not PartitionState.READY:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
@@ -205,7 +213,8 @@ class Partition:
             )
 
     def _segment_for(self, size: int, now_ms: int) -> OpenSegment:
-        """The segment that a batch of `size` bytes goes to; a new one if there is none, or that one is full or old.
+        """The segment that a batch of `size` bytes goes to; a new one if there is none, or that one is full
+        or old.
 
         One that is still being opened is never left: it grows beyond its size by a window at most.
         """
@@ -257,7 +266,7 @@ class Partition:
             if last_offset < self.high_watermark:
                 append.finish()
 
-    def fenced(self, writer: Writer, reason: str) -> None:
+    def fenced(self, _writer: Writer, reason: str) -> None:
         """A segment was lost: nothing more is appended until the partition was recovered again."""
         self.fail(reason)
         self._context.recover_again(self)
@@ -288,7 +297,9 @@ class Partition:
         return ErrorCode.OFFSET_OUT_OF_RANGE
 
     def read_hot(self, offset: int, max_bytes: int, *, whole: bool) -> list[Batch] | None:
-        """Visible batches from memory, from the one that holds `offset`; None if they have to come from a store."""
+        """Visible batches from memory, from the one that holds `offset`; None if they have to come from a
+        store.
+        """
         if offset >= self.high_watermark:
             return []
         return self.hot.read(offset, self.high_watermark, max_bytes, whole=whole)

@@ -1,8 +1,8 @@
 """A lost catalog, read back from the stores (`--rebuild-catalog`).
 
-Every segment was announced on its members' disks before its first record, with the topic it belongs to; so topics,
-configs, chains and epochs come back from the announcements. What does not: topics that were never written to.
-Segments that no CLOSE has reached are taken as open, and recovery seals them as after any crash.
+Every segment was announced on its members' disks before its first record, with the topic it belongs to; so
+topics, configs, chains and epochs come back from the announcements. What does not: topics that were never
+written to. Segments that no CLOSE has reached are taken as open, and recovery seals them as after any crash.
 
 The stores know no offsets beyond their rows; a closed segment's end is its last row's.
 """

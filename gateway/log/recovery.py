@@ -1,11 +1,12 @@
 """Recovery of partitions when a gateway life begins (architecture: start and recovery of a partition).
 
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
-2. One catalog transaction closes all decided segments (an empty one is dropped), then CLOSE is repeated to members.
+2. One catalog transaction closes all decided segments (an empty one is dropped), then CLOSE is repeated to
+   members.
 3. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
-So a start reads neither the log nor anything that grows with it. Until 2 is done a partition takes no produces and
-knows no latest offset; until 3 is done it takes no produces.
+So a start reads neither the log nor anything that grows with it. Until 2 is done a partition takes no
+produces and knows no latest offset; until 3 is done it takes no produces.
 """
 
 import base64
@@ -176,7 +177,7 @@ class Recovery:
             end = partition.log_start_offset
         partition.next_offset = partition.high_watermark = end
 
-    # idempotence ---------------------------------------------------------------------------------------------
+    # idempotence ------------------------------------------------------------------------------------------
 
     async def _rebuild(self, partition: Partition) -> None:
         async with self._rebuilds:

@@ -11,7 +11,9 @@ NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of the log under one address. `end_offset` (exclusive) and `last_sequence` are None while it is open."""
+    """A run of the log under one address. `end_offset` (exclusive) and `last_sequence` are None while it is
+    open.
+    """
 
     address: str
     epoch: int
@@ -30,9 +32,7 @@ class Segment:
 
     def closed(self, end_offset: int, last_sequence: int, max_timestamp: int) -> "Segment":
         """This segment with its agreed end."""
-        return replace(
-            self, end_offset=end_offset, last_sequence=last_sequence, max_timestamp=max_timestamp
-        )
+        return replace(self, end_offset=end_offset, last_sequence=last_sequence, max_timestamp=max_timestamp)
 
     def pack(self) -> bytes:
         """As the catalog's value."""

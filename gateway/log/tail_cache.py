@@ -1,8 +1,8 @@
 """The tail cache: the newest batches of all partitions in memory, bounded in bytes for the whole gateway.
 
-A batch enters when it is appended and leaves, oldest first over all partitions, when the bound is passed. So what a
-partition has here is always a run without gaps that ends at its log's end; what was never written by this life, or
-has left, is read from a store.
+A batch enters when it is appended and leaves, oldest first over all partitions, when the bound is passed. So
+what a partition has here is always a run without gaps that ends at its log's end; what was never written by
+this life, or has left, is read from a store.
 """
 
 from bisect import bisect_left
@@ -74,7 +74,8 @@ class HotBatches:
         return ENTRY_OVERHEAD_BYTES + (len(batch) if batch is not None else 0)
 
     def read(self, offset: int, high_watermark: int, max_bytes: int, *, whole: bool) -> list[Batch] | None:
-        """Batches from the one that holds `offset`, below `high_watermark`, up to `max_bytes`; None if not all here.
+        """Batches from the one that holds `offset`, below `high_watermark`, up to `max_bytes`; None if not
+        all here.
 
         With `whole` the first batch is given even if it is larger than `max_bytes`.
         """

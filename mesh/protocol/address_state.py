@@ -26,7 +26,9 @@ class Phase(IntEnum):
 
 
 class AddressState:
-    """One address in a store's memory. `head` is durable (committed here), `accepted` what waits for a commit too."""
+    """One address in a store's memory. `head` is durable (committed here), `accepted` what waits for a commit
+    too.
+    """
 
     __slots__ = (
         "accepted",
@@ -67,7 +69,7 @@ class AddressState:
 
     @classmethod
     def unpack(cls, address: str, meta: bytes | None, head: tuple[int, bytes, int, str]) -> "AddressState":
-        """From the disk: `meta` as packed, and head as (sequence, row, running maximum timestamp, subject)."""
+        """From the disk: `meta` as packed, head as (sequence, row, running maximum, subject)."""
         state = cls(address, head[3])
         if meta is not None:
             version, phase, state.end, size = _META.unpack_from(meta)

@@ -1,14 +1,14 @@
 """A store's ingest: which records it takes, what it commits, and what it says afterwards.
 
-Rules: an address is kept without gaps from sequence 0 (contiguity); nothing is acknowledged, served, sealed or
-reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; an epoch below
-the highest known for a log, or another cluster's segment, is refused.
+Rules: an address is kept without gaps from sequence 0 (contiguity); nothing is acknowledged, served, sealed
+or reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; an
+epoch below the highest known for a log, or another cluster's segment, is refused.
 
-Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue work;
-`take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed` gives the
-effects: acknowledgements (one per address, cumulative) and answers. So every answer passes through the commit queue
-behind the records that came before it. What needs no disk (a repeated ACK, a FETCH for a gap) is an effect at once,
-taken with `take_effects`.
+Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue
+work; `take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed`
+gives the effects: acknowledgements (one per address, cumulative) and answers. So every answer passes through
+the commit queue behind the records that came before it. What needs no disk (a repeated ACK, a FETCH for a
+gap) is an effect at once, taken with `take_effects`.
 
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met.
 """
@@ -33,8 +33,8 @@ from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import row_of
 
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
-"""Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back. Above the
-gateway's window, so that it only ever stops strangers."""
+"""Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back.
+Above the gateway's window, so that it only ever stops strangers."""
 
 MAX_COMMIT_BYTES = 8 * 1024 * 1024
 """Content in one commit: bounds the time of one write and so the latency behind it."""
@@ -108,7 +108,7 @@ class Ingest:
         self._gaps: dict[str, AddressState] = {}
         self._fenced: dict[str, AddressState] = {}
 
-    # events: records -------------------------------------------------------------------------------------------
+    # events: records --------------------------------------------------------------------------------------
 
     def on_record(self, record: Record, now: float) -> None:
         """A record as its producer published it, or as it sent it again for our FETCH."""
@@ -170,7 +170,7 @@ class Ingest:
         state.requested = last
         self._gaps[state.address] = state
 
-    # events: requests ------------------------------------------------------------------------------------------
+    # events: requests -------------------------------------------------------------------------------------
 
     def on_request(self, request: Request) -> None:
         """OPEN, SEAL, CLOSE or DELETE. Raises `MalformedMessage` for entries that cannot be read."""
@@ -237,10 +237,12 @@ class Ingest:
             self._next.deletions.append(state)
         return AddressStatus(wanted.address, STATUS_DONE, -1)
 
-    # commits ---------------------------------------------------------------------------------------------------
+    # commits ----------------------------------------------------------------------------------------------
 
     def take_commit(self) -> Commit | None:
-        """What is to be made durable next, or None. One at a time: the shell reports it before it takes another."""
+        """What is to be made durable next, or None. One at a time: the shell reports it before it takes
+        another.
+        """
         queue = self._queue
         commit = self._next
         size = taken = 0
@@ -264,8 +266,7 @@ class Ingest:
         self.queued_bytes -= commit.bytes
         heads: dict[str, AddressState] = {}
         for state, sequence, *_ in commit.records:
-            if sequence > state.head:
-                state.head = sequence
+            state.head = max(state.head, sequence)
             heads[state.address] = state
         for state, head in commit.truncations:
             state.head = head
@@ -291,10 +292,10 @@ class Ingest:
             status = STATUS_INCOMPLETE
         return AddressStatus(state.address, status, state.head, state.last_row if answer_id == b"s" else b"")
 
-    # effects that need no disk ---------------------------------------------------------------------------------
+    # effects that need no disk ----------------------------------------------------------------------------
 
     def take_effects(self, now: float) -> list[Ack | Answer | Fetch]:
-        """Repeated ACKs, SEALED notices to a writer that was cut off, and FETCHes for gaps that are due now."""
+        """Repeated ACKs, SEALED notices to writers that were cut off, FETCHes for gaps that are due."""
         effects: list[Ack | Answer | Fetch] = [self._ack(state) for state in self._repeat.values()]
         self._repeat.clear()
         for state in self._fenced.values():
@@ -325,10 +326,10 @@ class Ingest:
     def _ack(self, state: AddressState) -> Ack:
         return Ack(state.address, self.incarnation, state.subject, state.head)
 
-    # states ----------------------------------------------------------------------------------------------------
+    # states -----------------------------------------------------------------------------------------------
 
     def known(self, address: str) -> AddressState | None:
-        """The state of an address in memory; its `head` (and `end`) bound every read. Safe from any thread."""
+        """The state of an address in memory; its `head` bounds every read. Safe from any thread."""
         return self._states.get(address) or self._closed.get(address)
 
     def heads(self) -> dict[str, int]:

@@ -17,8 +17,8 @@ class RangeRefused(Exception):
 def judge(address: str, first: int, count: int, records: Iterable[DirectRecord], end: End) -> list[bytes]:
     """The contents of the records from `first` on, without gaps, as far as they came. Raises `RangeRefused`.
 
-    A record lost on the link cuts the range there, and the rest is asked for again; foreign, doubled or unasked
-    ones never count.
+    A record lost on the link cuts the range there, and the rest is asked for again; foreign, doubled or
+    unasked ones never count.
     """
     if end.last.status != STATUS_DONE:
         raise RangeRefused(end.last.status, f"store {end.store} cannot serve address {address}")
@@ -27,5 +27,7 @@ def judge(address: str, first: int, count: int, records: Iterable[DirectRecord],
         if record.address == address and record.sequence == first + len(contents) and len(contents) < count:
             contents.append(bytes(record.content))
     if not contents and end.last.sequence >= first:
-        raise RangeRefused(STATUS_DONE, f"the records of address {address} from store {end.store} were lost on the way")
+        raise RangeRefused(
+            STATUS_DONE, f"the records of address {address} from store {end.store} were lost on the way"
+        )
     return contents

@@ -1,8 +1,9 @@
 """Recovery of one open segment: where it ends, when its writer is gone.
 
-Rule: the end is the highest durable head among n-w+1 sealed members of the segment. Any w members intersect any
-n-w+1, so what was acknowledged by w is at or below that head; a sealed member takes nothing more from the old writer,
-so the answer cannot grow stale. Answers of others never count, and n comes from the catalog, not from who answers.
+Rule: the end is the highest durable head among n-w+1 sealed members of the segment. Any w members intersect
+any n-w+1, so what was acknowledged by w is at or below that head; a sealed member takes nothing more from the
+old writer, so the answer cannot grow stale. Answers of others never count, and n comes from the catalog, not
+from who answers.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Seal:
         return tuple(member for member in self.members if member not in self._heads)
 
     def end(self) -> tuple[int, bytes]:
-        """(end, its row): -1 and b"" for a segment without a record. Raises ValueError while not `decidable`."""
+        """(end, its row): -1 and b"" without a record. Raises ValueError while not `decidable`."""
         if not self.decidable:
             raise ValueError(f"{len(self._heads)} of {self.needed} members answered")
         member = max(self._heads, key=lambda name: self._heads[name])

@@ -1,14 +1,14 @@
 """The writer's window: what one segment's only writer has published, and who has it.
 
-Rule: a published sequence is never reused or withdrawn. The window keeps a record until `w` distinct members have
-acknowledged it; acknowledgements are cumulative, count only from the segment's own members, and only for sequences
-that were published.
+Rule: a published sequence is never reused or withdrawn. The window keeps a record until `w` distinct members
+have acknowledged it; acknowledgements are cumulative, count only from the segment's own members, and only for
+sequences that were published.
 
 Theory of operation: `append` gives the next sequence. Until `opened` (the announcement is durable) nothing is
-published; from then on the shell publishes what `append` returns at once. `on_ack` moves one member's durable head and
-tells whether the committed head (the w-th highest) moved. While anything is unacknowledged, `on_tick` asks for HEAD,
-after 50 ms first and then with back-off to 1 s; a member that missed records answers HEAD with FETCH, and
-`on_fetch` gives what to send again.
+published; from then on the shell publishes what `append` returns at once. `on_ack` moves one member's durable
+head and tells whether the committed head (the w-th highest) moved. While anything is unacknowledged,
+`on_tick` asks for HEAD, after 50 ms first and then with back-off to 1 s; a member that missed records answers
+HEAD with FETCH, and `on_fetch` gives what to send again.
 """
 
 from collections import deque
@@ -28,12 +28,16 @@ HEAD_LAST_SECONDS = 1.0
 
 
 class State(Enum):
+    """OPENING: nothing is published yet. FENCED: never again."""
+
     OPENING = "opening"
     OPEN = "open"
     FENCED = "fenced"
 
 
 class Entry(NamedTuple):
+    """A record in the window."""
+
     sequence: int
     content: bytes | bytearray | memoryview
 
@@ -150,7 +154,7 @@ class Writer:
         return True
 
     def fence(self) -> list[Entry]:
-        """Another life sealed this segment: nothing more is accepted; what was not committed is given back."""
+        """Another life sealed this segment: nothing more is taken; gives what was not committed."""
         self.state = State.FENCED
         left = list(self._window)
         self._window.clear()

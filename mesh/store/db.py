@@ -1,9 +1,11 @@
-"""RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with rocksdict.
+"""RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with
+rocksdict.
 
-Facts that shaped it (measured; see docs/decisions/rocksdb.md): `write(sync=True)` keeps the interpreter's lock during
-the fsync, `flush_wal(True)` gives it up; a write stall would keep it for half a second, `no_slowdown` raises instead;
-of the reads only the list form of `get` gives it up; only an iterator's `status()` tells of corruption; without
-`raw_mode` values are pickled; the default WAL recovery drops fsynced records in silence.
+Facts that shaped it (measured; see docs/decisions/rocksdb.md): `write(sync=True)` keeps the interpreter's
+lock during the fsync, `flush_wal(True)` gives it up; a write stall would keep it for half a second,
+`no_slowdown` raises instead; of the reads only the list form of `get` gives it up; only an iterator's
+`status()` tells of corruption; without `raw_mode` values are pickled; the default WAL recovery drops fsynced
+records in silence.
 
 Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
 """
@@ -39,7 +41,9 @@ _HEAD = struct.Struct(">qqB")
 
 
 class StoreFailed(Exception):
-    """The disk or RocksDB failed: the process acknowledges nothing more and ends. The text has cause and next step."""
+    """The disk or RocksDB failed: the process acknowledges nothing more and ends. The text has cause and next
+    step.
+    """
 
     exit_code = 4
 
@@ -92,7 +96,7 @@ class Database:
         self._write_options = rocksdict.WriteOptions()
         self._write_options.no_slowdown = True
 
-    # writing ---------------------------------------------------------------------------------------------------
+    # writing ----------------------------------------------------------------------------------------------
 
     def write(self, commit: Commit) -> None:
         """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
@@ -107,7 +111,9 @@ class Database:
             raise StoreFailed(f"writing to the store failed: {error}") from None
 
     def flush(self) -> None:
-        """fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be acknowledged."""
+        """Fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be
+        acknowledged.
+        """
         try:
             self._db.flush_wal(True)
         except Exception as error:
@@ -163,14 +169,16 @@ class Database:
         for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
             self._db.compact_range(prefix, keys.prefix_end(prefix))
 
-    # reading ---------------------------------------------------------------------------------------------------
+    # reading ----------------------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
         """One value. Raises `StoreCorrupt`."""
         return self.get_many([key])[0]
 
     def get_many(self, wanted: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys, in order; gives up the interpreter's lock while it reads. Raises `StoreCorrupt`."""
+        """The values of these keys, in order; gives up the interpreter's lock while it reads. Raises
+        `StoreCorrupt`.
+        """
         try:
             values: list[bytes | None] = self._db.get(list(wanted))
         except Exception as error:
@@ -197,7 +205,9 @@ class Database:
         return (self.get(keys.CLUSTER_ID) or b"").decode()
 
     def addresses(self, first: str, count: int, *, behind: bool = False) -> list[str]:
-        """Addresses that were announced, sealed or closed, from `first` on, or `behind` it. Raises `StoreCorrupt`."""
+        """Addresses that were announced, sealed or closed, from `first` on, or `behind` it. Raises
+        `StoreCorrupt`.
+        """
         iterator = self._db.iter()
         key = keys.meta_key(first) if first else b"a"
         iterator.seek(key + b"\0" if behind else key)
@@ -216,7 +226,10 @@ class Database:
 
     def statistics(self) -> dict[str, int]:
         """RocksDB's own figures: bytes of live files and of memtables."""
-        names = {"live_bytes": "rocksdb.total-sst-files-size", "memtable_bytes": "rocksdb.cur-size-all-mem-tables"}
+        names = {
+            "live_bytes": "rocksdb.total-sst-files-size",
+            "memtable_bytes": "rocksdb.cur-size-all-mem-tables",
+        }
         return {name: self._db.property_int_value(value) or 0 for name, value in names.items()}
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The store's keys in RocksDB.
 
-A key is a letter, the length of the name, the name, and for records and rows the sequence in eight bytes, so that
-one address's records lie together in order and no name can run into another (defect D24 of the C store).
+A key is a letter, the length of the name, the name, and for records and rows the sequence in eight bytes, so
+that one address's records lie together in order and no name can run into another (defect D24 of the C store).
 """
 
 import struct

@@ -1,8 +1,8 @@
 """Opening a store: what may be mended by itself, and what is refused.
 
-Rule: what was never fsynced may be cut off (a torn or zeroed end of the newest write-ahead log, as a power loss
-leaves it); anything else that cannot be read is refused, naming file, offset and next step, because opening without
-it would serve a log with a hole in silence.
+Rule: what was never fsynced may be cut off (a torn or zeroed end of the newest write-ahead log, as a power
+loss leaves it); anything else that cannot be read is refused, naming file, offset and next step, because
+opening without it would serve a log with a hole in silence.
 """
 
 import logging

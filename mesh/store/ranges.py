@@ -1,8 +1,9 @@
-"""What a store reads for others: ranges of records, rows, and searches among rows. Blocking: for worker threads.
+"""What a store reads for others: ranges of records, rows, and searches among rows. Blocking: for worker
+threads.
 
-Records lie at consecutive keys, so a range is a multi-get of known keys; the rows, read first, tell how many records
-fit the asker's byte cap. Base offsets and running maximum timestamps never go down along an address, so a search
-is by sections: `PROBES` rows at a time, each round dividing what is left by so many.
+Records lie at consecutive keys, so a range is a multi-get of known keys; the rows, read first, tell how many
+records fit the asker's byte cap. Base offsets and running maximum timestamps never go down along an address,
+so a search is by sections: `PROBES` rows at a time, each round dividing what is left by so many.
 """
 
 from collections.abc import Callable
@@ -70,7 +71,9 @@ def read_rows(database: Database, address: str, first: int, last: int) -> bytes:
 
 
 def search(database: Database, address: str, kind: int, target: int, bound: int) -> tuple[int, bytes]:
-    """The first row up to `bound` that satisfies a LOOKUP: (sequence, row), or (-1, b""). Raises `StoreCorrupt`."""
+    """The first row up to `bound` that satisfies a LOOKUP: (sequence, row), or (-1, b""). Raises
+    `StoreCorrupt`.
+    """
     if bound < 0:
         return -1, b""
     if kind == LOOKUP_MAX_TIMESTAMP:

@@ -1,7 +1,7 @@
 """What a store serves to readers: directed FETCH, LOOKUP, ROWS, LIST. Disk reads happen in worker threads.
 
-Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets corruption is
-answered with STATUS_STORAGE_ERROR, never with less than was asked for.
+Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets
+corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked for.
 """
 
 import contextlib
@@ -68,7 +68,9 @@ class Server:
             node.on(message_type, partial(self._enqueue, answer))
 
     def _enqueue(self, answer: Callable[[Any], list[Frames]], request: Any) -> None:
-        """Take a request meant for this store; a FETCH that is not directed is for producers and other stores."""
+        """Take a request meant for this store; a FETCH that is not directed is for producers and other
+        stores.
+        """
         if request.store != self._incarnation:
             return
         try:
@@ -97,12 +99,13 @@ class Server:
             for frames in await trio.to_thread.run_sync(answer):
                 self._node.publisher.send(frames)
 
-    # in worker threads -----------------------------------------------------------------------------------------
+    # in worker threads ------------------------------------------------------------------------------------
 
     def _bounds(self, address: str) -> AddressState | None:
         """What may be served of an address, or None. Raises `StoreCorrupt`.
 
-        The disk's head is trusted only for an address that is not in memory: one that is may have a commit under way.
+        The disk's head is trusted only for an address that is not in memory: one that is may have a commit
+        under way.
         """
         state = self._ingest.known(address) or self._database.load(address)
         return None if state is None or state.phase is Phase.DELETED else state

@@ -1,8 +1,10 @@
-"""A store node: the shell that joins the ingest machine, the committer's thread and the read server to the mesh.
+"""A store node: the shell that joins the ingest machine, the committer's thread and the read server to the
+mesh.
 
-How a record gets to the disk: `Node` decodes RECORD -> `Ingest.on_record` takes it if it is the next of its address
--> when no more messages wait, `_pump` takes one `Commit` and `Committer.write` writes it -> the committer's thread
-fsyncs -> back on the loop `Ingest.committed` gives the ACKs, which are published, and the next commit is taken.
+How a record gets to the disk: `Node` decodes RECORD -> `Ingest.on_record` takes it if it is the next of its
+address -> when no more messages wait, `_pump` takes one `Commit` and `Committer.write` writes it -> the
+committer's thread fsyncs -> back on the loop `Ingest.committed` gives the ACKs, which are published, and the
+next commit is taken.
 """
 
 import logging
@@ -104,7 +106,7 @@ class Store:
             if self._error is None:
                 await trio.to_thread.run_sync(self.database.close)
 
-    # events ----------------------------------------------------------------------------------------------------
+    # events -----------------------------------------------------------------------------------------------
 
     def _on_record(self, record: Record) -> None:
         self.ingest.on_record(record, trio.current_time())
@@ -123,7 +125,7 @@ class Store:
             incarnation, name = self.settings.incarnation, self.settings.name
             self.node.send(Pong(ping.requester, incarnation, self.ingest.cluster_id, name))
 
-    # commits ---------------------------------------------------------------------------------------------------
+    # commits ----------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
         """All waiting messages are handled: send what needs no disk, and write the next commit."""
@@ -149,7 +151,7 @@ class Store:
             self._fail(error)
 
     async def _write_stalled(self) -> None:
-        """Try a commit again that RocksDB put off; what arrives meanwhile waits, and holds the writers back."""
+        """Try a commit again that RocksDB put off; what arrives meanwhile waits."""
         async for commit in self._put_off:
             await trio.sleep(STALL_RETRY_SECONDS)
             self._busy = False

@@ -11,14 +11,27 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "limits.md"
 PACKAGES = ("gateway", "mesh", "wireproto")
 
-WORDS = ("MAX", "MIN", "BYTES", "SECONDS", "MS", "LIMIT", "ONCE", "COUNT", "MESSAGES", "ENTRIES", "RECORDS", "BUFFERS")
+WORDS = (
+    "MAX",
+    "MIN",
+    "BYTES",
+    "SECONDS",
+    "MS",
+    "LIMIT",
+    "ONCE",
+    "COUNT",
+    "MESSAGES",
+    "ENTRIES",
+    "RECORDS",
+    "BUFFERS",
+)
 """A constant with one of these words in its name, and a documentation text of its own, is a limit."""
 
 HEAD = """# Limits
 
-Every bound, wait and size in the code that is a named constant: what is above it is refused, waits, or is cut, as the text
-says. The page is made from the code (`python -m tests.docs.limits_page`) and a test keeps them equal. What can be set
-is in [configuration.md](configuration.md).
+Every bound, wait and size in the code that is a named constant: what is above it is refused, waits, or is
+cut, as the text says. The page is made from the code (`python -m tests.docs.limits_page`) and a test keeps
+them equal. What can be set is in [configuration.md](configuration.md).
 
 Linux on x86-64 and arm64 is supported; on macOS it starts.
 
@@ -49,8 +62,16 @@ def page() -> str:
         for module in sorted((ROOT / package).rglob("*.py")):
             rows = [row for row in constants(module) if row[0].isupper() and not row[0].startswith("_")]
             if rows:
-                lines += [f"## `{module.relative_to(ROOT)}`", "", "| limit | value | what it bounds, and why |", "|---|---|---|"]
-                lines += [f"| `{name}` | `{value}` | {text.replace('|', chr(92) + '|')} |" for name, value, text in rows]
+                lines += [
+                    f"## `{module.relative_to(ROOT)}`",
+                    "",
+                    "| limit | value | what it bounds, and why |",
+                    "|---|---|---|",
+                ]
+                lines += [
+                    f"| `{name}` | `{value}` | {text.replace('|', chr(92) + '|')} |"
+                    for name, value, text in rows
+                ]
                 lines.append("")
     return "\n".join(lines)
 

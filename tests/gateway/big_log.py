@@ -1,7 +1,7 @@
 """Makes a large log quickly: the store's and the catalog's own code, without a gateway in between.
 
-Every batch has one record, whose timestamp is its offset x 10 ms but for each hundredth, which lies a minute ahead: so
-timestamps are not in order, and a look-up's answer is known.
+Every batch has one record, whose timestamp is its offset x 10 ms but for each hundredth, which lies a minute
+ahead: so timestamps are not in order, and a look-up's answer is known.
 """
 
 import json
@@ -69,7 +69,9 @@ def _fill_store(
         for sequence in range(each):
             offset = start + sequence
             value = b"%d " % offset * (max(1, batch_bytes - 80) // (len(str(offset)) + 1))
-            content = build_batch([(None, value, [], timestamp_of(offset))], base_offset=offset, leader_epoch=0)
+            content = build_batch(
+                [(None, value, [], timestamp_of(offset))], base_offset=offset, leader_epoch=0
+            )
             ingest.on_record(Record(segment.address, TOPIC, sequence, content), 0.0)
             if sequence % BATCHES_A_COMMIT == BATCHES_A_COMMIT - 1 or sequence == each - 1:
                 _commit(ingest, database)

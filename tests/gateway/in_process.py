@@ -1,11 +1,11 @@
-"""A standalone gateway inside the test's own process and trio loop, for tests that reach between its parts."""
+"""A standalone gateway inside the test's own process, for tests that reach between its parts."""
 
 import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import trio
@@ -18,7 +18,9 @@ from mesh.zmq_trio import Context
 
 
 @asynccontextmanager
-async def running(data: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[tuple[Standalone, int]]:
+async def running(
+    data: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> AsyncIterator[tuple[Standalone, int]]:
     """(the standalone, the port it serves on) while the block runs."""
     ready = trio.Event()
     ports: list[int] = []
@@ -59,7 +61,7 @@ class RawClient:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(stream)
 
-    async def __aenter__(self) -> "RawClient":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,7 +89,9 @@ class RawClient:
         return data
 
 
-def produce_request(batch: bytes, *, topic: str = "orders", partition: int = 0, timeout_ms: int = 5000, acks: int = -1) -> Any:
+def produce_request(
+    batch: bytes, *, topic: str = "orders", partition: int = 0, timeout_ms: int = 5000, acks: int = -1
+) -> Any:
     """A Produce (version 9) of one batch."""
     from kafka.protocol.producer import ProduceRequest
 

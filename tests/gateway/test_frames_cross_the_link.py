@@ -1,4 +1,5 @@
-"""Gateway and store speak by frames on a link, also in one process: lose them, and the protocol must answer for it."""
+"""Gateway and store speak by frames on a link, also in one process: lose them, and the protocol must answer
+for it."""
 
 from pathlib import Path
 
@@ -38,10 +39,15 @@ def lose(monkeypatch: pytest.MonkeyPatch, message_id: bytes, chances: list[bool]
     return lost
 
 
-def test_without_acknowledgement_frames_produce_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_acknowledgement_frames_produce_times_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         lost = lose(monkeypatch, b"K", [True])
-        async with running(tmp_path, monkeypatch, topics=TOPICS) as (_, port), await RawClient.connect(port) as client:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (_, port),
+            await RawClient.connect(port) as client,
+        ):
             answer = await client.ask(produce_request(batch(b"v"), timeout_ms=300), ProduceResponse)
             assert outcome(answer)[0] == ErrorCode.REQUEST_TIMED_OUT
             assert lost, "no ACK crossed the link"
@@ -51,7 +57,12 @@ def test_without_acknowledgement_frames_produce_times_out(tmp_path: Path, monkey
 
 @pytest.mark.parametrize(
     ("message_id", "chances"),
-    [(b"M", [True, False, True, True, False]), (b"K", [True, True, False]), (b"O", [True, False]), (b"F", [True, False])],
+    [
+        (b"M", [True, False, True, True, False]),
+        (b"K", [True, True, False]),
+        (b"O", [True, False]),
+        (b"F", [True, False]),
+    ],
     ids=["RECORD", "ACK", "OPEN", "FETCH"],
 )
 def test_what_is_lost_on_the_link_is_repaired(
@@ -61,14 +72,17 @@ def test_what_is_lost_on_the_link_is_repaired(
         if message_id == b"F":
             lose(monkeypatch, b"M", [True, False])
         lost = lose(monkeypatch, message_id, chances)
-        async with running(tmp_path, monkeypatch, topics=TOPICS) as (server, port), await RawClient.connect(port) as client:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
             for number in range(8):
                 await client.send(produce_request(batch(b"value %d" % number), timeout_ms=30_000), number)
             with trio.fail_after(30):
                 answers = [outcome(await client.receive(ProduceResponse, 9)) for _ in range(8)]
             assert answers == [(0, number) for number in range(8)]
             assert lost
-            (segment,) = [entry for entry in server.store.ingest.heads().items()]
+            (segment,) = list(server.store.ingest.heads().items())
             contents = await server.reader.read(
                 (server.directories.store.incarnation,), segment[0], "orders", 0, 8, 1_000_000
             )
@@ -82,10 +96,13 @@ def test_a_seal_by_another_life_fails_the_writer_and_the_partition_recovers(
 ) -> None:
     async def main() -> None:
         monkeypatch.setattr("gateway.log.recovery.AGAIN_SECONDS", 0.01)
-        async with running(tmp_path, monkeypatch, topics=TOPICS) as (server, port), await RawClient.connect(port) as client:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
             assert outcome(await client.ask(produce_request(batch(b"a")), ProduceResponse)) == (0, 0)
             (address,) = server.store.ingest.heads()
-            await server.producer._ask_list(  # noqa: SLF001  what another gateway would do
+            await server.producer._ask_list(
                 b"S", server.directories.store.incarnation, [(address, seal_entry(address))]
             )
             answer = await client.ask(produce_request(batch(b"b")), ProduceResponse)

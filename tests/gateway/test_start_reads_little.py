@@ -33,7 +33,11 @@ def big_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def consumer(server: Standalone) -> Consumer:
-    settings = {"bootstrap.servers": server.bootstrap, "group.id": "none", "fetch.message.max.bytes": 1_000_000}
+    settings = {
+        "bootstrap.servers": server.bootstrap,
+        "group.id": "none",
+        "fetch.message.max.bytes": 1_000_000,
+    }
     return Consumer(settings)
 
 
@@ -44,7 +48,9 @@ def read_one(reader: Consumer, offset: int) -> int:
     assert message is not None
     assert message.error() is None
     assert message.offset() == offset
-    return int(message.value().split()[0])
+    value = message.value()
+    assert value is not None
+    return int(value.split()[0])
 
 
 def test_from_start_to_the_first_answer(big_log: Path) -> None:

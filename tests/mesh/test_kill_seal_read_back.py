@@ -1,8 +1,9 @@
-"""The riskiest path, whole: RECORD -> fsync -> ACK -> SIGKILL -> seal -> read back, between two processes over TCP.
+"""The riskiest path, whole: RECORD -> fsync -> ACK -> SIGKILL -> seal -> read back, between two processes
+over TCP.
 
-A writer's window feeds a real store process; the store is killed with records in flight, started again on the same
-directory, and sealed by a second life: everything that was acknowledged is there, byte for byte, and the first
-writer is told that it was cut off.
+A writer's window feeds a real store process; the store is killed with records in flight, started again on the
+same directory, and sealed by a second life: everything that was acknowledged is there, byte for byte, and the
+first writer is told that it was cut off.
 """
 
 import os
@@ -58,11 +59,11 @@ class Life:
         self.moved = trio.Event()
         self.lost = ""
 
-    def progressed(self, writer: Writer) -> None:
+    def progressed(self, _writer: Writer) -> None:
         self.moved.set()
         self.moved = trio.Event()
 
-    def fenced(self, writer: Writer, reason: str) -> None:
+    def fenced(self, _writer: Writer, reason: str) -> None:
         self.lost = reason
         self.moved.set()
         self.moved = trio.Event()
@@ -80,7 +81,9 @@ class Life:
 
 def batch(number: int) -> bytes:
     """A batch whose content tells its number; offsets are dense, one record each."""
-    return build_batch([(b"k", b"value %d " % number * (number % 50 + 1), [], 1000 + number)], base_offset=number)
+    return build_batch(
+        [(b"k", b"value %d " % number * (number % 50 + 1), [], 1000 + number)], base_offset=number
+    )
 
 
 async def produce_until(life: Life, writer: Writer, acknowledged: int) -> None:

@@ -1,11 +1,13 @@
-"""A writer's lives and one store in one thread, under a seeded scheduler that loses, doubles, delays and reorders.
+"""A writer's lives and one store in one thread, under a seeded scheduler that loses, doubles, delays and
+reorders.
 
-Time is a counter. The store's disk keeps what was fsynced; a crash may also keep a commit that was written and not
-yet fsynced (as a page cache does when only the process dies), or not (as a power loss). A gateway crash starts a new
-life: it seals the old segment, takes the end that the store reports, and opens the next segment.
+Time is a counter. The store's disk keeps what was fsynced; a crash may also keep a commit that was written
+and not yet fsynced (as a page cache does when only the process dies), or not (as a power loss). A gateway
+crash starts a new life: it seals the old segment, takes the end that the store reports, and opens the next
+segment.
 
-After every step the promises are checked against `History`: nothing acknowledged is lost or altered, what was shown
-stays, the committed head never goes back, and nothing is appended to a sealed segment.
+After every step the promises are checked against `History`: nothing acknowledged is lost or altered, what was
+shown stays, the committed head never goes back, and nothing is appended to a sealed segment.
 """
 
 import random
@@ -59,7 +61,9 @@ class SimulatedDisk:
     def load(self, address: str) -> AddressState | None:
         if address not in self.metas and address not in self.heads:
             return None
-        return AddressState.unpack(address, self.metas.get(address), self.heads.get(address, (-1, b"", -1, "")))
+        return AddressState.unpack(
+            address, self.metas.get(address), self.heads.get(address, (-1, b"", -1, ""))
+        )
 
     def highest_epoch(self, log: str) -> int:
         return self.epochs.get(log, -1)
@@ -93,7 +97,8 @@ class World:
         self.chain: list[tuple[Life, int]] = []
         """(life, end) of closed segments."""
         self.zombies: list[Life] = []
-        """Lives that were taken for dead, and go on publishing and answering producers until they are fenced."""
+        """Lives that were taken for dead, and go on publishing and answering producers until they are fenced.
+        """
         self.acknowledged: dict[int, bytes] = {}
         """offset -> content that a producer was told is durable."""
         self.seal: Seal | None = None
@@ -101,7 +106,7 @@ class World:
         self.counts = {"acknowledged": 0, "store crashes": 0, "gateway crashes": 0, "lost": 0}
         self._new_life(0)
 
-    # the schedule ----------------------------------------------------------------------------------------------
+    # the schedule -----------------------------------------------------------------------------------------
 
     def step(self) -> None:
         self.now += STEP_SECONDS
@@ -118,7 +123,7 @@ class World:
         self._check()
 
     def settle(self) -> None:
-        """No more faults: everything acknowledged must come to rest, and a last recovery must find all of it."""
+        """No more faults: it must come to rest, with all that was acknowledged."""
         self.faults = False
         for _ in range(4000):
             self.step()
@@ -128,7 +133,7 @@ class World:
             raise BrokenPromise("it does not come to rest without faults")
         self._check()
 
-    # gateway ---------------------------------------------------------------------------------------------------
+    # gateway ----------------------------------------------------------------------------------------------
 
     @property
     def life(self) -> Life:
@@ -166,7 +171,7 @@ class World:
                 self._send("store", Head(zombie.writer.address, "orders", zombie.writer.next_sequence - 1))
 
     def _crash_gateway(self) -> None:
-        """All memory is gone, or a pause is taken for it; the catalog says there is an open segment. Seal it."""
+        """All memory is gone, or a pause is taken for that: the next life seals the open segment."""
         self.counts["gateway crashes"] += 1
         if self.seal is None:
             if self.life.writer.state is State.OPEN and self.random.random() < 0.5:
@@ -236,7 +241,7 @@ class World:
             self.chain.append((self.life, end))
         self._new_life(self.life.start + end + 1)
 
-    # store -----------------------------------------------------------------------------------------------------
+    # store ------------------------------------------------------------------------------------------------
 
     def _crash_store(self) -> None:
         self.counts["store crashes"] += 1
@@ -256,8 +261,8 @@ class World:
             self.commit = self.store.take_commit()
             if self.commit is not None and "ack before fsync" in self.bugs:
                 self._acknowledge_early(self.commit)
-        for effect in self.store.take_effects(self.now):
-            self._send("gateway", effect)
+        for again in self.store.take_effects(self.now):
+            self._send("gateway", again)
 
     def _acknowledge_early(self, commit: Commit) -> None:
         for entry in commit.records:
@@ -275,7 +280,7 @@ class World:
         else:
             self.store.on_request(message)
 
-    # network ---------------------------------------------------------------------------------------------------
+    # network ----------------------------------------------------------------------------------------------
 
     def _send(self, to: str, message: Any) -> None:
         if self.faults:
@@ -293,7 +298,7 @@ class World:
         for _, to, message in due:
             (self._on_store if to == "store" else self._on_gateway)(message)
 
-    # promises --------------------------------------------------------------------------------------------------
+    # promises ---------------------------------------------------------------------------------------------
 
     def durable_log(self) -> Iterator[tuple[int, bytes]]:
         """(offset, content) of what the chain and the disk say is there."""
@@ -306,7 +311,9 @@ class World:
         for sequence in range(self.life.writer.committed + 1):
             content = self.disk.records.get((self.life.writer.address, sequence))
             if content is None:
-                raise BrokenPromise(f"life {self.life.number}: sequence {sequence} was acknowledged and is gone")
+                raise BrokenPromise(
+                    f"life {self.life.number}: sequence {sequence} was acknowledged and is gone"
+                )
             yield self.life.start + sequence, content
 
     def _check(self) -> None:

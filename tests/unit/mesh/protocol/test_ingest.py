@@ -1,5 +1,7 @@
 """A store's ingest: contiguity, commits, acknowledgements, OPEN, SEAL, CLOSE, DELETE, epochs, clusters."""
 
+import itertools
+
 import pytest
 
 from mesh.protocol.address_state import AddressState, Phase
@@ -49,6 +51,11 @@ class Machine(Ingest):
             effects += self.committed(commit)
         return effects
 
+    def take(self) -> Commit:
+        commit = self.take_commit()
+        assert commit is not None
+        return commit
+
     def answers(self, request: Request) -> list[AddressStatus]:
         self.on_request(request)
         (answer,) = [effect for effect in self.settle() if isinstance(effect, Answer)]
@@ -82,11 +89,11 @@ def opened() -> Machine:
     return machine
 
 
-def test_records_are_acknowledged_once_per_commit_and_only_when_it_is_durable():
+def test_records_are_acknowledged_once_per_commit_and_only_when_it_is_durable() -> None:
     machine = opened()
     for sequence in range(3):
         machine.on_record(record(sequence), 0.0)
-    commit = machine.take_commit()
+    commit = machine.take()
     assert [(entry.sequence, entry.content) for entry in commit.records] == [(n, batch(n)) for n in range(3)]
     assert machine.take_effects(0.0) == []
     machine.on_record(record(0), 0.0)
@@ -94,11 +101,11 @@ def test_records_are_acknowledged_once_per_commit_and_only_when_it_is_durable():
     assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 2)]
 
 
-def test_rows_carry_the_running_maximum_of_timestamps():
+def test_rows_carry_the_running_maximum_of_timestamps() -> None:
     machine = opened()
     for sequence, timestamp in enumerate([50, 90, 70, 95]):
         machine.on_record(record(sequence, batch(sequence, timestamp)), 0.0)
-    rows = [Row.unpack(entry.row) for entry in machine.take_commit().records]
+    rows = [Row.unpack(entry.row) for entry in machine.take().records]
     assert [(row.base_offset, row.max_timestamp, row.running_max_timestamp) for row in rows] == [
         (100, 50, 50),
         (101, 90, 90),
@@ -107,7 +114,7 @@ def test_rows_carry_the_running_maximum_of_timestamps():
     ]
 
 
-def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled():
+def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled() -> None:
     machine = opened()
     machine.on_record(record(0), 0.0)
     machine.on_record(record(4), 0.0)
@@ -117,7 +124,7 @@ def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled():
         for step in range(2000)
         if machine.take_effects(step / 100) == [Fetch(ADDRESS, STORE, "orders", 1, 3)]
     ]
-    gaps = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
     assert asked[0] == 0.0
     assert gaps[0] == pytest.approx(FETCH_FIRST_SECONDS, abs=0.011)
     assert gaps[-1] == pytest.approx(FETCH_LAST_SECONDS, abs=0.011)
@@ -135,7 +142,7 @@ def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled():
         (5, [Fetch(ADDRESS, STORE, "orders", 3, 3)]),
     ],
 )
-def test_head_is_answered_with_the_acknowledgement_or_a_fetch(head, effects):
+def test_head_is_answered_with_the_acknowledgement_or_a_fetch(head: int, effects: list[Ack | Fetch]) -> None:
     machine = opened()
     for sequence in range(3):
         machine.on_record(record(sequence), 0.0)
@@ -144,7 +151,7 @@ def test_head_is_answered_with_the_acknowledgement_or_a_fetch(head, effects):
     assert machine.take_effects(0.0) == effects
 
 
-def test_a_seal_counts_the_records_before_it_and_none_after():
+def test_a_seal_counts_the_records_before_it_and_none_after() -> None:
     machine = opened()
     machine.on_record(record(0), 0.0)
     machine.on_record(record(1), 0.0)
@@ -158,21 +165,22 @@ def test_a_seal_counts_the_records_before_it_and_none_after():
     assert machine.take_effects(0.0) == [Answer(b"s", ADDRESS, STORE, (notice,))]
 
 
-def test_an_unknown_address_can_be_sealed_and_stays_so():
+def test_an_unknown_address_can_be_sealed_and_stays_so() -> None:
     machine = Machine()
     assert machine.answers(request(b"S"))[0] == AddressStatus(ADDRESS, STATUS_DONE, -1)
     assert machine.answers(open_request(announcement()))[0].status == STATUS_SEALED
 
 
-def test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing():
+def test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing() -> None:
     machine = opened()
     for sequence in range(4):
         machine.on_record(record(sequence), 0.0)
     machine.settle()
     machine.on_request(request(b"C", sequence=1))
-    commit = machine.take_commit()
+    commit = machine.take()
     assert [(state.address, head) for state, head in commit.truncations] == [(ADDRESS, 1)]
     (answer,) = machine.committed(commit)
+    assert isinstance(answer, Answer)
     assert answer.statuses[0][:3] == (ADDRESS, STATUS_DONE, 1)
 
     behind = opened()
@@ -181,11 +189,11 @@ def test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing():
     assert behind.answers(request(b"C", sequence=7))[0].status == STATUS_INCOMPLETE
 
 
-def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory():
+def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory() -> None:
     machine = opened()
     machine.on_record(record(0), 0.0)
     machine.on_request(request(b"X"))
-    commit = machine.take_commit()
+    commit = machine.take()
     assert [state.phase for state in commit.deletions] == [Phase.DELETED]
     machine.committed(commit)
     assert machine.known(ADDRESS) is None
@@ -202,11 +210,11 @@ def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory
     ],
     ids=["foreign cluster", "older epoch", "same epoch", "said again", "another segment of this address"],
 )
-def test_which_announcements_are_taken(segment, status):
+def test_which_announcements_are_taken(segment: Announcement, status: int) -> None:
     assert opened().answers(open_request(segment))[0].status == status
 
 
-def test_the_highest_epoch_is_asked_of_the_disk():
+def test_the_highest_epoch_is_asked_of_the_disk() -> None:
     machine = Machine(Disk({"log/0": 9}), cluster_id="cluster")
     assert machine.answers(open_request(announcement(epoch=8)))[0].status == STATUS_STALE_EPOCH
     assert machine.answers(open_request(announcement(epoch=9)))[0].status == STATUS_DONE
@@ -221,7 +229,7 @@ def test_the_highest_epoch_is_asked_of_the_disk():
     ],
     ids=["another subject", "no batch", "longer than its batch"],
 )
-def test_records_that_are_not_taken_leave_no_trace(bad):
+def test_records_that_are_not_taken_leave_no_trace(bad: Record) -> None:
     machine = opened()
     machine.on_record(bad, 0.0)
     assert machine.refused_records == 1
@@ -229,7 +237,7 @@ def test_records_that_are_not_taken_leave_no_trace(bad):
     assert machine.settle() == [Ack(ADDRESS, STORE, "orders", 0)]
 
 
-def test_the_queue_is_bounded_and_goes_on_when_it_was_committed(monkeypatch):
+def test_the_queue_is_bounded_and_goes_on_when_it_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mesh.protocol.ingest.MAX_QUEUED_BYTES", 250)
     machine = opened()
     for sequence in range(5):
@@ -243,7 +251,7 @@ def test_the_queue_is_bounded_and_goes_on_when_it_was_committed(monkeypatch):
     assert MAX_QUEUED_BYTES > 64 * 1024 * 1024
 
 
-def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch):
+def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_BYTES", 1)
     machine = opened()
     for sequence in range(3):
@@ -257,9 +265,9 @@ def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch):
     assert [len(commit.records) for commit in commits] == [1, 1, 1]
 
 
-def test_native_addresses_are_kept_without_rows_and_never_parsed():
+def test_native_addresses_are_kept_without_rows_and_never_parsed() -> None:
     machine = Machine()
     machine.on_record(record(0, b"anything at all"), 0.0)
-    commit = machine.take_commit()
+    commit = machine.take()
     assert [(entry.content, entry.row) for entry in commit.records] == [(b"anything at all", b"")]
     assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 0)]

@@ -7,7 +7,7 @@ import pytest
 from mesh.protocol.recovery import Seal
 
 
-def test_enough_answers_decide_and_fewer_do_not():
+def test_enough_answers_decide_and_fewer_do_not() -> None:
     seal = Seal("A", ["s0", "s1", "s2"], 2)
     assert seal.needed == 2
     seal.on_sealed("stranger", 99, b"")
@@ -23,7 +23,7 @@ def test_enough_answers_decide_and_fewer_do_not():
 
 
 @pytest.mark.parametrize("n", range(1, 6))
-def test_what_w_members_had_is_never_cut_whoever_answers(n):
+def test_what_w_members_had_is_never_cut_whoever_answers(n: int) -> None:
     members = [f"s{number}" for number in range(n)]
     for w in range(1, n + 1):
         for holders in combinations(members, w):
