@@ -152,6 +152,19 @@ def test_a_request_that_dribbles_in_is_given_up() -> None:
     serve(body)
 
 
+def test_each_request_has_its_own_time_to_arrive() -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        for i in range(5):
+            frame = request(ECHO, i, b"some body")
+            await client.send(frame[:9])
+            await time.passes(STALL_SECONDS / 3)
+            await client.send(frame[9:])
+            assert await client.frame() == answer(i, b"some body")
+            await time.passes(STALL_SECONDS)
+
+    serve(body)
+
+
 def test_a_large_request_over_a_slow_link_may_take_its_time() -> None:
     async def body(server: Running, client: Client, time: Time) -> None:
         frame = request(ECHO, 1, bytes(1 * MIB))

@@ -87,6 +87,37 @@ def test_nothing_is_received_once_the_gateway_stops() -> None:
     serve(body)
 
 
+def test_what_waits_in_the_kernel_when_the_gateway_stops_is_not_begun() -> None:
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(PARK, 1, b"parked"))
+        await wait_all_tasks_blocked()
+        await client.send(request(ECHO, 2, b"too late"))
+        server.server.shut_down()
+        assert await client.frame() == answer(1, b"parked")
+        assert await client.closed()
+        assert server.fakes.ran == [b"parked"]
+
+    serve(body)
+
+
+def test_the_last_answers_arrive_though_the_client_goes_on_sending() -> None:
+    async def body(server: Running, client: Client) -> None:
+        large = bytes(range(256)) * 20_000
+        await client.send(request(PARK, 1, large))
+        await wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            # The gateway will not take these any more; a reset because of them would cost the answer.
+            nursery.start_soon(client.send, *(request(ECHO, 2, large) for _ in range(4)))
+            await wait_all_tasks_blocked()
+            server.server.shut_down()
+            await wait_all_tasks_blocked()
+            assert await client.frame() == answer(1, large)
+            assert await client.closed()
+        assert server.fakes.ran == [large]
+
+    serve(body)
+
+
 def test_what_is_not_answered_within_the_grace_period_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
     clock = MockClock()
 
@@ -130,6 +161,22 @@ def test_more_connections_than_allowed_are_closed_at_once_and_room_is_used_again
     with caplog.at_level(logging.WARNING):
         serve(body, Limits(max_connections=2))
     assert "refused a connection: there are 2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("listen", "said"),
+    [("0.0.0.0:0", True), ("127.0.0.1:0", False), ("0.0.0.0:0@kafka.example:9092", False)],
+)
+def test_a_wildcard_without_an_advertised_address_is_mentioned(
+    listen: str, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with running(listen=listen):
+            pass
+
+    with caplog.at_level(logging.INFO):
+        trio.run(main)
+    assert ("tells each client the one it connected to" in caplog.text) == said
 
 
 class FailingSocket:
