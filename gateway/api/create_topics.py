@@ -27,7 +27,7 @@ from uuid import UUID, uuid4
 
 import trio
 
-from gateway.api.answers import answer
+from gateway.api.answers import answer_of
 from gateway.api.broker_values import own_broker_configs
 from gateway.api.registry import Request, Response, api
 from gateway.api.topic_creation import (
@@ -37,7 +37,7 @@ from gateway.api.topic_creation import (
     check_new_topic,
     create_topic,
 )
-from gateway.configs.describe import describe_topic_configs
+from gateway.configs.describe import DescribedConfig, describe_topic_configs
 from gateway.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -63,15 +63,15 @@ async def create_topics(request: Request, broker: Broker) -> Response:
     wanted = [topic for topic in once if topic.name != CLUSTER_METADATA_TOPIC]
     if wanted and body.timeout_ms <= 0:
         results = [_refused(topic.name, ErrorCode.REQUEST_TIMED_OUT, None) for topic in body.topics]
-        return answer(request, _Answer(throttle_time_ms=0, topics=results))
+        return await answer_of(len(results), request, _Answer(throttle_time_ms=0, topics=results))
     if _size(wanted) > MAX_PARTITIONS_PER_REQUEST:
         message = "Excessively large number of partitions per request."
         results = [_refused(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in wanted]
     else:
-        taken, results = TakenNames(broker), []
+        creation, results = _Creation(request, broker), []
         for topic in wanted:
-            await trio.lowlevel.checkpoint()  # checks and answer of one topic take some hundred microseconds
-            results.append(await _create(request, broker, taken, topic))
+            await trio.lowlevel.checkpoint()  # the checks of one topic may take a millisecond
+            results.append(await creation.create(topic))
     results += [
         _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name, count in times.items()
@@ -80,7 +80,8 @@ async def create_topics(request: Request, broker: Broker) -> Response:
     if len(wanted) < len(once):
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         results.append(_refused(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, message))
-    return answer(request, _Answer(throttle_time_ms=0, topics=results))
+    elements = sum(1 + len(result.configs) for result in results)
+    return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=results))
 
 
 def _size(topics: list[Any]) -> int:
@@ -88,45 +89,58 @@ def _size(topics: list[Any]) -> int:
     return sum(1 + (len(topic.assignments) or max(1, topic.num_partitions)) for topic in topics)
 
 
-async def _create(request: Request, broker: Broker, taken: TakenNames, wanted: Any) -> Any:
-    try:
-        new = check_new_topic(
-            broker,
-            taken,
-            wanted.name,
-            wanted.num_partitions,
-            wanted.replication_factor,
-            {config.name: config.value for config in wanted.configs},
-            [(each.partition_index, each.broker_ids) for each in wanted.assignments],
+class _Creation:
+    """The topics of one request. Equal configs in the answer are built once."""
+
+    def __init__(self, request: Request, broker: Broker) -> None:
+        self._only_validate: bool = request.body.validate_only
+        self._broker = broker
+        self._taken = TakenNames(broker)
+        self._static = own_broker_configs(request, broker)
+        self._built: dict[DescribedConfig, Any] = {}
+
+    async def create(self, wanted: Any) -> Any:
+        """The result for one topic."""
+        try:
+            new = check_new_topic(
+                self._broker,
+                self._taken,
+                wanted.name,
+                wanted.num_partitions,
+                wanted.replication_factor,
+                {config.name: config.value for config in wanted.configs},
+                [(each.partition_index, each.broker_ids) for each in wanted.assignments],
+            )
+            if self._only_validate:
+                return self._created(new, uuid4())
+            topic = await create_topic(self._broker, self._taken, new)
+        except KafkaError as error:
+            return _refused(wanted.name, error.code, error.message)
+        return self._created(new, UUID(bytes=topic.id))
+
+    def _created(self, new: NewTopic, topic_id: UUID) -> Any:
+        configs = describe_topic_configs(new.configs, self._static, as_given=True)
+        return _Result(
+            name=new.name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            num_partitions=new.partitions,
+            replication_factor=new.replication_factor,
+            configs=[self._config(config) for config in configs],
         )
-        if request.body.validate_only:
-            return _created(request, broker, new, uuid4())
-        topic = await create_topic(broker, taken, new)
-    except KafkaError as error:
-        return _refused(wanted.name, error.code, error.message)
-    return _created(request, broker, new, UUID(bytes=topic.id))
 
-
-def _created(request: Request, broker: Broker, new: NewTopic, topic_id: UUID) -> Any:
-    configs = describe_topic_configs(new.configs, own_broker_configs(request, broker), as_given=True)
-    return _Result(
-        name=new.name,
-        topic_id=topic_id,
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        num_partitions=new.partitions,
-        replication_factor=new.replication_factor,
-        configs=[
-            _Config(
+    def _config(self, config: DescribedConfig) -> Any:
+        built = self._built.get(config)
+        if built is None:
+            built = self._built[config] = _Config(
                 name=config.name,
                 value=config.value,
                 read_only=config.read_only,
                 config_source=config.source,
                 is_sensitive=config.sensitive,
             )
-            for config in configs
-        ],
-    )
+        return built
 
 
 def _refused(name: str, error: ErrorCode, message: str | None) -> Any:

@@ -20,7 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.api.answers import answer, breathe
+from gateway.api.answers import answer_of, breathe
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -53,7 +53,7 @@ async def delete_topics(request: Request, broker: Broker) -> Response:
             await breathe(done)
             topic = broker.topics.get(name) if name is not None else _by_id(broker, topic_id)
             results.append(await _delete(broker, name, topic_id, topic))
-    return answer(request, _Answer(throttle_time_ms=0, responses=results))
+    return await answer_of(len(results), request, _Answer(throttle_time_ms=0, responses=results))
 
 
 def _sort_out(

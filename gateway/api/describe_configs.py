@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer
+from gateway.api.answers import answer_of
 from gateway.api.broker_values import own_broker_configs
 from gateway.api.registry import Request, Response, api
 from gateway.configs.describe import DescribedConfig, describe_broker_configs, describe_topic_configs
@@ -76,7 +76,8 @@ async def describe_configs(request: Request, broker: Broker) -> Response:
                 configs=configs,
             )
         )
-    return answer(request, _Answer(throttle_time_ms=0, results=results))
+    elements = len(results) + MAX_CONFIGS - description.left
+    return await answer_of(elements, request, _Answer(throttle_time_ms=0, results=results))
 
 
 class _Description:
@@ -87,7 +88,7 @@ class _Description:
         self._broker = broker
         self._static = own_broker_configs(request, broker)
         self._built: dict[DescribedConfig, Any] = {}
-        self._left = MAX_CONFIGS
+        self.left = MAX_CONFIGS
 
     def of(self, resource: Any) -> list[Any]:
         """What is asked of one resource. Raises KafkaError."""
@@ -97,11 +98,11 @@ class _Description:
             for config in _describe(resource, self._broker, self._static)
             if not keys or config.name in keys
         ]
-        if len(configs) > self._left:
+        if len(configs) > self.left:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, f"more than {MAX_CONFIGS} configs in one answer: ask for fewer"
             )
-        self._left -= len(configs)
+        self.left -= len(configs)
         return [self._build(config) for config in configs]
 
     def _build(self, config: DescribedConfig) -> Any:

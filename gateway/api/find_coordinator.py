@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer, breathe
+from gateway.api.answers import answer, answer_of, breathe
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -61,4 +61,5 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
     for done, key in enumerate(body.coordinator_keys):
         coordinators.append(_Answer.Coordinator(key=key, error_code=error, error_message=message, **node))
         await breathe(done)
-    return answer(request, _Answer(throttle_time_ms=0, coordinators=coordinators))
+    response = _Answer(throttle_time_ms=0, coordinators=coordinators)
+    return await answer_of(len(coordinators), request, response)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
-from gateway.api.answers import breathe
+from gateway.api.answers import breathe, encoded
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -80,17 +80,7 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
     """Answer from memory where possible, then look up the timestamps."""
     header, body = request.header, request.body
     if body.isolation_level not in {0, 1}:
-        topics = [
-            (
-                topic.name,
-                [
-                    PartitionOffset(asked.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in body.topics
-        ]
-        return encode_list_offsets_response(header.api_version, header.correlation_id, topics)
+        return encode_list_offsets_response(header.api_version, header.correlation_id, _all_failed(body))
     results: _Results = {}
     lookups: list[tuple[dict[int, PartitionOffset | _Lookup], int]] = []
     done = 0
@@ -111,11 +101,22 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
             await breathe(done)
     if lookups:
         await _look_up(lookups)
-    return encode_list_offsets_response(
-        header.api_version,
-        header.correlation_id,
-        [(name, [_found(offset) for offset in offsets.values()]) for name, offsets in results.items()],
+    return await encoded(
+        done,
+        lambda: encode_list_offsets_response(
+            header.api_version,
+            header.correlation_id,
+            [(name, [_found(offset) for offset in offsets.values()]) for name, offsets in results.items()],
+        ),
     )
+
+
+def _all_failed(body: Any) -> list[tuple[str, list[PartitionOffset]]]:
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return [
+        (topic.name, [PartitionOffset(asked.partition_index, error) for asked in topic.partitions])
+        for topic in body.topics
+    ]
 
 
 def _from_memory(topic: Topic | None, asked: Any, version: int) -> PartitionOffset | _Lookup:
@@ -129,9 +130,11 @@ def _from_memory(topic: Topic | None, asked: Any, version: int) -> PartitionOffs
     error = partition.check_leader_epoch(asked.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return PartitionOffset(index, error)
-    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+    if timestamp == LATEST and partition.available:
+        return PartitionOffset(index, ErrorCode.NONE, -1, partition.high_watermark, partition.leader_epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return PartitionOffset(index, ErrorCode.NONE)
-    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log_start_offset
         # An empty log has no record to ask for its epoch: Kafka answers the present one.
         epoch = partition.epoch_at(start) if start < partition.high_watermark else partition.leader_epoch
@@ -141,8 +144,6 @@ def _from_memory(topic: Topic | None, asked: Any, version: int) -> PartitionOffs
         return PartitionOffset(
             index, ErrorCode.OFFSET_NOT_AVAILABLE if later else ErrorCode.LEADER_NOT_AVAILABLE
         )
-    if timestamp == LATEST:
-        return PartitionOffset(index, ErrorCode.NONE, -1, partition.high_watermark, partition.leader_epoch)
     return _Lookup(partition, timestamp)
 
 

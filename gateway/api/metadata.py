@@ -29,7 +29,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from gateway.api.answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer, breathe, warn_once
+from gateway.api.answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe, warn_once
 from gateway.api.metadata_cache import AnswerCache
 from gateway.api.registry import Request, Response, api
 from gateway.api.topic_creation import (
@@ -68,7 +68,7 @@ async def metadata(request: Request, broker: Broker) -> Response:
     version = request.header.api_version
     refusal = _refusal(body.topics or (), version)
     if refusal is not ErrorCode.NONE:
-        return answer(request, _refused(body.topics, refusal))
+        return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
     topics: list[Topic | None]
     if body.topics is None or (version == 0 and not body.topics):
         return await _answer(request, broker, None, [_state(topic) for topic in broker.topics.all()])
@@ -180,7 +180,8 @@ async def _answer(
     )
     rest = _cache.get(question, topics)
     if rest is None:
-        framed = answer(request, await _response(request, broker, asked, topics))
+        elements = sum(1 if topic is None else 1 + len(topic.partitions) for topic in topics)
+        framed = await answer_of(elements, request, await _response(request, broker, asked, topics))
         rest = framed[_SIZE_CORRELATION.size :]
         _cache.put(question, topics, rest)
     return _SIZE_CORRELATION.pack(4 + len(rest), header.correlation_id) + rest

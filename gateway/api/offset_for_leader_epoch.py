@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer, breathe
+from gateway.api.answers import answer_of, breathe
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -51,7 +51,7 @@ async def offset_for_leader_epoch(request: Request, broker: Broker) -> Response:
             await breathe(done := done + 1)
         topics.append(_Topic(topic=wanted.topic, partitions=partitions))
         await breathe(done := done + 1)
-    return answer(request, _Answer(throttle_time_ms=0, topics=topics))
+    return await answer_of(done, request, _Answer(throttle_time_ms=0, topics=topics))
 
 
 def _end_of_epoch(topic: Topic | None, asked: Any) -> Any:

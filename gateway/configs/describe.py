@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final
 
 from gateway.configs.broker_configs import BrokerConfig, broker_configs
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import ConfigType, InvalidValue, format_value
+
+MAX_DEFAULTS: Final = 16
+"""Sets of the broker's own values that are remembered: one per listener."""
 
 
 class ConfigSource(IntEnum):
@@ -57,16 +63,27 @@ def describe_topic_configs(
     `overrides` are the topic's own, `static` the broker's own. Kafka shows an override as it understood it
     (" 5 " becomes "5") in DescribeConfigs, and as it was given in CreateTopics: `as_given`.
     """
-    described = []
-    for name in sorted(TOPIC_CONFIGS):
-        config = TOPIC_CONFIGS[name]
-        override = overrides.get(name)
-        if config.hidden and override is None:
-            continue
-        if override is not None and not as_given:
-            override = _as_understood(config, override)
-        described.append(_describe_topic_config(config, override, static))
-    return described
+    defaults = _topic_defaults(frozenset(static.items()))
+    if not overrides:
+        return list(defaults.values())
+    described = dict(defaults)
+    for name, override in overrides.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is not None:
+            value = override if as_given else _as_understood(config, override)
+            described[name] = _describe_topic_config(config, value, static)
+    return sorted(described.values(), key=attrgetter("name"))
+
+
+@lru_cache(maxsize=MAX_DEFAULTS)
+def _topic_defaults(static: frozenset[tuple[str, str]]) -> dict[str, DescribedConfig]:
+    """The configs of a topic that has none of its own, by name, in alphabetical order."""
+    values = dict(static)
+    return {
+        name: _describe_topic_config(TOPIC_CONFIGS[name], None, values)
+        for name in sorted(TOPIC_CONFIGS)
+        if not TOPIC_CONFIGS[name].hidden
+    }
 
 
 def _describe_topic_config(

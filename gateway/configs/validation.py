@@ -25,6 +25,14 @@ def parse_topic_config(config: TopicConfig, text: str) -> Value:
     return value if config.check is None else config.check(config.name, value)
 
 
+_ORDER: Final = {name: place for place, name in enumerate(TOPIC_CONFIGS)}
+_DEFAULTS: Final = {
+    config.name: parse_topic_config(config, config.default)
+    for config in TOPIC_CONFIGS.values()
+    if config.default is not None
+}
+
+
 def validate_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     """The configs, once all of them are known, not null, well formed, in range and not in conflict.
 
@@ -43,14 +51,12 @@ def validate_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if len(text) > MAX_VALUE_LENGTH:
             raise _invalid(f"The value of {name} is longer than {MAX_VALUE_LENGTH} characters")
     values: dict[str, Value] = {}
-    for name, config in TOPIC_CONFIGS.items():
-        value = given.get(name, config.default)
-        if value is not None:
-            try:
-                values[name] = parse_topic_config(config, value)
-            except InvalidValue as error:
-                raise _invalid(str(error)) from None
-    _check_together(values)
+    for name in sorted(given, key=_ORDER.__getitem__):
+        try:
+            values[name] = parse_topic_config(TOPIC_CONFIGS[name], given[name])
+        except InvalidValue as error:
+            raise _invalid(str(error)) from None
+    _check_together(_DEFAULTS | values)
     return given
 
 
