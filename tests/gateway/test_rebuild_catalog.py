@@ -1,0 +1,71 @@
+"""A lost catalog: refused without the flag, read back from the store with it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peers.process import ServerEnded
+from tests.peers.standalone import Standalone
+
+TOPIC = "orders"
+PARTITIONS = 3
+RECORDS = 90
+
+
+def produce(server: Standalone, first: int, last: int) -> None:
+    producer = Producer({"bootstrap.servers": server.bootstrap, "enable.idempotence": True})
+    for number in range(first, last):
+        producer.produce(TOPIC, b"value %d" % number, partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def everything(server: Standalone) -> dict[tuple[int, int], bytes]:
+    """(partition, offset) -> value of all records."""
+    reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none"})
+    found: dict[tuple[int, int], bytes] = {}
+    for partition in range(PARTITIONS):
+        low, high = reader.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=20)
+        reader.assign([TopicPartition(TOPIC, partition, low)])
+        count = 0
+        while count < high - low:
+            message = reader.poll(20)
+            assert message is not None
+            assert message.error() is None
+            found[partition, message.offset()] = message.value() or b""
+            count += 1
+    reader.close()
+    return found
+
+
+def test_the_catalog_comes_back_from_the_store(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Standalone(data) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        new = NewTopic(TOPIC, PARTITIONS, 1, config={"segment.bytes": "1048576", "cleanup.policy": "delete"})
+        admin.create_topics([new])[TOPIC].result(20)
+        produce(server, 0, RECORDS // 2)
+        server.kill9()
+        server.start()
+        produce(server, RECORDS // 2, RECORDS)
+        before = everything(server)
+        server.terminate()
+        shutil.rmtree(data / "gateway")
+        with pytest.raises(ServerEnded):
+            server.start()
+        assert server.returncode == 3
+        assert "--rebuild-catalog" in server.log
+        server.arguments = ("--rebuild-catalog",)
+        server.start()
+        assert len(before) == RECORDS
+        assert everything(server) == before
+        produce(server, RECORDS, RECORDS + PARTITIONS)
+        after = everything(server)
+        assert {place: after[place] for place in before} == before
+        assert len(after) == RECORDS + PARTITIONS
+        server.terminate()
+        server.arguments = ()
+        server.start()
+        assert everything(server) == after
