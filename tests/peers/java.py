@@ -1,4 +1,4 @@
-"""Java programs over the cached jars: Kafka's own tools, and our small clients in `tests/peers/java_clients`."""
+"""Java programs over the cached jars: Kafka's own tools, and the small clients of `java_clients`."""
 
 import hashlib
 import shutil
