@@ -40,7 +40,11 @@ class PendingResponse(Protocol):
     """What `begin` returns: the request took effect (or failed), its answer comes later."""
 
     async def response(self) -> Response:
-        """The answer. Awaited once, in the order in which the requests of a connection began."""
+        """The answer. Awaited once, when all requests before it on the connection are answered.
+
+        So a timeout must count from `begin`, not from here. It must not give up control when the answer is
+        there already: answers that are ready are written together.
+        """
 
 
 class Request:
