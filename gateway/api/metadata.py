@@ -129,7 +129,15 @@ async def _create_missing(broker: Broker, names: Sequence[str]) -> None:
         and not is_internal(name)
         and name != CLUSTER_METADATA_TOPIC
     ]
-    if not missing or len(missing) * (1 + broker.settings.partitions) > MAX_PARTITIONS_PER_REQUEST:
+    if len(missing) * (1 + broker.settings.partitions) > MAX_PARTITIONS_PER_REQUEST:
+        warn_once(
+            _logger,
+            "%d missing topics of %d partitions each were not created automatically: one request may create "
+            "no more than %d topics and partitions",
+            len(missing),
+            broker.settings.partitions,
+            MAX_PARTITIONS_PER_REQUEST,
+        )
         return
     taken = TakenNames(broker)
     for name in missing:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
 
-from gateway.api import answers
+from gateway.api import answers, metadata
+from gateway.api.metadata_cache import AnswerCache
 from tests.unit.gateway.api.asking import FakeBroker, ask, ask_async, request_class
-from wireproto.kafka.responses import encode_response
 
 Metadata, ListOffsets, Epochs = request_class(3), request_class(2), request_class(23)
 Find, Create, Delete, Configs = request_class(10), request_class(19), request_class(20), request_class(32)
@@ -79,19 +80,24 @@ def requests(count: int) -> list[Any]:
 def test_a_large_answer_is_encoded_in_a_worker_thread_and_the_same(
     index: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = set()
+    threads = []
+    in_thread = trio.to_thread.run_sync
 
-    def spy(*arguments: Any) -> bytes:
-        threads.add(threading.current_thread())
-        return encode_response(*arguments)
+    async def spy(encode: Callable[[], bytes]) -> bytes:
+        def observed() -> bytes:
+            threads.append(threading.current_thread())
+            return encode()
 
-    monkeypatch.setattr(answers, "encode_response", spy)
+        return await in_thread(observed)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", spy)
     small = ask(FakeBroker(), requests(50)[index])
-    assert threads <= {threading.main_thread()}
-    threads.clear()
+    assert threads == []
     monkeypatch.setattr(answers, "MANY_ELEMENTS", 49)
+    monkeypatch.setattr(metadata, "_cache", AnswerCache())
     assert ask(FakeBroker(), requests(50)[index]) == small
-    assert threading.main_thread() not in threads
+    (thread,) = threads
+    assert thread is not threading.main_thread()
 
 
 @pytest.mark.parametrize("index", range(len(requests(1))))

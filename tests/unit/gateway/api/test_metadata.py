@@ -180,10 +180,19 @@ def test_a_topic_that_another_client_just_created_is_answered() -> None:
     assert errors(get(broker, 12, named("new"), create=True)) == [("new", 0)]
 
 
-def test_too_many_missing_topics_are_not_created(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_missing_topics_are_not_created(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "_said", set())
     monkeypatch.setattr(metadata, "MAX_PARTITIONS_PER_REQUEST", 6)
     broker = FakeBroker(partitions=2)
-    assert errors(get(broker, 12, named("a", "b", "c"), create=True)) == [("a", 3), ("b", 3), ("c", 3)]
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            answer = get(broker, 12, named("a", "b", "c"), create=True)
+            assert errors(answer) == [("a", 3), ("b", 3), ("c", 3)]
+    assert [record.getMessage()[:40] for record in caplog.records] == [
+        "3 missing topics of 2 partitions each we"
+    ]
     assert errors(get(broker, 12, named("a", "b"), create=True)) == [("a", 0), ("b", 0)]
     monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 5)
     assert errors(get(broker, 12, named("a", "d"), create=True)) == [("a", 0), ("d", 3)]
