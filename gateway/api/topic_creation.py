@@ -31,9 +31,6 @@ MAX_PARTITIONS: Final = 20_000
 """Partitions of all topics together. Each takes some kilobytes of memory and has to be recovered at start;
 Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VIOLATION."""
 
-MAX_REPLICATION_FACTOR: Final = 32_767
-"""The largest int16: what the protocol can say."""
-
 DEFAULT: Final = -1
 """A number of partitions or a replication factor that the broker is to choose."""
 
