@@ -1,7 +1,7 @@
 """Makes the archive of today's data format: `python tests/data/formats/make.py NAME`.
 
 Run it once when a format is merged, and never again for that format: what is kept is what that code wrote.
-directory is left as SIGKILL leaves it, with a write-ahead log to replay and a segment to seal.
+The directory is left as SIGKILL leaves it, with a write-ahead log to replay and a segment to seal.
 """
 
 import sys
