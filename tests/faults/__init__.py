@@ -1,0 +1,1 @@
+"""Faults from the outside: processes killed, disks that fail, hostile bytes; and what must still hold."""

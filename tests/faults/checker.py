@@ -1,0 +1,157 @@
+"""Judges a history: was every promise kept? Pure, and itself tested with histories that break each promise.
+
+The categories are those of Jepsen's Kafka checker (`jepsen/src/jepsen/tests/kafka.clj`) that apply without
+groups and transactions. The reader named "end" reads everything after the last fault.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tests.faults.history import Operation, Result, Seen, Sent, Watermark
+
+END = "end"
+Key = tuple[str, int]
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A broken promise: its category and where."""
+
+    kind: str
+    detail: str
+
+
+@dataclass
+class _Facts:
+    sent: dict[Key, Sent] = field(default_factory=dict)
+    acked: dict[Key, int] = field(default_factory=dict)
+    failed: set[Key] = field(default_factory=set)
+    seen: list[Seen] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def check(history: Iterable[Operation], *, idempotent: bool = True) -> list[Problem]:
+    """Every broken promise of a history, in no particular order.
+
+    Args:
+        idempotent: the producers were, so that no record may be there twice nor out of their order.
+    """
+    facts = _collect(history)
+    facts.problems += _wrong_content(facts)
+    facts.problems += _inconsistent_offsets(facts)
+    facts.problems += _lost(facts)
+    facts.problems += _gaps(facts)
+    if idempotent:
+        facts.problems += _duplicates(facts)
+        facts.problems += _reordered(facts)
+    return facts.problems
+
+
+def _collect(history: Iterable[Operation]) -> _Facts:
+    facts = _Facts()
+    watermarks: dict[int, int] = {}
+    for operation in history:
+        match operation:
+            case Sent(producer, number):
+                facts.sent[producer, number] = operation
+            case Result(producer, number, "ok", offset):
+                facts.acked[producer, number] = offset
+            case Result(producer, number, "fail"):
+                facts.failed.add((producer, number))
+            case Seen():
+                facts.seen.append(operation)
+            case Watermark(partition, offset):
+                before = watermarks.get(partition, 0)
+                if offset < before:
+                    detail = f"partition {partition}: {offset} after {before}"
+                    facts.problems.append(Problem("watermark went back", detail))
+                watermarks[partition] = max(before, offset)
+            case _:
+                pass
+    facts.problems += _below_watermark(facts, watermarks)
+    return facts
+
+
+def _below_watermark(facts: _Facts, watermarks: dict[int, int]) -> Iterator[Problem]:
+    """What was once visible stays: the end's read reaches at least every watermark."""
+    ends: dict[int, int] = defaultdict(int)
+    for one in facts.seen:
+        if one.reader == END:
+            ends[one.partition] = max(ends[one.partition], one.offset + 1)
+    for partition, offset in watermarks.items():
+        if ends[partition] < offset:
+            yield Problem(
+                "unread below the watermark", f"partition {partition}: read to {ends[partition]} of {offset}"
+            )
+
+
+def _wrong_content(facts: _Facts) -> Iterator[Problem]:
+    for one in facts.seen:
+        key = (one.producer, one.number)
+        sent = facts.sent.get(key)
+        where = f"{one.partition}/{one.offset} {key}"
+        if sent is None:
+            yield Problem("never sent", where)
+        elif not one.digest or one.digest != sent.digest:
+            yield Problem("wrong content", where)
+        elif one.partition != sent.partition:
+            yield Problem("wrong partition", f"{where}: sent to {sent.partition}")
+        elif key in facts.failed:
+            yield Problem("refused but there", where)
+
+
+def _inconsistent_offsets(facts: _Facts) -> Iterator[Problem]:
+    """One offset has one record, for every reader and for the acknowledgement."""
+    holds: dict[Place, Key] = {}
+    for one in facts.seen:
+        key, place = (one.producer, one.number), (one.partition, one.offset)
+        if holds.setdefault(place, key) != key:
+            yield Problem("inconsistent offset", f"{place} holds {holds[place]} and {key}")
+    for key, offset in facts.acked.items():
+        sent = facts.sent.get(key)
+        if sent is None:
+            yield Problem("acknowledged but never sent", f"{key}")
+        elif holds.get((sent.partition, offset), key) != key:
+            yield Problem("inconsistent offset", f"{key} acknowledged at {offset}, which holds another")
+
+
+def _lost(facts: _Facts) -> Iterator[Problem]:
+    """Every acknowledged record is found at the end, where the acknowledgement said."""
+    at_end = {(one.producer, one.number, one.offset) for one in facts.seen if one.reader == END}
+    for key, offset in facts.acked.items():
+        if (*key, offset) not in at_end:
+            yield Problem("lost", f"{key} acknowledged at {offset}")
+
+
+def _gaps(facts: _Facts) -> Iterator[Problem]:
+    """Each reader meets every offset from its first to its last once, upwards."""
+    last: dict[tuple[str, int], int] = {}
+    for one in facts.seen:
+        reader = (one.reader, one.partition)
+        expected = last[reader] + 1 if reader in last else (0 if one.reader == END else one.offset)
+        if one.offset != expected:
+            yield Problem("offsets not dense", f"{reader}: {one.offset}, expected {expected}")
+        last[reader] = one.offset
+
+
+def _duplicates(facts: _Facts) -> Iterator[Problem]:
+    places: dict[Key, set[Place]] = defaultdict(set)
+    for one in facts.seen:
+        places[one.producer, one.number].add((one.partition, one.offset))
+    for key, found in places.items():
+        if len(found) > 1:
+            yield Problem("duplicate", f"{key} at {sorted(found)}")
+
+
+def _reordered(facts: _Facts) -> Iterator[Problem]:
+    """A producer's records stand in the order in which it sent them, partition by partition."""
+    latest: dict[tuple[str, int], int] = {}
+    for one in sorted((s for s in facts.seen if s.reader == END), key=lambda s: (s.partition, s.offset)):
+        run = (one.producer, one.partition)
+        if one.number < latest.get(run, -1):
+            yield Problem("reordered", f"{run}: {one.number} after {latest[run]}")
+        latest[run] = one.number

@@ -1,0 +1,97 @@
+"""What a test did and saw, one operation after the other; written as JSON, one a line.
+
+A produce is *invoked* first, then it is `ok` (acknowledged, with its offset), `fail` (the server says it did
+not happen) or `unknown` (no answer: it may have happened). Reads and watermarks are what the server showed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record handed to a producer. Its content is known by its hash."""
+
+    producer: str
+    number: int
+    partition: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a record: `outcome` is ok, fail or unknown; the offset is -1 unless ok."""
+
+    producer: str
+    number: int
+    outcome: str
+    offset: int = -1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A record that was read. `digest` is empty when its content is not what it says of itself."""
+
+    partition: int
+    offset: int
+    producer: str
+    number: int
+    digest: str
+    reader: str = "end"
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """A partition's high watermark as the server told it."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that was done to the server, for whoever reads the file: killed, restarted."""
+
+    what: str
+
+
+Operation = Sent | Result | Seen | Watermark | Event
+KINDS: dict[str, type[Operation]] = {kind.__name__: kind for kind in (Sent, Result, Seen, Watermark, Event)}
+
+
+class History:
+    """Operations in the order in which they were told; any thread may tell."""
+
+    def __init__(self) -> None:
+        self._operations: list[Operation] = []
+        self._lock = threading.Lock()
+
+    def add(self, *operations: Operation) -> None:
+        with self._lock:
+            self._operations += operations
+
+    def __iter__(self) -> Iterator[Operation]:
+        with self._lock:
+            return iter(list(self._operations))
+
+    def __len__(self) -> int:
+        return len(self._operations)
+
+    def save(self, path: Path) -> None:
+        """A file to read after a test failed."""
+        with path.open("w") as file:
+            for operation in self:
+                file.write(json.dumps({"kind": type(operation).__name__, **asdict(operation)}) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> History:
+        history = cls()
+        for line in path.read_text().splitlines():
+            fields = json.loads(line)
+            history.add(KINDS[fields.pop("kind")](**fields))
+        return history
