@@ -18,7 +18,7 @@ import trio
 
 from gateway.api.registry import load_apis
 from gateway.broker import Broker
-from gateway.catalog.sqlite import SqliteCatalog
+from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.health import Health, serve_health
 from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.log import catalog_keys as keys
@@ -83,7 +83,6 @@ def run(settings: Settings) -> int:
 
 def open_directories(path: Path) -> Directories:
     """Lock and identify the data directories, made at the first start. Raises DataDirectoryRefused."""
-    path.mkdir(parents=True, exist_ok=True)
     gateway = DataDirectory(path / "gateway", Kind.GATEWAY)
     try:
         store = DataDirectory(path / "store", Kind.STORE)
@@ -107,7 +106,17 @@ class Standalone:
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
-        self.catalog = SqliteCatalog(directories.path / "gateway" / "catalog.sqlite")
+        self.catalog = self._open_catalog(directories.path / "gateway" / "catalog.sqlite")
+
+    def _open_catalog(self, path: Path) -> SqliteCatalog:
+        """Raises DataDirectoryRefused for one that cannot be read, unless it is to be rebuilt."""
+        try:
+            return SqliteCatalog(path)
+        except DataDirectoryRefused as refusal:
+            if not self.settings.rebuild_catalog:
+                raise
+            logger.warning("%s Set aside as %s.", refusal, set_aside(path))
+            return SqliteCatalog(path)
 
     def _open_store(self, context: Context) -> Store:
         settings = self.settings
@@ -184,6 +193,8 @@ class Standalone:
                 logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))
             await self.catalog.transact([], entries)
             return cluster_id
+        if self.settings.rebuild_catalog:
+            logger.warning("--rebuild-catalog: the catalog is whole, nothing is rebuilt")
         cluster = keys.unpack(entry.value)
         known = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
         if incarnation not in known or (store_cluster and store_cluster != cluster["id"]):

@@ -159,9 +159,10 @@ class Partition:
                 header.producer_id, header.producer_epoch, header.base_sequence, header.count
             )
             if duplicate is not None:
-                return self._duplicate(
-                    Append(duplicate.base_offset, duplicate.last_offset, self.log_start_offset)
-                )
+                append = Append(duplicate.base_offset, duplicate.last_offset, self.log_start_offset)
+                # As Kafka answers it, under CreateTime too.
+                append.log_append_time_ms = duplicate.timestamp
+                return self._duplicate(append)
         self._check_window(len(view))
         now_ms = self._context.now_ms()
         current = self._segment_for(len(view), now_ms)

@@ -1,6 +1,7 @@
 """A lost catalog: refused without the flag, read back from the store with it."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,17 @@ def everything(server: Standalone) -> dict[tuple[int, int], bytes]:
     return found
 
 
-def test_the_catalog_comes_back_from_the_store(tmp_path: Path) -> None:
+def gone(gateway: Path) -> None:
+    shutil.rmtree(gateway)
+
+
+def damaged(gateway: Path) -> None:
+    catalog = gateway / "catalog.sqlite"
+    catalog.write_bytes(b"not a database" + catalog.read_bytes()[14:])
+
+
+@pytest.mark.parametrize("lose", [gone, damaged])
+def test_the_catalog_comes_back_from_the_store(lose: Callable[[Path], None], tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Standalone(data) as server:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
@@ -52,7 +63,7 @@ def test_the_catalog_comes_back_from_the_store(tmp_path: Path) -> None:
         produce(server, RECORDS // 2, RECORDS)
         before = everything(server)
         server.terminate()
-        shutil.rmtree(data / "gateway")
+        lose(data / "gateway")
         with pytest.raises(ServerEnded):
             server.start()
         assert server.returncode == 3
