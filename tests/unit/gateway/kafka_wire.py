@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import trio
+from trio.abc import Clock
 
 from gateway.api import api_versions
 from gateway.api.registry import Registry, Request, Response
@@ -23,6 +25,9 @@ ECHO = 3
 
 PARK = 19
 """The key of an API that waits for the test, or for the gateway to stop, then answers with the body."""
+
+HANG_SECONDS = 60
+"""Real time after which a test counts as hung. No test comes near it."""
 
 BEGIN = 0
 """The key of a two-phase API (Produce's): the test decides when it is answered."""
@@ -113,6 +118,24 @@ class Fakes:
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
+
+
+def run(main: Callable[[], Awaitable[None]], clock: Clock | None = None) -> None:
+    """As `trio.run`, but gives up after HANG_SECONDS of real time: a test that waits for ever has failed."""
+
+    async def watched() -> None:
+        token = trio.lowlevel.current_trio_token()
+        with trio.CancelScope() as scope:
+            timer = threading.Timer(HANG_SECONDS, token.run_sync_soon, [scope.cancel])
+            timer.daemon = True
+            timer.start()
+            try:
+                await main()
+            finally:
+                timer.cancel()
+        assert not scope.cancelled_caught, f"still waiting after {HANG_SECONDS} s"
+
+    trio.run(watched, clock=clock)
 
 
 class Client:

@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.budget import Budget, Gate
+from tests.unit.gateway.kafka_wire import run
 
 
 async def take(budget: Budget, size: int, name: str, log: list[str]) -> None:
@@ -44,7 +45,7 @@ def test_who_comes_first_is_served_first_also_when_later_ones_would_fit() -> Non
         assert log[2:] == ["last"]
         assert (budget.used, budget.waiting) == (10, 0)
 
-    trio.run(main)
+    run(main)
 
 
 def test_more_than_the_whole_budget_goes_ahead_alone() -> None:
@@ -60,7 +61,7 @@ def test_more_than_the_whole_budget_goes_ahead_alone() -> None:
         budget.release(1000)
         assert budget.used == 0
 
-    trio.run(main)
+    run(main)
 
 
 def test_who_gives_up_makes_way_for_those_behind() -> None:
@@ -77,7 +78,7 @@ def test_who_gives_up_makes_way_for_those_behind() -> None:
                     impatient.cancel()
         assert (log, budget.used, budget.waiting) == (["small"], 10, 0)
 
-    trio.run(main)
+    run(main)
 
 
 def test_the_longest_wait_is_that_of_the_first_in_the_queue() -> None:
@@ -99,7 +100,7 @@ def test_the_longest_wait_is_that_of_the_first_in_the_queue() -> None:
             budget.release(5)
 
     clock = MockClock()
-    trio.run(main, clock=clock)
+    run(main, clock=clock)
 
 
 def test_to_give_back_more_than_was_taken_is_an_error_of_ours() -> None:
@@ -126,7 +127,7 @@ def test_a_closed_gate_holds_until_it_opens() -> None:
             gate.open()
         assert log == ["through"]
 
-    trio.run(main, clock=MockClock())
+    run(main, clock=MockClock())
 
 
 def test_nobody_waits_at_the_gate_longer_than_asked() -> None:
@@ -139,4 +140,4 @@ def test_nobody_waits_at_the_gate_longer_than_asked() -> None:
 
     clock = MockClock(autojump_threshold=0)
     began = clock.current_time()
-    trio.run(main, clock=clock)
+    run(main, clock=clock)

@@ -25,6 +25,7 @@ from tests.unit.gateway.kafka_wire import (
     produce_body,
     raw_body,
     request,
+    run,
     running,
 )
 from wireproto.kafka.errors import MalformedRequest
@@ -40,11 +41,10 @@ def serve(
     """Runs `body` against a server, with one client of it."""
 
     async def main() -> None:
-        with trio.fail_after(60):
-            async with running(limits, fakes=fakes) as server, server.client() as client:
-                await body(server, client)
+        async with running(limits, fakes=fakes) as server, server.client() as client:
+            await body(server, client)
 
-    trio.run(main)
+    run(main)
 
 
 def test_one_write_may_bring_many_requests_and_answers_come_in_order() -> None:
@@ -455,4 +455,4 @@ def test_handlers_learn_the_address_that_clients_are_to_use() -> None:
                 mine = stream.socket.getsockname()
         assert seen == [(("127.0.0.1", port), f"{mine[0]}:{mine[1]}", "spark-1")]
 
-    trio.run(main)
+    run(main)

@@ -27,6 +27,7 @@ from tests.unit.gateway.kafka_wire import (
     answer,
     raw_body,
     request,
+    run,
     running,
 )
 
@@ -56,7 +57,7 @@ def serve(
         async with running(limits, fakes=fakes) as server, server.client() as client:
             await body(server, client, Time(clock))
 
-    trio.run(main, clock=clock)
+    run(main, clock=clock)
 
 
 LARGE = 1

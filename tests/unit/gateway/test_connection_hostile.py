@@ -14,18 +14,17 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.connection_limits import Limits
-from tests.unit.gateway.kafka_wire import BEGIN, ECHO, Client, Running, answer, request, running
+from tests.unit.gateway.kafka_wire import BEGIN, ECHO, Client, Running, answer, request, run, running
 
 KIB, MIB = 1024, 1024 * 1024
 
 
 def serve(body: Callable[[Running, Client], Awaitable[None]], limits: Limits | None = None) -> None:
     async def main() -> None:
-        with trio.fail_after(60):
-            async with running(limits) as server, server.client() as client:
-                await body(server, client)
+        async with running(limits) as server, server.client() as client:
+            await body(server, client)
 
-    trio.run(main)
+    run(main)
 
 
 TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))

@@ -11,6 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.connection_output import IOV_MAX, Output
+from tests.unit.gateway.kafka_wire import run
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def test_what_the_kernel_does_not_take_waits_for_the_client() -> None:
             assert received == whole
             assert (output.unsent, output.draining) == (0, False)
 
-    trio.run(main)
+    run(main)
 
 
 def test_more_buffers_than_one_call_takes() -> None:
@@ -90,7 +91,7 @@ def test_more_buffers_than_one_call_takes() -> None:
                     await trio.lowlevel.checkpoint()
             assert received == b"".join(pieces)
 
-    trio.run(main)
+    run(main)
 
 
 def test_a_client_that_left_is_noticed_and_nothing_is_kept_for_it() -> None:
@@ -104,7 +105,7 @@ def test_a_client_that_left_is_noticed_and_nothing_is_kept_for_it() -> None:
             with pytest.raises(OSError, match="pipe"):
                 await output.drain()
 
-    trio.run(main)
+    run(main)
 
 
 def test_how_long_the_client_has_not_read_is_known_while_draining() -> None:
@@ -125,4 +126,4 @@ def test_how_long_the_client_has_not_read_is_known_while_draining() -> None:
             assert output.waiting_since == float("inf")
             assert not output.draining
 
-    trio.run(main)
+    run(main)

@@ -7,6 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.connection_wait import Waiter, call_before_blocking
+from tests.unit.gateway.kafka_wire import run
 
 
 def test_a_waiter_wakes_the_task_that_waits_and_only_then() -> None:
@@ -26,7 +27,7 @@ def test_a_waiter_wakes_the_task_that_waits_and_only_then() -> None:
             waiter.wake()
         assert log == ["woken"]
 
-    trio.run(main)
+    run(main)
 
 
 def test_a_cancelled_wait_leaves_nothing_behind() -> None:
@@ -38,7 +39,7 @@ def test_a_cancelled_wait_leaves_nothing_behind() -> None:
         waiter.wake()
         await trio.lowlevel.checkpoint()
 
-    trio.run(main)
+    run(main)
 
 
 async def at_once(value: int) -> int:
@@ -59,7 +60,7 @@ def test_what_completes_at_once_is_not_preceded_by_the_call() -> None:
         assert await call_before_blocking(at_once(7), lambda: calls.append("called")) == 7
         assert calls == []
 
-    trio.run(main)
+    run(main)
 
 
 def test_the_call_comes_once_before_the_first_block() -> None:
@@ -70,7 +71,7 @@ def test_the_call_comes_once_before_the_first_block() -> None:
             assert await call_before_blocking(later(7, event, log), lambda: log.append("called")) == 7
         assert log == ["begun", "called", "others ran", "done"]
 
-    trio.run(main)
+    run(main)
 
 
 async def _set_when_blocked(event: trio.Event, log: list[str]) -> None:
@@ -90,7 +91,7 @@ def test_exceptions_come_through(blocks: bool) -> None:
         with pytest.raises(KeyError, match="x"):
             await call_before_blocking(fail(), lambda: None)
 
-    trio.run(main)
+    run(main)
 
 
 def test_cancellation_reaches_what_is_awaited() -> None:
@@ -108,4 +109,4 @@ def test_cancellation_reaches_what_is_awaited() -> None:
         assert scope.cancelled_caught
         assert log == ["cleaned up"]
 
-    trio.run(main)
+    run(main)

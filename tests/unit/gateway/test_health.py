@@ -13,6 +13,7 @@ from gateway.health import MAX_CONNECTIONS, MAX_HEAD_BYTES, REQUEST_SECONDS, Hea
 from gateway.listener_sockets import open_listeners
 from gateway.listeners import parse_listener
 from gateway.metrics import Metrics
+from tests.unit.gateway.kafka_wire import run
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 
@@ -33,7 +34,7 @@ def serve(body: Callable[[Ask, Health, Metrics, tuple[str, int]], Awaitable[None
             await body(ask, health, metrics, address)
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=clock)
+    run(main, clock=clock)
 
 
 def parts(response: bytes) -> tuple[int, dict[str, str], bytes]:

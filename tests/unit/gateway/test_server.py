@@ -16,11 +16,23 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.connection_limits import SHUTDOWN_GRACE_SECONDS, Limits
+from gateway.failures import DiskFailed
 from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.listeners import parse_listener
 from gateway.metrics import Metrics
 from gateway.server import Server, connections_allowed_by_files, raise_file_limit
-from tests.unit.gateway.kafka_wire import BEGIN, ECHO, PARK, Client, Fakes, Running, answer, request, running
+from tests.unit.gateway.kafka_wire import (
+    BEGIN,
+    ECHO,
+    PARK,
+    Client,
+    Fakes,
+    Running,
+    answer,
+    request,
+    run,
+    running,
+)
 
 
 def serve(
@@ -32,7 +44,7 @@ def serve(
         async with running(limits) as server, server.client() as client:
             await body(server, client)
 
-    trio.run(main, clock=clock)
+    run(main, clock=clock)
 
 
 async def refused(server: Running) -> bool:
@@ -175,8 +187,37 @@ def test_a_wildcard_without_an_advertised_address_is_mentioned(
             pass
 
     with caplog.at_level(logging.INFO):
-        trio.run(main)
+        run(main)
     assert ("tells each client the one it connected to" in caplog.text) == said
+
+
+def test_a_failed_disk_is_raised_as_it_is() -> None:
+    """The command line turns it into an exit code: it must not have to search groups within groups."""
+
+    async def main() -> None:
+        fakes = Fakes()
+        server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False))
+        sockets = await open_listeners([parse_listener("127.0.0.1:0")])
+        failures: list[DiskFailed] = []
+
+        async def serve_until_it_fails() -> None:
+            try:
+                await server.serve(sockets)
+            except DiskFailed as failure:
+                failures.append(failure)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_until_it_fails)
+            async with await trio.open_tcp_stream(*sockets[0].socket.getsockname()) as stream:
+                client = Client(stream)
+                await client.send(request(BEGIN, 1), request(BEGIN, 2))
+                await wait_all_tasks_blocked()
+                fakes.pending[0].error = DiskFailed("the disk of /data failed")
+                fakes.pending[0].done.set()
+                assert await client.closed()  # and nothing is answered any more
+        assert [str(failure) for failure in failures] == ["the disk of /data failed"]
+
+    run(main)
 
 
 class FailingSocket:
@@ -220,14 +261,14 @@ def test_accept_errors_are_survived(number: int, seconds: float, caplog: pytest.
             server.shut_down()
 
     with caplog.at_level(logging.WARNING):
-        trio.run(main, clock=clock)
+        run(main, clock=clock)
     assert ("cannot accept connections" in caplog.text) == (seconds > 0)
 
 
 RUN_OUT_OF_FILES = """
 import resource, socket, sys
 import trio
-from tests.unit.gateway.kafka_wire import ECHO, Client, answer, request, running
+from tests.unit.gateway.kafka_wire import ECHO, Client, answer, request, run, running
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
@@ -253,7 +294,7 @@ async def main():
             assert await client.frame() == answer(99)
     print("served")
 
-trio.run(main)
+run(main)
 """
 
 
@@ -296,4 +337,4 @@ def test_a_server_that_is_cancelled_closes_everything() -> None:
             await trio.open_tcp_stream(*address)
         await client.stream.aclose()
 
-    trio.run(main)
+    run(main)
