@@ -103,11 +103,6 @@ def twice_in_one_request(side: Side, version: int) -> None:
 
 
 @case(CreateTopicsRequest)
-def internal_names(side: Side, version: int) -> None:
-    ask(side, version, [topic("__consumer_offsets")], only=True)
-
-
-@case(CreateTopicsRequest)
 def validate_only(side: Side, version: int) -> None:
     name = side.own_name("t")
     ask(side, version, [topic(name, 2)], "validated", only=True)
