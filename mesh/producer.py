@@ -19,6 +19,7 @@ from mesh.requests import Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
+    STATUS_NOT_HERE,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
     AddressStatus,
@@ -33,6 +34,9 @@ TICK_SECONDS = 0.05
 
 SEAL_GRACE_SECONDS = 0.5
 """How long recovery waits for the members that it could do without."""
+
+RECORD_OVERHEAD_BYTES = 400
+"""Counted per record besides its content, so that very many tiny ones cannot outgrow the windows' bound."""
 
 LIST_ENTRIES = 256
 """Entries in one OPEN, SEAL, CLOSE or DELETE."""
@@ -66,7 +70,7 @@ class Producer:
     def __init__(self, node: Node, requests: Requests) -> None:
         self.requests = requests
         self.window_bytes = 0
-        """Content in all windows together."""
+        """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: set[str] = set()
@@ -126,25 +130,32 @@ class Producer:
                 self._node.publisher.send(encoder.frames(sequence, content))
 
     async def seal(self, seals: Sequence[Seal]) -> None:
-        """Fill in `seals` from their members: returns when each is decidable and a grace for the others is
-        over.
+        """Fill in `seals` from their members.
 
-        Waits for ever for members that do not answer: bound it, and look at `Seal.missing`.
+        Returns when each is decidable (and a grace for the others is over) or never will be, because
+        members refused it. Waits for ever for members that do not answer: look at `Seal.missing`.
         """
 
         async def ask(member: str) -> None:
             mine = {seal.address: seal for seal in seals if member in seal.members}
             entries = [(a, AddressStatus(a, STATUS_DONE, -1).pack()) for a in mine]
             for status in await self._ask_list(b"S", member, entries):
-                if status.status == STATUS_DONE and status.address in mine:
-                    mine[status.address].on_sealed(member, status.sequence, status.row)
+                seal = mine.get(status.address)
+                if seal is None:
+                    continue
+                if status.status == STATUS_DONE:
+                    seal.on_sealed(member, status.sequence, status.row)
+                elif status.status == STATUS_NOT_HERE:
+                    seal.on_sealed(member, -1, b"", known=False)
+                else:
+                    seal.on_refused(member, status.status)
             progress.set()
 
         progress = trio.Event()
         async with trio.open_nursery() as nursery:
             for member in sorted({member for seal in seals for member in seal.members}):
                 nursery.start_soon(ask, member)
-            while not all(seal.decidable for seal in seals):
+            while not all(seal.decidable or seal.complete for seal in seals):
                 await progress.wait()
                 progress = trio.Event()
             with trio.move_on_after(SEAL_GRACE_SECONDS):
@@ -175,7 +186,7 @@ class Producer:
     def forget(self, writer: Writer) -> None:
         """The segment is closed or deleted: no acknowledgement of it is expected any more."""
         if self._writers.pop(writer.address, None) is not None:
-            self.window_bytes -= writer.bytes
+            self.window_bytes -= _held(writer)
             self._unacknowledged.discard(writer.address)
 
     # records ----------------------------------------------------------------------------------------------
@@ -183,7 +194,7 @@ class Producer:
     def append(self, writer: Writer, content: bytes | bytearray | memoryview) -> int:
         """Append one record and publish it (once the segment is open). Its sequence."""
         sequence = writer.append(content, trio.current_time())
-        self.window_bytes += len(content)
+        self.window_bytes += len(content) + RECORD_OVERHEAD_BYTES
         if not self._unacknowledged:
             self._work.set()
         self._unacknowledged.add(writer.address)
@@ -197,9 +208,9 @@ class Producer:
         if held is None:
             return
         writer, owner, _ = held
-        before = writer.bytes
+        before = _held(writer)
         if writer.on_ack(ack.store, ack.sequence, trio.current_time()):
-            self.window_bytes -= before - writer.bytes
+            self.window_bytes -= before - _held(writer)
             if not writer:
                 self._unacknowledged.discard(ack.address)
             owner.progressed(writer)
@@ -241,6 +252,10 @@ class Producer:
                 writer = self._writers[address][0]
                 if writer.on_tick(now):
                     self._node.send(Head(address, writer.subject, writer.next_sequence - 1))
+
+
+def _held(writer: Writer) -> int:
+    return writer.bytes + len(writer) * RECORD_OVERHEAD_BYTES
 
 
 def _request(message_id: bytes, member: str, packed: tuple[bytes, ...], requester: str) -> Request:

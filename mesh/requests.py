@@ -20,6 +20,9 @@ REPEAT_LAST_SECONDS = 2.0
 """An unanswered request is sent again at these intervals: the first is far above a healthy answer with its
 fsync."""
 
+RANGE_REPEAT_SECONDS = 2.0
+"""A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be large."""
+
 ANSWER_IDS = b"oscxpqri"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
 to."""
@@ -78,12 +81,15 @@ class Requests:
             del self._pending[requester]
 
     async def ask_range(self, store: str, make: Make) -> tuple[list[DirectRecord], End]:
-        """Send a directed FETCH once; the DIRECT-RECORDs and the END that answer it."""
+        """Send a directed FETCH until its END is here; with the DIRECT-RECORDs that came, some perhaps twice."""
         pending, requester = self._begin(store)
+        message = make(requester)
         try:
-            self._node.send(make(requester))
-            await pending.answered.wait()
-            return pending.records, pending.answer
+            while True:
+                self._node.send(message)
+                with trio.move_on_after(RANGE_REPEAT_SECONDS):
+                    await pending.answered.wait()
+                    return pending.records, pending.answer
         finally:
             del self._pending[requester]
 

@@ -166,8 +166,11 @@ class Subscriber:
 
     def take_if_ready(self) -> None:
         """Take messages if some are there."""
-        if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-            self._take()
+        if self._socket.closed or not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            return
+        if not self._take():
+            # Reading ZMQ_EVENTS has consumed the edge, and there is more: nothing else would wake `run`.
+            trio.lowlevel.current_trio_token().run_sync_soon(self.take_if_ready)
 
     def disconnect(self, endpoint: str) -> None:
         with contextlib.suppress(zmq.ZMQError):

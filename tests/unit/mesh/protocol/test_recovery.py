@@ -19,7 +19,16 @@ def test_enough_answers_decide_and_fewer_do_not() -> None:
     seal.on_sealed("s2", 6, b"row 6")
     assert (seal.decidable, seal.complete) == (True, False)
     assert seal.end() == (6, b"row 6")
-    assert seal.copies() == ("s2",)
+
+
+def test_a_refusal_is_no_answer_and_an_unknown_segment_holds_nothing() -> None:
+    seal = Seal("A", ["s0", "s1", "s2"], 2)
+    seal.on_refused("s1", 2)
+    seal.on_sealed("s0", -1, b"", known=False)
+    assert (seal.decidable, seal.complete, seal.known, seal.missing()) == (False, False, False, ("s2",))
+    seal.on_sealed("s2", 3, b"row 3")
+    assert (seal.decidable, seal.complete, seal.known) == (True, True, True)
+    assert seal.end() == (3, b"row 3")
 
 
 @pytest.mark.parametrize("n", range(1, 6))
