@@ -32,7 +32,7 @@ class Broker:
         self.settings = settings
         self.context = context
         self.topics: Topics = load_topics(context)
-        self.recovery = Recovery(context)
+        self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context)
         self.timeouts = Timeouts()
         self.parked: set[FetchWaiter] = set()
@@ -67,20 +67,24 @@ class Broker:
     ) -> Topic:
         """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS."""
         async with self._changing:
-            if self.topics.get(name) is not None:
-                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-            topic = build_topic(
-                self.context, name, uuid.uuid4().bytes, partitions, replication_factor, configs
-            )
-            try:
-                await self.context.catalog.transact(
-                    [Compare(keys.topic_key(name), 0)], {keys.topic_key(name): topic_record(topic)}
-                )
-            except CompareFailed:
-                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
-            await self.recovery.recover(topic.partitions)
-            self.topics.add(topic)
+            # A client that goes away in the middle must not leave half of it.
+            with trio.CancelScope(shield=True):
+                topic_id = uuid.uuid4().bytes
+                topic = build_topic(self.context, name, topic_id, partitions, replication_factor, configs)
+                await self._create(topic)
             return topic
+
+    async def _create(self, topic: Topic) -> None:
+        exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        if self.topics.get(topic.name) is not None:
+            raise exists
+        key = keys.topic_key(topic.name)
+        try:
+            await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
+        except CompareFailed:
+            raise exists from None
+        await self.recovery.recover(topic.partitions)
+        self.topics.add(topic)
 
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: gone for clients at once, from the stores' disks in the background.
@@ -88,12 +92,13 @@ class Broker:
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
         """
         async with self._changing:
-            if self.topics.get(topic.name) is not topic:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            for partition in topic.partitions:
-                partition.fail("the topic was deleted")
-            await self.deletion.bury(topic)
-            self.topics.remove(topic)
+            with trio.CancelScope(shield=True):
+                if self.topics.get(topic.name) is not topic:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for partition in topic.partitions:
+                    partition.delete()
+                await self.deletion.bury(topic)
+                self.topics.remove(topic)
 
     async def allocate_producer_id(self) -> int:
         """A producer id that was never given before, over all lives."""

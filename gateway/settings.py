@@ -53,6 +53,9 @@ class Settings:
     rebuild_catalog: bool = False
     """Set the catalog aside and read it back from the store."""
 
+    accept_loss: bool = False
+    """Go on with what can be read where the data directory has lost something."""
+
     log_level: str = "info"
     """"debug", "info", "warning" or "error"."""
 

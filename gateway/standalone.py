@@ -45,6 +45,9 @@ FIRST_STORE_ID = 1000
 SWITCH_INTERVAL_SECONDS = 0.0005
 """How long the committer's thread waits for the interpreter while the loop is busy: in every fsync's path."""
 
+ENTRIES_AT_ONCE = 1000
+"""Entries of a rebuilt catalog in one transaction."""
+
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
 
@@ -109,14 +112,18 @@ class Standalone:
         self.catalog = self._open_catalog(directories.path / "gateway" / "catalog.sqlite")
 
     def _open_catalog(self, path: Path) -> SqliteCatalog:
-        """Raises DataDirectoryRefused for one that cannot be read, unless it is to be rebuilt."""
-        try:
-            return SqliteCatalog(path)
-        except DataDirectoryRefused as refusal:
-            if not self.settings.rebuild_catalog:
-                raise
-            logger.warning("%s Set aside as %s.", refusal, set_aside(path))
-            return SqliteCatalog(path)
+        """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
+        if self.settings.rebuild_catalog:
+            if not self.store.ingest.cluster_id:
+                raise DataDirectoryRefused(
+                    self.directories.path,
+                    "there is nothing in the store that a catalog could be rebuilt from",
+                    "Start without --rebuild-catalog",
+                )
+            aside = set_aside(path)
+            if aside is not None:
+                logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
+        return SqliteCatalog(path)
 
     def _open_store(self, context: Context) -> Store:
         settings = self.settings
@@ -128,6 +135,7 @@ class Standalone:
                 fsync=Fsync(settings.fsync),
                 fsync_interval_seconds=settings.fsync_interval_ms / 1000,
             ),
+            accept_loss=settings.accept_loss,
         )
 
     async def main(self) -> None:
@@ -187,14 +195,10 @@ class Standalone:
                     "restore the directory gateway/, or start once with --rebuild-catalog",
                 )
             cluster_id = store_cluster or uuid.uuid4().hex
-            entries = self._first_entries(cluster_id, incarnation)
             if store_cluster:
-                entries |= rebuilt_entries(await self.reader.segments(incarnation))
-                logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))
-            await self.catalog.transact([], entries)
+                await self._rebuild(incarnation)
+            await self.catalog.transact([], self._first_entries(cluster_id, incarnation))
             return cluster_id
-        if self.settings.rebuild_catalog:
-            logger.warning("--rebuild-catalog: the catalog is whole, nothing is rebuilt")
         cluster = keys.unpack(entry.value)
         known = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
         if incarnation not in known or (store_cluster and store_cluster != cluster["id"]):
@@ -204,6 +208,13 @@ class Standalone:
                 "put back the store/ directory that was here, or start with an empty data directory",
             )
         return str(cluster["id"])
+
+    async def _rebuild(self, incarnation: str) -> None:
+        """Read the catalog back from the store. The cluster's own key comes last: a crash starts it over."""
+        entries = list(rebuilt_entries(await self.reader.segments(incarnation)).items())
+        for start in range(0, len(entries), ENTRIES_AT_ONCE):
+            await self.catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
+        logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))
 
     @staticmethod
     def _first_entries(cluster_id: str, incarnation: str) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ def register_metrics(metrics: Metrics, broker: Broker, store: Store, node: Node)
 
 def _register_log(metrics: Metrics, broker: Broker) -> None:
     context = broker.context
-    partitions = [partition for topic in broker.topics.all() for partition in topic.partitions]
+    partitions = broker.topics.partition_count()
     metrics.gauge(
         "dafka_window_bytes",
         "Bytes appended and not yet durable on enough stores.",
@@ -35,7 +35,7 @@ def _register_log(metrics: Metrics, broker: Broker) -> None:
         lambda: context.cold.bad_copies,
     )
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
-    metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: len(partitions))
+    metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: partitions)
     metrics.gauge(
         "dafka_partition_high_watermark",
         "Offset below which every batch is durable.",

@@ -5,6 +5,7 @@ from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.topic_names import is_internal
 
 
 class Topics:
@@ -58,7 +59,7 @@ def build_topic(
 ) -> Topic:
     """A topic with its partitions, which are not recovered yet."""
     settings = effective_topic_configs(configs)
-    topic = Topic(name, topic_id, configs, settings, replication_factor, name.startswith("__consumer_"))
+    topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
     topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
     return topic
 

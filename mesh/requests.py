@@ -21,7 +21,8 @@ REPEAT_LAST_SECONDS = 2.0
 fsync."""
 
 RANGE_REPEAT_SECONDS = 2.0
-"""A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be large."""
+"""A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be
+large."""
 
 ANSWER_IDS = b"oscxpqri"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
@@ -81,7 +82,7 @@ class Requests:
             del self._pending[requester]
 
     async def ask_range(self, store: str, make: Make) -> tuple[list[DirectRecord], End]:
-        """Send a directed FETCH until its END is here; with the DIRECT-RECORDs that came, some perhaps twice."""
+        """Send a directed FETCH until its END is here; with the DIRECT-RECORDs that came."""
         pending, requester = self._begin(store)
         message = make(requester)
         try:

@@ -21,7 +21,7 @@ Two implementations have the same semantics and share their tests: `SqliteCatalo
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-EXIT_DISK_FAILED: Final = 4
+from gateway.failures import DiskFailed
 
 MAX_KEY_BYTES: Final = 1024
 """Bytes of a key in UTF-8. Ours are paths of names and numbers: a topic name has 249 at most."""
@@ -90,7 +90,7 @@ class HistoryLost(Exception):
         self.revision = revision
 
 
-class CatalogFailed(Exception):
+class CatalogFailed(DiskFailed):
     """The disk failed in a transaction: whether that one is durable is unknown, and no other one will be
     tried.
 
@@ -98,7 +98,6 @@ class CatalogFailed(Exception):
     As after any failed fsync, trying again on the same handle could report success for what is lost.
     """
 
-    exit_code = EXIT_DISK_FAILED
 
 
 class Catalog(Protocol):

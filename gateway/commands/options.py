@@ -122,6 +122,14 @@ OPTIONS: Final[dict[str, Option]] = {
         "off",
         switch=True,
     ),
+    "accept_loss": Option(
+        "Go on with what can be read: cut a damaged write-ahead log at its first bad byte, and believe the "
+        "store where the catalog knows more. For one start, when the data was refused and no copy is left; "
+        "what is given up is said in the log.",
+        parsing.parse_switch,
+        "off",
+        switch=True,
+    ),
     "log_level": Option(
         "How much is logged to standard error; 'debug' also shows the traceback of an error.",
         parsing.parse_choice(LOG_LEVELS),

@@ -6,7 +6,8 @@
 /partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
 /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
 /closing/<address>                    a closed segment's end that some members have not confirmed
-/tombstones/<topic id>                a deleted topic's addresses that some members still keep
+/tombstones/<topic id>                a deleted topic that some members still keep
+/dropped/<address>                    an empty segment that left its chain, for the members to forget
 /producer-ids                         the first producer id that no block has covered
 """
 
@@ -20,6 +21,7 @@ PARTITIONS = "/partitions/"
 SEGMENTS = "/segments/"
 CLOSING = "/closing/"
 TOMBSTONES = "/tombstones/"
+SEGMENT_TOMBSTONES = "/dropped/"
 PRODUCER_IDS = "/producer-ids"
 
 FORMAT = 1
@@ -44,6 +46,10 @@ def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) ->
 
 def tombstone_key(topic_id: bytes) -> str:
     return TOMBSTONES + topic_id.hex()
+
+
+def segment_tombstone_key(address: str) -> str:
+    return SEGMENT_TOMBSTONES + address
 
 
 def closing_key(address: str) -> str:

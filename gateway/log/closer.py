@@ -1,11 +1,12 @@
 """CLOSE, repeated to every member of a closed segment until it has confirmed the end.
 
-What some member has not confirmed is kept in the catalog (`/closing/<address>`), so that a restart goes on
-with it. Until a store hears the end it keeps the segment as sealed or open; nothing reads it beyond the
-catalog's end.
+Rule: a member hears of an end only after the catalog has it. What some member has not confirmed is kept in
+the catalog (`/closing/<address>`), written with the end itself, so that a restart goes on with it. Until a
+store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.log.segment import Segment
 
 CLOSES_AT_ONCE = 256
+"""Segments in one CLOSE."""
 
 RETRY_SECONDS = 5.0
 """Pause before a member that has not the whole segment yet is asked again."""
@@ -33,12 +35,24 @@ class Closer:
         self._waiting: dict[str, tuple[int, set[str]]] = {}
         self._work = trio.Event()
 
-    def add(self, segment: "Segment", puts: dict[str, bytes]) -> None:
-        """A segment is being closed by the transaction that `puts` belongs to."""
-        end = segment.last_sequence if segment.last_sequence is not None else -1
-        puts[keys.closing_key(segment.address)] = keys.pack({"end": end, "members": segment.members})
-        self._waiting[segment.address] = end, set(segment.members)
-        self._work.set()
+    @staticmethod
+    def note(segment: "Segment", puts: dict[str, bytes]) -> None:
+        """Put down, in the transaction that closes a segment, that its members are to be told."""
+        value = {"end": segment.last_sequence, "members": segment.members}
+        puts[keys.closing_key(segment.address)] = keys.pack(value)
+
+    def begin(self, segments: Sequence["Segment"]) -> None:
+        """The transaction is durable: tell the members."""
+        for segment in segments:
+            assert segment.last_sequence is not None
+            self._waiting[segment.address] = segment.last_sequence, set(segment.members)
+        if segments:
+            self._work.set()
+
+    def drop(self, addresses: Sequence[str]) -> None:
+        """These are being deleted: nobody needs to know their ends."""
+        for address in addresses:
+            self._waiting.pop(address, None)
 
     def load(self) -> None:
         """Take up what an earlier life had not finished."""
@@ -53,19 +67,25 @@ class Closer:
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            while self._waiting:
-                batch = dict(list(self._waiting.items())[:CLOSES_AT_ONCE])
-                async with trio.open_nursery() as nursery:
-                    for member in sorted({member for _, members in batch.values() for member in members}):
-                        nursery.start_soon(self._tell, member, batch)
-                finished = [address for address, (_, members) in batch.items() if not members]
-                if finished:
-                    deletes = [keys.closing_key(address) for address in finished]
-                    await self._context.catalog.transact([], {}, deletes)
-                    for address in finished:
-                        self._waiting.pop(address, None)
-                else:
-                    await trio.sleep(RETRY_SECONDS)
+            unfinished = False
+            waiting = list(self._waiting.items())
+            for start in range(0, len(waiting), CLOSES_AT_ONCE):
+                unfinished |= await self._tell_all(dict(waiting[start : start + CLOSES_AT_ONCE]))
+            if unfinished:
+                await trio.sleep(RETRY_SECONDS)
+                self._work.set()
+
+    async def _tell_all(self, batch: dict[str, tuple[int, set[str]]]) -> bool:
+        """One round for these segments; true if some member has not got all of one yet."""
+        async with trio.open_nursery() as nursery:
+            for member in sorted({member for _, members in batch.values() for member in members}):
+                nursery.start_soon(self._tell, member, batch)
+        finished = [address for address, (_, members) in batch.items() if not members]
+        if finished:
+            deletes = [keys.closing_key(address) for address in finished]
+            await self._context.catalog.transact([], {}, deletes)
+            self.drop(finished)
+        return len(finished) < len(batch)
 
     async def _tell(self, member: str, batch: dict[str, tuple[int, set[str]]]) -> None:
         ends = [(address, end) for address, (end, members) in batch.items() if member in members]

@@ -52,6 +52,8 @@ class LogContext:
         read."""
         self.recover_again: Callable[[Partition], None] = lambda _partition: None
         """Called with a partition that lost its segment; the recovery sets it."""
+        self.segments_dropped: Callable[[], None] = lambda: None
+        """Called when segments have left their chains; the deletion sets it."""
 
     def window_changed(self) -> None:
         """Records were appended or became durable: close or open the gate."""

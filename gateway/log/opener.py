@@ -3,17 +3,24 @@
 A partition that appends to a new segment holds its batches in the window meanwhile. A segment that follows
 another of the same life waits until that one is durable to its last record; closing the one and inserting the
 other is then one transaction. The order is fixed: catalog first, then OPEN on the members' disks, then the
-first RECORD, so that a crash leaves either nothing, or a segment that recovery can seal.
+first RECORD, so that a crash leaves either nothing, or a segment that recovery can seal. That the members
+have confirmed is noted in the catalog behind that, off the producers' path.
+
+A refusal is final: the store knows a newer epoch, or belongs to another cluster, so this catalog is not the
+one that the store has served. The partition serves nothing and says so; what the transaction had put is taken
+back, so that trying again does not climb over the store's epoch.
 """
 
 import base64
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
 from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
 from gateway.log.partition import OpenSegment, Partition, PartitionState
 from gateway.log.segment import Segment
 from wireproto.dafka.additions import Announcement
@@ -23,6 +30,11 @@ if TYPE_CHECKING:
 
 MAX_OPENS_AT_ONCE = 256
 """Segments in one transaction and one OPEN."""
+
+MAX_SNAPSHOT_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""Idempotence snapshots in one OPEN: they are encoded on the loop."""
+
+NEXT_STEP = "restore the catalog that belongs to this store, or start once with --rebuild-catalog"
 
 logger = logging.getLogger(__name__)
 
@@ -68,49 +80,89 @@ class Opener:
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            ready = {
-                partition: opening
-                for partition, opening in self._waiting.items()
-                if partition.high_watermark >= opening.segment.start_offset
-                and partition.state is PartitionState.READY
-            }
-            for partition in list(ready)[MAX_OPENS_AT_ONCE:]:
-                del ready[partition]
-                self._work.set()
-            for partition in ready:
-                del self._waiting[partition]
+            ready = self._take_ready()
             if ready:
                 await self._open(ready)
 
+    def _take_ready(self) -> dict[Partition, OpenSegment]:
+        """The openings whose predecessors are durable, as many as go into one round."""
+        ready: dict[Partition, OpenSegment] = {}
+        room = MAX_SNAPSHOT_BYTES_AT_ONCE
+        for partition, opening in self._waiting.items():
+            if (
+                partition.state is not PartitionState.READY
+                or partition.high_watermark < opening.segment.start_offset
+            ):
+                continue
+            if len(ready) == MAX_OPENS_AT_ONCE or (ready and len(opening.snapshot) > room):
+                self._work.set()
+                break
+            room -= len(opening.snapshot)
+            ready[partition] = opening
+        for partition in ready:
+            del self._waiting[partition]
+        return ready
+
     async def _open(self, ready: dict[Partition, OpenSegment]) -> None:
         puts: dict[str, bytes] = {}
+        closed: list[Segment] = []
         for partition, opening in ready.items():
-            self._close_rolled(partition, puts)
+            closed += self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
         await self._context.catalog.transact([], puts)
+        self._context.closer.begin(closed)
+        # One that was deleted or failed meanwhile is announced to nobody.
+        ready = {p: opening for p, opening in ready.items() if p.current is opening and not p.deleted}
         announcements = [self._announcement(partition, opening) for partition, opening in ready.items()]
+        if not announcements:
+            return
         refused = await self._context.producer.open(announcements)
         self.opened += len(ready) - len(refused)
         for partition, opening in ready.items():
             reason = refused.get(opening.segment.address)
             if reason is not None:
-                logger.error(
-                    "cannot open a segment of %s-%d: %s", partition.topic.name, partition.index, reason
-                )
-                partition.fail(reason)
-                self._context.recover_again(partition)
+                await self._refused(partition, opening, reason)
+        await self._note_announced(
+            [entry for entry in ready.items() if entry[1].segment.address not in refused]
+        )
 
-    def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> None:
+    async def _note_announced(self, opened: list[tuple[Partition, OpenSegment]]) -> None:
+        puts = {}
+        for partition, opening in opened:
+            if partition.current is opening and not partition.deleted:
+                opening.segment = replace(opening.segment, announced=True)
+                puts[_segment_key(partition, opening.segment)] = opening.segment.pack()
+        if puts:
+            await self._context.catalog.transact([], puts)
+
+    async def _refused(self, partition: Partition, opening: OpenSegment, reason: str) -> None:
+        if partition.current is not opening or partition.deleted:
+            return
+        reason = f"{reason}; {NEXT_STEP}"
+        logger.error("%s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
+        partition.fail(reason)
+        record = keys.unpack(partition_record(partition))
+        record["next_epoch"] = partition.leader_epoch
+        record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
+        await self._context.catalog.transact(
+            [],
+            {keys.partition_key(partition.topic.id, partition.index): keys.pack(record)},
+            [_segment_key(partition, opening.segment)],
+        )
+
+    def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""
+        closed = []
         for rolled in partition.rolling:
-            writer = rolled.writer
             follower = self._start_after(partition, rolled)
-            closed = rolled.segment.closed(follower, writer.next_sequence - 1, rolled.max_timestamp)
-            partition.closed.append(closed)
-            puts[_segment_key(partition, closed)] = closed.pack()
-            self._context.closer.add(closed, puts)
-            self._context.producer.forget(writer)
+            segment = rolled.segment.closed(follower, rolled.writer.next_sequence - 1, rolled.max_timestamp)
+            puts[_segment_key(partition, segment)] = segment.pack()
+            Closer.note(segment, puts)
+            closed.append(segment)
+            self._context.producer.forget(rolled.writer)
+        partition.closed += closed
         partition.rolling = []
+        return closed
 
     @staticmethod
     def _start_after(partition: Partition, rolled: OpenSegment) -> int:

@@ -85,6 +85,7 @@ class Partition:
         self.state = PartitionState.RECOVERING
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
+        self.deleted = False
         self.log_start_offset = 0
         self.high_watermark = 0
         self.next_offset = 0
@@ -288,6 +289,11 @@ class Partition:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         for waiter in tuple(self._waiters):
             waiter.advanced()
+
+    def delete(self) -> None:
+        """The topic is being deleted: it serves nothing any more, and never will."""
+        self.deleted = True
+        self.fail("the topic was deleted")
 
     # reading -----------------------------------------------------------------------------------------------
 

@@ -40,6 +40,9 @@ def rebuilt_entries(found: Sequence[tuple[Announcement, AddressStatus]]) -> dict
     by_log: dict[tuple[str, int], list[Found]] = defaultdict(list)
     floor = 0
     for announcement, status in found:
+        if status.status == Phase.CLOSED and not status.row:
+            # An empty segment that left its chain: nothing of it tells anything.
+            continue
         details = json.loads(announcement.details)
         floor = max(floor, int(details["producer_id_floor"]))
         by_log[details["topic_id"], details["partition"]].append(Found(announcement, status, details))
@@ -78,12 +81,11 @@ def _add_chain(entries: dict[str, bytes], topic_id: bytes, index: int, segments:
             announcement.members,
             announcement.w,
             one.details["opened_ms"],
+            announced=True,
         )
-        if status.status == Phase.CLOSED and status.row:
+        if status.status == Phase.CLOSED:
             row = Row.unpack(status.row)
             segment = segment.closed(row.last_offset + 1, status.sequence, row.running_max_timestamp)
-        elif status.status == Phase.CLOSED:
-            continue
         key = keys.segment_key(topic_id, index, segment.start_offset, segment.address)
         entries[key] = segment.pack()
     last = segments[-1]

@@ -1,23 +1,29 @@
 """Recovery of partitions when a gateway life begins (architecture: start and recovery of a partition).
 
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
-2. One catalog transaction closes all decided segments (an empty one is dropped), then CLOSE is repeated to
-   members.
+2. One catalog transaction per partition closes what was decided (an empty segment leaves the chain, and its
+   address is deleted), and then CLOSE is repeated to members.
 3. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
 So a start reads neither the log nor anything that grows with it. Until 2 is done a partition takes no
 produces and knows no latest offset; until 3 is done it takes no produces.
+
+Rule: when catalog and stores disagree, nothing is mended by guessing. A segment whose announcement was
+confirmed and that no member knows any more, an end below what was shown, a last segment that a store does not
+hold: the partition fails with the reason, and stays so.
 """
 
 import base64
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
 from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence import ProducerState
 from gateway.log.idempotence_snapshot import InvalidSnapshot
@@ -29,33 +35,50 @@ from mesh import crash_points
 from mesh.protocol.recovery import Seal
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
+from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import ROW_BYTES, Row
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
 
 PARTITIONS_AT_ONCE = 256
-"""Partitions whose seals are one round, and whose closes are one transaction."""
+"""Partitions whose seals are one round."""
 
 REBUILDS_AT_ONCE = 16
 """Partitions whose idempotence state is read at the same time."""
+
+ROWS_AT_ONCE = 4096
+"""Rows applied to an idempotence state before other tasks run."""
 
 WAITING_LOGGED_SECONDS = 5.0
 """How often it is said for which stores a recovery waits."""
 
 AGAIN_SECONDS = 1.0
-"""Pause before a partition that lost its segment is recovered again."""
+"""Pause before a partition that lost its segment, or could not be recovered, is recovered again."""
+
+NEXT_STEP = (
+    "the store is not the one that it was: put back its data, or start once with --accept-loss to go on with"
+    " what is there"
+)
 
 logger = logging.getLogger(__name__)
 
 
-class Recovery:
-    """Recovers partitions: all of them at the start of a life, single ones when they lose their segment."""
+class Inconsistent(Exception):
+    """Catalog and stores disagree; the text says how and what to do."""
 
-    def __init__(self, context: "LogContext") -> None:
+
+class Recovery:
+    """Recovers partitions: all of them at the start of a life, single ones when they lose their segment.
+
+    With `accept_loss` the stores are believed where the catalog says that there was more.
+    """
+
+    def __init__(self, context: "LogContext", *, accept_loss: bool = False) -> None:
         self.waiting_for: tuple[str, ...] = ()
         """Stores whose answers recovery waits for now."""
         self._context = context
+        self._accept_loss = accept_loss
         self._again: set[Partition] = set()
         self._work = trio.Event()
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
@@ -77,7 +100,13 @@ class Recovery:
     async def recover(self, partitions: Sequence[Partition]) -> None:
         """Bring partitions to READY (or FAILED, with the reason), in rounds."""
         for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
-            await self._recover_round(partitions[start : start + PARTITIONS_AT_ONCE])
+            await self._recover_round(
+                [
+                    partition
+                    for partition in partitions[start : start + PARTITIONS_AT_ONCE]
+                    if partition.state is not PartitionState.READY and not partition.deleted
+                ]
+            )
 
     async def _recover_round(self, partitions: Sequence[Partition]) -> None:
         seals: dict[str, Seal] = {}
@@ -89,11 +118,9 @@ class Recovery:
         if seals:
             await self._seal(list(seals.values()))
             crash_points.reach("between-copy-and-catalog")
-            await self._close(partitions, seals)
         async with trio.open_nursery() as nursery:
             for partition in partitions:
-                self._set_ends(partition)
-                nursery.start_soon(self._rebuild, partition)
+                nursery.start_soon(self._finish, partition, seals)
 
     def _load(self, partition: Partition) -> None:
         """Everything that the catalog says of a partition; nothing of an earlier attempt is kept."""
@@ -101,6 +128,9 @@ class Recovery:
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
         partition.state = PartitionState.RECOVERING
         partition.closed = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
+        if self._accept_loss and partition.closed:
+            last = partition.closed[-1]
+            partition.closed[-1] = replace(last, end_offset=None, last_sequence=None, announced=False)
         partition.current, partition.rolling = None, []
         partition.hot = HotBatches(self._context.tail_cache)
         entry = catalog.get(keys.partition_key(topic_id, partition.index))
@@ -124,71 +154,101 @@ class Recovery:
             self.waiting_for = tuple(sorted(missing))
             logger.warning("recovery waits for the stores %s: start them", ", ".join(self.waiting_for))
 
-    async def _close(self, partitions: Sequence[Partition], seals: dict[str, Seal]) -> None:
-        puts: dict[str, bytes] = {}
-        deletes: list[str] = []
-        for partition in partitions:
-            changed = False
-            for index, segment in enumerate(partition.closed):
-                if segment.is_open:
-                    partition.closed[index] = self._close_one(partition, segment, seals[segment.address])
-                    changed = True
-            if changed:
-                self._record(partition, puts, deletes)
-        await self._context.catalog.transact([], puts, deletes)
+    async def _finish(self, partition: Partition, seals: dict[str, Seal]) -> None:
+        """Close what was sealed, know the ends, rebuild the idempotence state. A failure is the partition's
+        own.
+        """
+        async with self._rebuilds:
+            try:
+                await self._close(partition, seals)
+                self._set_ends(partition)
+                producers = await self._producers(partition)
+            except Inconsistent as error:
+                self._fail(partition, f"{error}; {NEXT_STEP}")
+            except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
+                self._fail(partition, f"its last segment cannot be read back: {error}; {NEXT_STEP}")
+            else:
+                if partition.state is PartitionState.RECOVERING and not partition.deleted:
+                    partition.producers = producers
+                    partition.state = PartitionState.READY
 
     @staticmethod
-    def _close_one(partition: Partition, segment: Segment, seal: Seal) -> Segment:
+    def _fail(partition: Partition, reason: str) -> None:
+        logger.error("partition %s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
+        partition.fail(reason)
+
+    # ends ------------------------------------------------------------------------------------------------
+
+    async def _close(self, partition: Partition, seals: dict[str, Seal]) -> None:
+        closed = [
+            self._decide(segment, seals[segment.address]) for segment in partition.closed if segment.is_open
+        ]
+        if not closed:
+            return
+        puts: dict[str, bytes] = {}
+        deletes: list[str] = []
+        topic_id = partition.topic.id
+        for segment in closed:
+            key = keys.segment_key(topic_id, partition.index, segment.start_offset, segment.address)
+            if segment.last_sequence == -1:
+                deletes.append(key)
+                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.members})
+            else:
+                puts[key] = segment.pack()
+                Closer.note(segment, puts)
+                logger.info(
+                    "segment %s of %s-%d closed at offset %d",
+                    segment.address,
+                    partition.topic.name,
+                    partition.index,
+                    segment.end_offset,
+                )
+        kept = [segment for segment in closed if segment.last_sequence != -1]
+        partition.closed = [segment for segment in partition.closed if not segment.is_open] + kept
+        self._forget_empty_epochs(partition)
+        record = keys.unpack(partition_record(partition))
+        record["next_epoch"] = partition.leader_epoch
+        puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
+        if partition.deleted:
+            return
+        await self._context.catalog.transact([], puts, deletes)
+        self._context.closer.begin(kept)
+        if deletes:
+            self._context.segments_dropped()
+
+    def _decide(self, segment: Segment, seal: Seal) -> Segment:
+        """The segment with its end. Raises Inconsistent."""
+        if not seal.decidable:
+            refused = ", ".join(f"{member} (status {status})" for member, status in seal.refused.items())
+            raise Inconsistent(f"segment {segment.address} cannot be sealed: refused by {refused}")
+        if segment.announced and not seal.known:
+            raise Inconsistent(f"segment {segment.address} was announced, and no store knows it")
         end, row_bytes = seal.end()
         if end < 0:
             return segment.closed(segment.start_offset, -1, NO_TIMESTAMP)
         row = Row.unpack(row_bytes)
-        logger.info(
-            "segment %s of %s-%d closed at offset %d",
-            segment.address,
-            partition.topic.name,
-            partition.index,
-            row.last_offset + 1,
-        )
         return segment.closed(row.last_offset + 1, end, row.running_max_timestamp)
 
-    def _record(self, partition: Partition, puts: dict[str, bytes], deletes: list[str]) -> None:
-        """The closed segments for the catalog; an empty one leaves the chain, and its epoch with it."""
-        topic_id, kept = partition.topic.id, []
-        for segment in partition.closed:
-            key = keys.segment_key(topic_id, partition.index, segment.start_offset, segment.address)
-            self._context.closer.add(segment, puts)
-            if segment.last_sequence == -1:
-                deletes.append(key)
-            else:
-                puts[key] = segment.pack()
-                kept.append(segment)
-        partition.closed = kept
-        live = {segment.epoch for segment in kept}
-        partition.epochs = LeaderEpochs(pair for pair in partition.epochs.to_list() if pair[0] in live)
-        record = keys.unpack(partition_record(partition))
-        record["next_epoch"] = partition.leader_epoch
-        puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
-
     @staticmethod
-    def _set_ends(partition: Partition) -> None:
+    def _forget_empty_epochs(partition: Partition) -> None:
+        """An epoch that wrote nothing, in this life's chain, is none."""
+        if not partition.closed:
+            partition.epochs = LeaderEpochs()
+            return
+        newest = max(segment.epoch for segment in partition.closed)
+        partition.epochs = LeaderEpochs(pair for pair in partition.epochs.to_list() if pair[0] <= newest)
+
+    def _set_ends(self, partition: Partition) -> None:
         end = partition.closed[-1].end_offset if partition.closed else None
         if end is None:
             end = partition.log_start_offset
+        if end < partition.high_watermark and not self._accept_loss:
+            raise Inconsistent(
+                f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
+            )
         partition.next_offset = partition.high_watermark = end
 
-    # idempotence ------------------------------------------------------------------------------------------
-
-    async def _rebuild(self, partition: Partition) -> None:
-        async with self._rebuilds:
-            try:
-                partition.producers = await self._producers(partition)
-            except (NotServed, KafkaError, ValueError, KeyError) as error:
-                partition.fail(f"its idempotence state cannot be read: {error}")
-                logger.error("partition %s-%d: %s", partition.topic.name, partition.index, partition.reason)
-                self._enqueue(partition)
-                return
-        partition.state = PartitionState.READY
+    # idempotence -----------------------------------------------------------------------------------------
 
     async def _producers(self, partition: Partition) -> ProducerState:
         """The snapshot in the last segment's announcement, and that segment's rows. Raises NotServed."""
@@ -203,7 +263,11 @@ class Recovery:
             state = ProducerState.from_snapshot(snapshot, now_ms) if snapshot else ProducerState()
         except InvalidSnapshot as error:
             raise ValueError(str(error)) from None
-        rows = await reader.rows(segment.members, segment.address, 0, segment.last_sequence or 0)
-        for start in range(0, len(rows), ROW_BYTES):
-            state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
+        last = segment.last_sequence or 0
+        for first in range(0, last + 1, ROWS_AT_ONCE):
+            rows = await reader.rows(
+                segment.members, segment.address, first, min(last, first + ROWS_AT_ONCE - 1)
+            )
+            for start in range(0, len(rows), ROW_BYTES):
+                state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
         return state

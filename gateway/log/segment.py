@@ -25,6 +25,9 @@ class Segment:
     last_sequence: int | None = None
     max_timestamp: int = NO_TIMESTAMP
     """The highest record timestamp in it, ms; known once closed."""
+    announced: bool = False
+    """Its members have confirmed the announcement: from then on one that has never heard of it is not the
+    store that it was. Noted a moment after the first records, so false proves nothing."""
 
     @property
     def is_open(self) -> bool:
@@ -47,6 +50,7 @@ class Segment:
                 "end": self.end_offset,
                 "last_sequence": self.last_sequence,
                 "max_timestamp": self.max_timestamp,
+                "announced": self.announced,
             }
         ).encode()
 
@@ -64,4 +68,5 @@ class Segment:
             data["end"],
             data["last_sequence"],
             data["max_timestamp"],
+            data.get("announced", False),
         )

@@ -32,7 +32,7 @@ class Seal:
         return len(self.members) - self.w + 1
 
     def on_sealed(self, member: str, head: int, row: bytes, *, known: bool = True) -> None:
-        """A member persisted the seal: its durable head and the row there, and whether it knew the segment."""
+        """A member persisted the seal: its durable head, the row there, whether it knew the segment."""
         if member in self.members:
             self._heads[member] = head
             self._rows[member] = row
@@ -59,7 +59,7 @@ class Seal:
 
     @property
     def refused(self) -> dict[str, int]:
-        """member -> status of those that could not seal it."""
+        """The members that could not seal it, with their statuses."""
         return self._refused
 
     def missing(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def test_a_format_opens_and_goes_on(archive: Path, tmp_path: Path) -> None:
         assert producer.flush(20) == 0
         reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none"})
         reader.assign([TopicPartition(TOPIC, 0, 0)])
-        found = []
+        found: list[tuple[int | None, bytes | str | None]] = []
         while len(found) <= RECORDS:
             message = reader.poll(20)
             assert message is not None

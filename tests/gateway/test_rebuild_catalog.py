@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.peers.process import ServerEnded
 from tests.peers.standalone import Standalone
@@ -35,7 +36,10 @@ def everything(server: Standalone) -> dict[tuple[int, int], bytes]:
             message = reader.poll(20)
             assert message is not None
             assert message.error() is None
-            found[partition, message.offset()] = message.value() or b""
+            offset, value = message.offset(), message.value()
+            assert offset is not None
+            assert value is not None
+            found[partition, offset] = bytes(value)
             count += 1
     reader.close()
     return found
