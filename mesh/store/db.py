@@ -71,7 +71,6 @@ def _options(create: bool) -> rocksdict.Options:
     options.set_min_blob_size(BLOB_BYTES)
     options.set_blob_file_size(BLOB_FILE_BYTES)
     options.set_blob_compression_type(rocksdict.DBCompressionType.none())
-    options.set_enable_blob_gc(True)
     options.set_keep_log_file_num(LOG_FILES_KEPT)
     options.set_max_log_file_size(LOG_FILE_BYTES)
     options.set_stats_dump_period_sec(0)
