@@ -168,7 +168,8 @@ def test_an_answer_of_api_versions_has_a_v0_body_only_for_error_35() -> None:
 def test_allowed_differences_are_found_by_pattern() -> None:
     words = Difference(3, "metadata.x", 1, "#0.topics[0].error_message", "a", "b")
     assert allowed.find(words) is not None
-    assert allowed.find(Difference(3, "metadata.x", 1, "#0.topics[0].error_message", None, "b")) is None
+    assert allowed.find(Difference(3, "metadata.x", 1, "#0.topics[0].error_message", None, "b")) is not None
+    assert allowed.find(Difference(3, "metadata.x", 1, "#0.topics[0].error_message", "a", None)) is None
     assert allowed.find(Difference(3, "metadata.x", 1, "#0.topics[0].error_code", 1, 2)) is None
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.faults.checker import check
 from tests.faults.history import History
+from tests.faults.victim import Victim
+from tests.peers.standalone import Standalone
 
 
 @pytest.fixture
@@ -21,3 +23,10 @@ def history(tmp_path: Path) -> Iterator[History]:
     assert not problems, (
         f"{len(problems)} problems, e.g. {problems[:5]}; all of it: {tmp_path / 'history.jsonl'}"
     )
+
+
+@pytest.fixture(scope="module")
+def victim() -> Iterator[Victim]:
+    """A server for the tests of one file."""
+    with Standalone() as server:
+        yield Victim(server)

@@ -89,8 +89,8 @@ class Judgement:
 def judge(lines: Iterable[str], *, log: re.Pattern[str], client: str) -> Judgement:
     """Was every answer to `client` sent only when the log's writes before it were on disk?
 
-    The client must send one request at a time, each of which appends: then every answer acknowledges the writes
-    before it. A sync covers the writes that had returned when it began.
+    The client must send one request at a time, each of which appends: then every answer acknowledges the
+    writes before it. A sync covers the writes that had returned when it began.
 
     Args:
         log: matches the path of a write-ahead log file.
@@ -115,8 +115,6 @@ def judge(lines: Iterable[str], *, log: re.Pattern[str], client: str) -> Judgeme
             if written == answered:
                 seen.violations.append(Violation(call.line, "no log write since the answer before"))
             elif durable < written:
-                seen.violations.append(
-                    Violation(call.line, f"{written - durable} log writes not yet on disk")
-                )
+                seen.violations.append(Violation(call.line, f"{written - durable} writes not on disk"))
             answered = written
     return seen

@@ -1,0 +1,248 @@
+"""Requests that are well formed and ill meant: broken batches, bombs, odd names, limits."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from kafka.protocol.admin import CreateTopicsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from tests.clients.stored import create_topic, put, stored_records
+from tests.differential.batches import Record, batch, batch_of, unsigned_varint
+from tests.differential.requests import fetch, fetch_partition, produce
+from tests.differential.side import Server, Side
+from tests.differential.wire import encode
+from tests.faults.victim import MIB, Victim
+
+CORRUPT, TOO_LARGE, INVALID_TOPIC, INVALID_PARTITIONS = 2, 10, 17, 37
+OUT_OF_RANGE, UNKNOWN_TOPIC, POLICY_VIOLATION, UNSUPPORTED_CODEC, INVALID_RECORD = 1, 3, 44, 76, 87
+BOMB_BYTES = 200 * MIB
+ONE, TWO = [Record(b"one")], [Record(b"one"), Record(b"two")]
+
+
+def side(victim: Victim) -> Side:
+    """Only to build requests with."""
+    return Side(Server("ours", victim.bootstrap, "run"), "bad", 0)
+
+
+def send(victim: Victim, topic: str, partitions: dict[int, bytes], version: int = 9) -> list[int]:
+    """The error codes of a Produce, by partition."""
+    with victim.connect() as connection:
+        answer = connection.ask(produce(side(victim), version, {topic: partitions}))
+    found = {part.index: part.error_code for part in answer.responses[0].partition_responses}
+    return [found[index] for index in sorted(found)]
+
+
+BROKEN = {
+    "crc": (batch(ONE, crc=0), CORRUPT),
+    "magic 3": (batch(ONE, magic=3), CORRUPT),
+    "magic 1": (batch(ONE, magic=1), INVALID_RECORD),
+    "length - 1": (batch(ONE, length=len(batch(ONE)) - 13), CORRUPT),
+    "length + 1": (batch(ONE, length=len(batch(ONE)) - 11), INVALID_RECORD),
+    "count + 1": (batch(ONE, count=2), INVALID_RECORD),
+    "count and delta lie": (batch(TWO, count=5, last_offset_delta=4), INVALID_RECORD),
+    "last offset delta": (batch(TWO, last_offset_delta=5), INVALID_RECORD),
+    "base offset": (batch(ONE, base_offset=5), INVALID_RECORD),
+    "control": (batch(ONE, attributes=0x20), INVALID_RECORD),
+    "codec 5": (batch(ONE, attributes=5), UNSUPPORTED_CODEC),
+    "codec 7": (batch(ONE, attributes=7), UNSUPPORTED_CODEC),
+    "no records": (batch([]), INVALID_RECORD),
+    "two batches": (batch(ONE) + batch(ONE), INVALID_RECORD),
+    "a batch inside a batch": (batch(ONE, payload=batch(ONE)), INVALID_RECORD),
+    "noise": (bytes(range(200)), CORRUPT),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_batches(victim: Victim, name: str) -> None:
+    """The right error for the partition; those before and after it in the request are stored."""
+    broken, error = BROKEN[name]
+    topic = victim.new_topic(partitions=3)
+    good = batch_of(b"good")
+    assert send(victim, topic, {0: good, 1: broken, 2: good}) == [0, error, 0]
+    for partition, count in [(0, 1), (1, 0), (2, 1)]:
+        assert len(stored_records(victim.bootstrap, topic, partition)) == count
+
+
+def large_record() -> bytes:
+    """One record of 200 MiB of zeros, as it would be inside a batch."""
+    length = varint_of(BOMB_BYTES)
+    inner = b"\0\0\0\1" + length + bytes(BOMB_BYTES) + b"\0"
+    return varint_of(len(inner)) + inner
+
+
+def varint_of(number: int) -> bytes:
+    return unsigned_varint(number << 1)
+
+
+def _zstd_with_size(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_content_size=True).compress(data)
+
+
+def _zstd_without_size(data: bytes) -> bytes:
+    made = zstandard.ZstdCompressor().compressobj()
+    return made.compress(data) + made.flush()
+
+
+def _xerial(data: bytes) -> bytes:
+    """snappy-java's framing around a block that claims to be 3 GiB."""
+    block = unsigned_varint(3 * 1024 * MIB) + bytes(cramjam.snappy.compress_raw(data[:1000]))[2:]
+    return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + struct.pack(">i", len(block)) + block
+
+
+BOMBS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "gzip": (1, lambda data: gzip.compress(data, 6)),
+    "snappy that claims 4 GiB": (2, lambda _: b"\xff\xff\xff\xff\x0f" + b"\0" * 50),
+    "xerial that claims 3 GiB": (2, _xerial),
+    "lz4": (3, lambda data: lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX4MB)),
+    "zstd with its size": (4, _zstd_with_size),
+    "zstd without its size": (4, _zstd_without_size),
+    "zstd that claims 2^62": (4, lambda _: b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**62) + b"\1\0\0"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs(victim: Victim, name: str) -> None:
+    """Sent with a largest time that makes the server look inside, and asked for by time if stored."""
+    codec, squeeze = BOMBS[name]
+    payload = squeeze(large_record())
+    topic = victim.new_topic(partitions=2, max_message_bytes=str(16 * MIB))
+    records = [Record(b"x")]
+    with victim.bounded(128 * MIB):
+        for partition, largest in [(0, -1), (1, records[0].timestamp)]:
+            data = batch(records, payload=payload, attributes=codec, max_timestamp=largest)
+            (error,) = send(victim, topic, {partition: data})
+            assert error in {0, CORRUPT, TOO_LARGE, INVALID_RECORD}
+            if error == 0:
+                by_time(victim, topic, partition, records[0].timestamp)
+
+
+def by_time(victim: Victim, topic: str, partition: int, time: int) -> Any:
+    of = ListOffsetsRequest.ListOffsetsTopic
+    one = of.ListOffsetsPartition(partition_index=partition, timestamp=time)
+    with victim.connect() as connection:
+        return connection.ask(
+            ListOffsetsRequest(version=5, replica_id=-1, topics=[of(name=topic, partitions=[one])])
+        )
+
+
+NAMES = [
+    "",
+    ".",
+    "..",
+    "a/b",
+    "x" * 250,
+    "a\0b",
+    "\N{SNOWMAN}",
+    "a b",
+    "a\nb",
+    "../../etc/passwd",
+    "%00",
+    "a:b",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_topic_names(victim: Victim, name: str) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=-1, assignments=[], configs=[]
+    )
+    with victim.connect() as connection:
+        made = connection.ask(CreateTopicsRequest(version=5, topics=[topic], timeout_ms=5_000))
+        assert made.topics[0].error_code == INVALID_TOPIC
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None)]
+        shown = connection.ask(MetadataRequest(version=9, topics=wanted, allow_auto_topic_creation=True))
+        assert shown.topics[0].error_code == INVALID_TOPIC
+        stored = connection.ask(produce(side(victim), 9, {name: {0: batch_of(b"x")}}))
+        assert stored.responses[0].partition_responses[0].error_code in {UNKNOWN_TOPIC, INVALID_TOPIC}
+    victim.check()
+
+
+def test_names_that_begin_alike(victim: Victim) -> None:
+    """Prefixes of each other, upper and lower case, dots: each topic has its own records."""
+    names = ["fo", "foo", "fooo", "foo.bar", "foo-bar", "FOO", "f", "foo."]
+    for name in names:
+        create_topic(victim.bootstrap, name)
+        put(victim.bootstrap, name, [Record(name.encode())])
+    for name in names:
+        assert [r.value for _, r in stored_records(victim.bootstrap, name)] == [name.encode()]
+
+
+@pytest.mark.parametrize("partitions", [1_000_000, 2**31 - 1])
+def test_too_many_partitions(victim: Victim, partitions: int) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="huge", num_partitions=partitions, replication_factor=-1, assignments=[], configs=[]
+    )
+    with victim.bounded(16 * MIB), victim.connect() as connection:
+        made = connection.ask(CreateTopicsRequest(version=5, topics=[topic], timeout_ms=5_000))
+        assert made.topics[0].error_code in {INVALID_PARTITIONS, POLICY_VIOLATION}
+
+
+def test_metadata_of_ten_thousand_names(victim: Victim) -> None:
+    wanted = [MetadataRequest.MetadataRequestTopic(name=f"nowhere-{n}", topic_id=None) for n in range(10_000)]
+    with victim.bounded(64 * MIB), victim.connect() as connection:
+        shown = connection.ask(MetadataRequest(version=9, topics=wanted, allow_auto_topic_creation=False))
+        assert {topic.error_code for topic in shown.topics} == {UNKNOWN_TOPIC}
+        assert len(shown.topics) == 10_000
+
+
+@pytest.mark.parametrize("offset", [-1, -2, 4, 5, 1000, 2**62, -(2**63)])
+def test_offsets_out_of_range(victim: Victim, offset: int) -> None:
+    """Error 1 and nothing else: a silent reset would lose or double records."""
+    topic = victim.new_topic()
+    put(victim.bootstrap, topic, [Record(b"x")] * 3)
+    for version in (4, 11, 12):
+        with victim.connect() as connection:
+            ask = fetch(side(victim), version, {topic: [fetch_partition(0, offset)]})
+            part = connection.ask(ask).responses[0].partitions[0]
+        assert part.error_code == OUT_OF_RANGE
+        assert not part.records
+
+
+def test_fetches_that_wait_for_ever(victim: Victim) -> None:
+    """They hold nothing up, and their clients may go away."""
+    topic = victim.new_topic()
+    most = 2**31 - 1
+    ask = fetch(side(victim), 11, {topic: [fetch_partition(0, 0)]}, max_wait_ms=most, min_bytes=most)
+    with victim.bounded(32 * MIB):
+        for _ in range(200):
+            with victim.connect() as connection:
+                connection.send(encode(ask))
+        waiting = [victim.connect() for _ in range(50)]
+        for connection in waiting:
+            connection.send(
+                encode(fetch(side(victim), 11, {topic: [fetch_partition(0, 0)]}, max_wait_ms=most))
+            )
+        put(victim.bootstrap, topic, [Record(b"at last")])
+        for connection in waiting:
+            assert connection.receive() is not None
+            connection.close()
+
+
+def test_many_fetch_sessions(victim: Victim) -> None:
+    """Sessions are asked for again and again: nothing is kept for them."""
+    topic = victim.new_topic()
+    with victim.bounded(16 * MIB), victim.connect() as connection:
+        for _ in range(3000):
+            ask = fetch(side(victim), 11, {topic: [fetch_partition(0, 0)]}, session_id=0, session_epoch=0)
+            assert connection.ask(ask).session_id == 0
+
+
+def test_one_partition_named_a_thousand_times(victim: Victim) -> None:
+    """A Fetch that names a large partition over and over stays within max_bytes."""
+    topic = victim.new_topic()
+    put(victim.bootstrap, topic, [Record(bytes(500_000))])
+    wanted = [fetch_partition(0, 0) for _ in range(1000)]
+    with victim.bounded(64 * MIB), victim.connect() as connection:
+        answer = connection.ask(fetch(side(victim), 11, {topic: wanted}, max_bytes=2 * MIB))
+        total = sum(len(part.records or b"") for part in answer.responses[0].partitions)
+        assert total <= 3 * MIB
