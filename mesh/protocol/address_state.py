@@ -23,6 +23,12 @@ class Phase(IntEnum):
     CLOSED = 3
     """Its end is agreed: nothing is kept or served beyond it."""
     DELETED = 4
+    """Nothing of it is kept but this, for good: a late OPEN or RECORD must not bring it back."""
+
+
+def life_of(address: str) -> str:
+    """The life of the gateway that made this address: its first sixteen characters."""
+    return address[:16]
 
 
 class AddressState:
@@ -35,12 +41,9 @@ class AddressState:
         "address",
         "announcement",
         "end",
-        "fetch_due",
-        "fetch_interval",
         "head",
         "last_row",
         "phase",
-        "requested",
         "running_max",
         "subject",
     )
@@ -57,10 +60,6 @@ class AddressState:
         """The row at `accepted` (opened addresses only)."""
         self.end = NO_END
         self.announcement: Announcement | None = None
-        self.requested = -1
-        """A FETCH for a gap up to this sequence is under way."""
-        self.fetch_due = 0.0
-        self.fetch_interval = 0.0
 
     def pack_meta(self) -> bytes:
         """Phase, end and announcement for the disk (the head is kept apart, in every commit)."""

@@ -1,8 +1,9 @@
 """A store's ingest: which records it takes, what it commits, and what it says afterwards.
 
 Rules: an address is kept without gaps from sequence 0 (contiguity); nothing is acknowledged, served, sealed
-or reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; an
-epoch below the highest known for a log, or another cluster's segment, is refused.
+or reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; a
+deleted one stays deleted; an epoch below the highest known for a log, the same epoch in another gateway life,
+or another cluster's segment, is refused.
 
 Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue
 work; `take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed`
@@ -10,12 +11,17 @@ gives the effects: acknowledgements (one per address, cumulative) and answers. S
 the commit queue behind the records that came before it. What needs no disk (a repeated ACK, a FETCH for a
 gap) is an effect at once, taken with `take_effects`.
 
-`Disk` is what the machine asks of its past: a few small point reads when an address is first met.
+`Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
+whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
 """
 
-from typing import NamedTuple, Protocol
+import logging
+from collections.abc import Callable
+from itertools import chain
+from typing import NamedTuple, Protocol, TypeVar
 
-from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
+from mesh.protocol.gaps import Gap
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -23,6 +29,7 @@ from wireproto.dafka.additions import (
     STATUS_NOT_HERE,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
     Answer,
@@ -36,29 +43,40 @@ MAX_QUEUED_BYTES = 128 * 1024 * 1024
 """Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back.
 Above the gateway's window, so that it only ever stops strangers."""
 
+RECORD_OVERHEAD_BYTES = 400
+"""Counted per record besides its content, so that very many tiny ones cannot outgrow the bounds in bytes."""
+
 MAX_COMMIT_BYTES = 8 * 1024 * 1024
 """Content in one commit: bounds the time of one write and so the latency behind it."""
 
+MAX_COMMIT_RECORDS = 4096
+"""Records in one commit: each costs the write some microseconds, however small it is."""
+
 MAX_CLOSED_STATES = 4096
-"""Closed addresses kept in memory; others are read again when asked about."""
+"""Closed, deleted and unreadable addresses kept in memory; others are read again when asked about."""
 
 MAX_ADDRESSES = 200_000
-"""Open, sealed and native addresses kept in memory; records of further ones are not taken."""
+"""Open, sealed and native addresses kept in memory; further ones are not opened or sealed, and their records
+are not taken."""
 
-FETCH_FIRST_SECONDS = 0.1
-FETCH_LAST_SECONDS = 2.0
-FETCH_COUNT = 4096
-"""A gap is asked for again at these intervals until it is filled, in ranges of so many records."""
+logger = logging.getLogger(__name__)
+
+
+class StoreCorrupt(Exception):
+    """A stored value could not be read back whole."""
 
 
 class Disk(Protocol):
-    """Point reads of what is durable."""
+    """Point reads of what is durable. All raise `StoreCorrupt`."""
 
     def load(self, address: str) -> AddressState | None:
         """What is kept of an address, or None."""
 
-    def highest_epoch(self, log: str) -> int:
-        """The highest epoch that any OPEN announced for this log, -1 for none."""
+    def row(self, address: str, sequence: int) -> tuple[bytes, int]:
+        """A record's row and the running maximum timestamp in it; (b"", -1) where no row is kept."""
+
+    def highest_epoch(self, log: str) -> tuple[int, str]:
+        """The highest epoch that any OPEN announced for this log and the life that did; (-1, "") for none."""
 
 
 class Accepted(NamedTuple):
@@ -71,23 +89,40 @@ class Accepted(NamedTuple):
     running_max: int
 
 
+class Truncation(NamedTuple):
+    """Everything of an address behind `head` goes; `row` and `running_max` are those at `head`."""
+
+    state: AddressState
+    head: int
+    row: bytes
+    running_max: int
+
+
 class Commit:
     """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed."""
 
     def __init__(self) -> None:
         self.records: list[Accepted] = []
-        self.metas: dict[str, AddressState] = {}
-        self.epochs: dict[str, int] = {}
+        self.metas: dict[str, bytes] = {}
+        """address -> meta, packed as it was when it changed: later changes belong to a later commit."""
+        self.epochs: dict[str, tuple[int, str]] = {}
+        """log -> (highest epoch, the life that announced it)."""
         self.cluster_id: str | None = None
-        self.truncations: list[tuple[AddressState, int]] = []
-        """(state, new head): everything behind the new head goes."""
+        self.truncations: list[Truncation] = []
+        self.closed: list[AddressState] = []
         self.deletions: list[AddressState] = []
+        """Everything of these but their metas goes."""
         self.answers: list[tuple[bytes, Request, list[AddressState | AddressStatus]]] = []
         self.bytes = 0
+        """Content of the records."""
         self.sealing = False
 
     def __bool__(self) -> bool:
         return bool(self.records or self.metas or self.answers or self.truncations or self.deletions)
+
+
+Entry = TypeVar("Entry", Announcement, AddressStatus)
+"""What a request carries a list of."""
 
 
 class Ingest:
@@ -97,15 +132,21 @@ class Ingest:
         self.incarnation = incarnation
         self.cluster_id = cluster_id
         self.queued_bytes = 0
+        """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
+        self.unreadable = 0
+        """RECORDs, HEADs and requests for addresses whose past cannot be read."""
         self._disk = disk
         self._states: dict[str, AddressState] = {}
         self._closed: dict[str, AddressState] = {}
-        self._epochs: dict[str, int] = {}
+        self._unreadable: dict[str, None] = {}
+        self._epochs: dict[str, tuple[int, str]] = {}
         self._next = Commit()
         self._queue: list[Accepted] = []
+        self._writing: list[Accepted] = []
+        """The records of the commit that the shell has."""
         self._repeat: dict[str, AddressState] = {}
-        self._gaps: dict[str, AddressState] = {}
+        self._gaps: dict[str, Gap] = {}
         self._fenced: dict[str, AddressState] = {}
 
     # events: records --------------------------------------------------------------------------------------
@@ -113,7 +154,7 @@ class Ingest:
     def on_record(self, record: Record, now: float) -> None:
         """A record as its producer published it, or as it sent it again for our FETCH."""
         address, subject, sequence, content = record
-        state = self._states.get(address) or self._state(address, subject)
+        state = self._states.get(address) or self._heard(address, subject)
         if state is None:
             self.refused_records += 1
             return
@@ -127,15 +168,18 @@ class Ingest:
             elif sequence <= state.head:
                 self._repeat[address] = state
             return
-        if subject != state.subject or self.queued_bytes + len(content) > MAX_QUEUED_BYTES:
+        if (
+            subject != state.subject
+            or self.queued_bytes + len(content) + RECORD_OVERHEAD_BYTES > MAX_QUEUED_BYTES
+        ):
             self.refused_records += 1
             return
         try:
-            self._accept(state, sequence, bytes(content))
+            self._accept(state, sequence, bytes(content), now)
         except InvalidBatch:
             self.refused_records += 1
 
-    def _accept(self, state: AddressState, sequence: int, content: bytes) -> None:
+    def _accept(self, state: AddressState, sequence: int, content: bytes, now: float) -> None:
         row = b""
         if state.phase is not Phase.NATIVE:
             parsed = row_of(content, state.running_max)
@@ -143,15 +187,16 @@ class Ingest:
             state.running_max = parsed.running_max_timestamp
             state.last_row = row
         state.accepted = sequence
-        self.queued_bytes += len(content)
+        self.queued_bytes += len(content) + RECORD_OVERHEAD_BYTES
         self._queue.append(Accepted(state, sequence, content, row, state.running_max))
-        if state.requested >= 0 and sequence >= state.requested:
-            state.requested = -1
-            self._gaps.pop(state.address, None)
+        if self._gaps:
+            gap = self._gaps.get(state.address)
+            if gap is not None and gap.accepted(sequence, now):
+                del self._gaps[state.address]
 
     def on_head(self, head: Head, now: float) -> None:
         """The producer says what it has published: repeat the ACK, or ask for what is missing."""
-        state = self._states.get(head.address) or self._state(head.address, head.subject)
+        state = self._states.get(head.address) or self._heard(head.address, head.subject)
         if state is None:
             return
         if state.phase >= Phase.SEALED:
@@ -162,13 +207,10 @@ class Ingest:
             self._ask_for_gap(state, head.sequence, now)
 
     def _ask_for_gap(self, state: AddressState, last: int, now: float) -> None:
-        if last <= state.requested:
-            return
-        if state.requested < 0:
-            state.fetch_interval = FETCH_FIRST_SECONDS
-            state.fetch_due = now
-        state.requested = last
-        self._gaps[state.address] = state
+        gap = self._gaps.get(state.address)
+        if gap is None:
+            gap = self._gaps[state.address] = Gap(state, now)
+        gap.heard(last)
 
     # events: requests -------------------------------------------------------------------------------------
 
@@ -177,12 +219,23 @@ class Ingest:
         states: list[AddressState | AddressStatus]
         if request.id == b"O":
             segments = [Announcement.unpack(entry) for entry in request.entries]
-            states = [self._open(segment) for segment in segments]
+            states = [self._read(self._open, segment) for segment in segments]
         else:
             handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
             wanted = [AddressStatus.unpack(entry) for entry in request.entries]
-            states = [handle(entry) for entry in wanted]
+            states = [self._read(handle, entry) for entry in wanted]
         self._next.answers.append((request.id.lower(), request, states))
+
+    def _read(
+        self, handle: Callable[[Entry], AddressState | AddressStatus], entry: Entry
+    ) -> AddressState | AddressStatus:
+        """Handle one entry of a request; nothing has changed if the disk cannot be read."""
+        try:
+            return handle(entry)
+        except StoreCorrupt as error:
+            self.unreadable += 1
+            logger.error("%s", error)
+            return AddressStatus(entry.address, STATUS_STORAGE_ERROR, -1)
 
     def _open(self, segment: Announcement) -> AddressState | AddressStatus:
         if self.cluster_id and segment.cluster_id != self.cluster_id:
@@ -194,46 +247,61 @@ class Ingest:
             return state
         if state.phase is not Phase.NATIVE or state.accepted >= 0:
             return AddressStatus(segment.address, STATUS_SEALED, state.head)
-        if segment.epoch < self._highest_epoch(segment.log):
+        epoch, life = self._highest_epoch(segment.log)
+        announcer = life_of(segment.address)
+        if segment.epoch < epoch or (segment.epoch == epoch and announcer != life):
             return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
         if not self.cluster_id:
             self.cluster_id = self._next.cluster_id = segment.cluster_id
-        self._epochs[segment.log] = self._next.epochs[segment.log] = segment.epoch
+        self._epochs[segment.log] = self._next.epochs[segment.log] = segment.epoch, announcer
         state.announcement, state.subject, state.phase = segment, segment.subject, Phase.OPEN
-        self._next.metas[segment.address] = state
+        self._next.metas[segment.address] = state.pack_meta()
         return state
 
     def _seal(self, wanted: AddressStatus) -> AddressState | AddressStatus:
         state = self._state(wanted.address, "")
         if state is None:
-            return AddressStatus(wanted.address, STATUS_NOT_HERE, -1)
+            # Not STATUS_NOT_HERE: that one says that the seal is on the disk.
+            return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
         if state.phase < Phase.SEALED:
             state.phase = Phase.SEALED
-            state.requested = -1
             self._gaps.pop(state.address, None)
-            self._next.metas[state.address] = state
+            self._next.metas[state.address] = state.pack_meta()
             self._next.sealing = True
         return state
 
     def _close(self, wanted: AddressStatus) -> AddressState | AddressStatus:
-        state = self._state(wanted.address, "")
-        if state is None:
-            return AddressStatus(wanted.address, STATUS_NOT_HERE, -1)
+        state, end = self._known_or_new(wanted.address, ""), wanted.sequence
         if state.phase < Phase.CLOSED:
+            if state.accepted > end:
+                state.last_row, state.running_max = self._row_at(state, end)
+                state.accepted = end
+                self._next.truncations.append(Truncation(state, end, state.last_row, state.running_max))
             state.phase = Phase.CLOSED
-            state.end = wanted.sequence
-            if state.accepted > state.end:
-                state.accepted = state.end
-                self._next.truncations.append((state, state.end))
-            self._next.metas[state.address] = state
+            state.end = end
+            self._gaps.pop(state.address, None)
+            self._next.metas[state.address] = state.pack_meta()
+            self._next.closed.append(state)
         return state
 
+    def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
+        """(row, running maximum) of a sequence that was accepted. Raises `StoreCorrupt`."""
+        if sequence < 0:
+            return b"", -1
+        for entry in chain(self._queue, self._writing):
+            if entry.state is state and entry.sequence == sequence:
+                return entry.row, entry.running_max
+        row, running_max = self._disk.row(state.address, sequence)
+        if state.announcement is not None and not row:
+            raise StoreCorrupt(f"address {state.address}: the row of sequence {sequence} is missing")
+        return row, running_max
+
     def _delete(self, wanted: AddressStatus) -> AddressState | AddressStatus:
-        state = self._state(wanted.address, "")
-        if state is None:
-            return AddressStatus(wanted.address, STATUS_NOT_HERE, -1)
+        state = self._known_or_new(wanted.address, "")
         if state.phase is not Phase.DELETED:
-            state.phase = Phase.DELETED
+            state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
+            self._gaps.pop(state.address, None)
+            self._next.metas[state.address] = state.pack_meta()
             self._next.deletions.append(state)
         return AddressStatus(wanted.address, STATUS_DONE, -1)
 
@@ -249,47 +317,52 @@ class Ingest:
         for entry in queue:
             size += len(entry.content)
             taken += 1
-            if size >= MAX_COMMIT_BYTES:
+            if taken == MAX_COMMIT_RECORDS or size + taken * RECORD_OVERHEAD_BYTES >= MAX_COMMIT_BYTES:
                 break
         if taken < len(queue):
             # Requests wait until every record that came before them is in a commit.
             commit = Commit()
         else:
             self._next = Commit()
-        commit.records = queue[:taken]
+        commit.records = self._writing = queue[:taken]
         commit.bytes = size
         del queue[:taken]
         return commit or None
 
     def committed(self, commit: Commit) -> list[Ack | Answer]:
         """The commit is durable: the acknowledgements and answers that may now be sent."""
-        self.queued_bytes -= commit.bytes
+        self.queued_bytes -= commit.bytes + len(commit.records) * RECORD_OVERHEAD_BYTES
+        self._writing = []
         heads: dict[str, AddressState] = {}
         for state, sequence, *_ in commit.records:
             state.head = max(state.head, sequence)
             heads[state.address] = state
-        for state, head in commit.truncations:
+        for state, head, *_ in commit.truncations:
             state.head = head
+        for state in commit.deletions:
+            state.head, state.last_row = -1, b""
         effects: list[Ack | Answer] = [
             self._ack(state) for state in heads.values() if state.phase <= Phase.SEALED
         ]
         for answer_id, request, states in commit.answers:
             statuses = tuple(self._status(answer_id, state) for state in states)
             effects.append(Answer(answer_id, request.requester, self.incarnation, statuses))
+        for state in commit.closed:
+            if state.phase is Phase.CLOSED:
+                self._retire(state)
         for state in commit.deletions:
             self._forget(state)
-        for state in commit.metas.values():
-            if state.phase is Phase.CLOSED:
-                # Read again when asked about: a truncation leaves another last row than the one in memory.
-                self._forget(state)
         return effects
 
     def _status(self, answer_id: bytes, state: AddressState | AddressStatus) -> AddressStatus:
         if isinstance(state, AddressStatus):
             return state
         status = STATUS_DONE
-        if answer_id == b"c" and state.head < state.end:
+        if answer_id == b"c" and state.phase is Phase.CLOSED and state.head < state.end:
             status = STATUS_INCOMPLETE
+        if answer_id == b"s" and state.announcement is None and state.phase is not Phase.DELETED:
+            # Sealed, and never heard of: the asker must be able to tell this from an empty segment.
+            return AddressStatus(state.address, STATUS_NOT_HERE, -1)
         return AddressStatus(state.address, status, state.head, state.last_row if answer_id == b"s" else b"")
 
     # effects that need no disk ----------------------------------------------------------------------------
@@ -302,26 +375,16 @@ class Ingest:
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
             effects.append(Answer(b"s", state.address, self.incarnation, (status,)))
         self._fenced.clear()
-        for state in self._gaps.values():
-            if now >= state.fetch_due:
-                state.fetch_due = now + state.fetch_interval
-                state.fetch_interval = min(state.fetch_interval * 2, FETCH_LAST_SECONDS)
-                effects.append(self._fetch(state))
+        for address, gap in list(self._gaps.items()):
+            if now >= gap.due and gap.given_up:
+                del self._gaps[address]
+            elif fetch := gap.fetch(self.incarnation, now):
+                effects.append(fetch)
         return effects
 
     def next_due(self) -> float | None:
         """When `take_effects` has something to do again, or None."""
-        return min((state.fetch_due for state in self._gaps.values()), default=None)
-
-    def _fetch(self, state: AddressState) -> Fetch:
-        first = state.accepted + 1
-        return Fetch(
-            state.address,
-            self.incarnation,
-            state.subject,
-            first,
-            min(FETCH_COUNT, state.requested - state.accepted),
-        )
+        return min((gap.due for gap in self._gaps.values()), default=None)
 
     def _ack(self, state: AddressState) -> Ack:
         return Ack(state.address, self.incarnation, state.subject, state.head)
@@ -336,20 +399,37 @@ class Ingest:
         """The durable heads of the addresses in memory that are not closed."""
         return {address: state.head for address, state in self._states.items()}
 
-    def _state(self, address: str, subject: str) -> AddressState | None:
-        state = self._states.get(address) or self._closed.get(address)
-        if state is None:
-            if len(self._states) >= MAX_ADDRESSES:
-                return None
-            state = self._disk.load(address) or AddressState(address, subject)
-            self._keep(state)
-        return state
+    def _heard(self, address: str, subject: str) -> AddressState | None:
+        """Whom a RECORD or HEAD is for; None if its past cannot be read or there is no room for it."""
+        try:
+            if address not in self._unreadable:
+                return self._state(address, subject)
+        except StoreCorrupt as error:
+            logger.error("%s", error)
+            # Remembered until a request asks again: its writer may send many records a second.
+            self._unreadable[address] = None
+            if len(self._unreadable) > MAX_CLOSED_STATES:
+                del self._unreadable[next(iter(self._unreadable))]
+        self.unreadable += 1
+        return None
 
-    def _keep(self, state: AddressState) -> None:
-        if state.phase is Phase.CLOSED:
-            self._retire(state)
-        else:
-            self._states[state.address] = state
+    def _state(self, address: str, subject: str) -> AddressState | None:
+        """The state of an address, a new one if need be; None if there is no room. Raises `StoreCorrupt`."""
+        if len(self._states) >= MAX_ADDRESSES and address not in self._states and address not in self._closed:
+            return None
+        return self._known_or_new(address, subject)
+
+    def _known_or_new(self, address: str, subject: str) -> AddressState:
+        """As `_state`, room or not: for what leaves the memory with its commit."""
+        state = self.known(address)
+        if state is None:
+            state = self._disk.load(address) or AddressState(address, subject)
+            self._unreadable.pop(address, None)
+            if state.phase >= Phase.CLOSED:
+                self._retire(state)
+            else:
+                self._states[address] = state
+        return state
 
     def _retire(self, state: AddressState) -> None:
         self._states.pop(state.address, None)
@@ -362,7 +442,7 @@ class Ingest:
         self._closed.pop(state.address, None)
         self._gaps.pop(state.address, None)
 
-    def _highest_epoch(self, log: str) -> int:
+    def _highest_epoch(self, log: str) -> tuple[int, str]:
         epoch = self._epochs.get(log)
         if epoch is None:
             epoch = self._epochs[log] = self._disk.highest_epoch(log)

@@ -11,6 +11,7 @@ Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves k
 """
 
 import struct
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from typing import Any
 import rocksdict
 
 from mesh.protocol.address_state import AddressState
-from mesh.protocol.ingest import Commit
+from mesh.protocol.ingest import Commit, StoreCorrupt, Truncation
 from mesh.store import keys
+from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
 
 WRITE_BUFFER_BYTES = 8 * 1024 * 1024
@@ -37,7 +39,10 @@ LOG_FILE_BYTES = 1024 * 1024
 
 STALLED = "Write stall"
 
+SHUTTING_DOWN = "Shutdown in progress"
+
 _HEAD = struct.Struct(">qqB")
+_EPOCH = struct.Struct(">I")
 
 
 class StoreFailed(Exception):
@@ -46,10 +51,6 @@ class StoreFailed(Exception):
     """
 
     exit_code = 4
-
-
-class StoreCorrupt(Exception):
-    """A stored value could not be read back whole."""
 
 
 class WriteStalled(Exception):
@@ -94,6 +95,10 @@ class Database:
             raise StoreFailed(str(error)) from None
         self._write_options = rocksdict.WriteOptions()
         self._write_options.no_slowdown = True
+        self._compaction = rocksdict.CompactOptions()
+        self._compaction.set_exclusive_manual_compaction(False)
+        self._reclaiming = threading.Lock()
+        self._closing = False
 
     # writing ----------------------------------------------------------------------------------------------
 
@@ -132,25 +137,22 @@ class Database:
         for address, entry in heads.items():
             packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
             put(keys.head_key(address), packed)
-        for state, head in commit.truncations:
-            self._truncate(batch, state, head)
-        for log, epoch in commit.epochs.items():
-            put(keys.epoch_key(log), epoch.to_bytes(4, "big"))
-        for state in commit.metas.values():
-            put(keys.meta_key(state.address), state.pack_meta())
+        for truncation in commit.truncations:
+            self._truncate(batch, truncation)
+        for log, (epoch, life) in commit.epochs.items():
+            put(keys.epoch_key(log), _EPOCH.pack(epoch) + life.encode())
+        for address, meta in commit.metas.items():
+            put(keys.meta_key(address), meta)
         if commit.cluster_id is not None:
             put(keys.CLUSTER_ID, commit.cluster_id.encode())
         for state in commit.deletions:
             self._delete(batch, state.address)
         return batch
 
-    def _truncate(self, batch: rocksdict.WriteBatch, state: AddressState, head: int) -> None:
-        """Drop everything behind `head`; the head's row is on disk already, or there is none."""
-        row = b""
-        running_max = -1
-        if head >= 0:
-            row = self.get(keys.row_prefix(state.address) + keys.sequence_bytes(head)) or b""
-            running_max = Row.unpack(row).running_max_timestamp if row else -1
+    @staticmethod
+    def _truncate(batch: rocksdict.WriteBatch, truncation: Truncation) -> None:
+        """Drop everything behind the new head, also what this very batch has put there."""
+        state, head, row, running_max = truncation
         first = keys.sequence_bytes(head + 1)
         for prefix in (keys.record_prefix(state.address), keys.row_prefix(state.address)):
             batch.delete_range(prefix + first, keys.prefix_end(prefix))
@@ -158,15 +160,19 @@ class Database:
 
     @staticmethod
     def _delete(batch: rocksdict.WriteBatch, address: str) -> None:
+        """Drop everything but the meta, which says that the address is deleted."""
         for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
             batch.delete_range(prefix, keys.prefix_end(prefix))
         batch.delete(keys.head_key(address))
-        batch.delete(keys.meta_key(address))
 
     def reclaim(self, address: str) -> None:
-        """Give the space of a deleted address back to the file system. Slow: for a worker thread."""
-        for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
-            self._db.compact_range(prefix, keys.prefix_end(prefix))
+        """Give the space of a deleted address back to the file system. Slow: for a worker thread of its own,
+        one at a time; `close` cuts it short.
+        """
+        with self._reclaiming:
+            for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
+                if not self._closing:
+                    self._db.compact_range(prefix, keys.prefix_end(prefix), self._compaction)
 
     # reading ----------------------------------------------------------------------------------------------
 
@@ -194,10 +200,29 @@ class Database:
         except (ValueError, struct.error) as error:
             raise StoreCorrupt(f"the record of address {address} cannot be read: {error}") from None
 
-    def highest_epoch(self, log: str) -> int:
-        """The highest epoch announced for a log, -1 for none. Raises `StoreCorrupt`."""
+    def row(self, address: str, sequence: int) -> tuple[bytes, int]:
+        """A record's row and the running maximum timestamp in it; (b"", -1) where none is kept. Raises
+        `StoreCorrupt`.
+        """
+        row = self.get(keys.row_prefix(address) + keys.sequence_bytes(sequence))
+        if row is None:
+            return b"", -1
+        try:
+            return row, Row.unpack(row).running_max_timestamp
+        except InvalidBatch as error:
+            raise StoreCorrupt(f"address {address}: row {sequence} cannot be read: {error}") from None
+
+    def highest_epoch(self, log: str) -> tuple[int, str]:
+        """The highest epoch announced for a log and the life that did, (-1, "") for none. Raises
+        `StoreCorrupt`.
+        """
         value = self.get(keys.epoch_key(log))
-        return -1 if value is None else int.from_bytes(value, "big")
+        if value is None:
+            return -1, ""
+        try:
+            return _EPOCH.unpack_from(value)[0], value[_EPOCH.size :].decode()
+        except (ValueError, struct.error) as error:
+            raise StoreCorrupt(f"the epoch of log {log} cannot be read: {error}") from None
 
     def cluster_id(self) -> str:
         """The cluster this store belongs to, "" before its first OPEN."""
@@ -232,13 +257,21 @@ class Database:
         return {name: self._db.property_int_value(value) or 0 for name, value in names.items()}
 
     def close(self) -> None:
-        """Flush and close. Raises `StoreFailed`."""
+        """Flush and close. Raises `StoreFailed`.
+
+        A compaction that is under way is cut short. That takes the flush of the memtables with it: they are
+        in the write-ahead log, and the next start reads them from there.
+        """
+        self._closing = True
         try:
             self._db.flush_wal(True)
-            self._db.flush(True)
-            self._db.close()
+            if self._reclaiming.locked():
+                self._db.cancel_all_background(False)
+            with self._reclaiming:
+                self._db.close()  # flushes the memtables first
         except Exception as error:
-            raise StoreFailed(f"closing the store failed: {error}") from None
+            if SHUTTING_DOWN not in str(error):
+                raise StoreFailed(f"closing the store failed: {error}") from None
 
 
 def _pack_head(sequence: int, row: bytes, running_max: int, subject: str) -> bytes:

@@ -30,7 +30,7 @@ def head_key(address: str) -> bytes:
 
 
 def epoch_key(log: str) -> bytes:
-    """The highest epoch announced for a log. Raises ValueError for a name over 255 bytes."""
+    """The highest epoch announced for a log, and the life that did. Raises ValueError over 255 bytes."""
     return name_key(b"e", log)
 
 

@@ -8,9 +8,11 @@ so a search is by sections: `PROBES` rows at a time, each round dividing what is
 
 from collections.abc import Callable
 
+from mesh.protocol.ingest import StoreCorrupt
 from mesh.store import keys
-from mesh.store.db import Database, StoreCorrupt
+from mesh.store.db import Database
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET
+from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
 
 MAX_RANGE_RECORDS = 2048
@@ -41,7 +43,7 @@ def read_records(database: Database, address: str, first: int, last: int, byte_c
     for row in rows:
         if row is None:
             raise StoreCorrupt(f"address {address}: the row of sequence {first + count} is missing")
-        size += Row.unpack(row).size
+        size += _parsed(row, address, first + count).size
         if count and size > byte_cap:
             break
         count += 1
@@ -89,7 +91,7 @@ def search(database: Database, address: str, kind: int, target: int, bound: int)
         probes = list(range(low, high, step))
         rows = _whole(_probe(database, address, probes), address, low)
         for probe, data in zip(probes, rows, strict=True):
-            if satisfied(Row.unpack(data)):
+            if satisfied(_parsed(data, address, probe)):
                 high = probe
                 break
             low = probe + 1
@@ -99,7 +101,14 @@ def search(database: Database, address: str, kind: int, target: int, bound: int)
 
 
 def _row(database: Database, address: str, sequence: int) -> Row:
-    return Row.unpack(_whole(_probe(database, address, [sequence]), address, sequence)[0])
+    return _parsed(_whole(_probe(database, address, [sequence]), address, sequence)[0], address, sequence)
+
+
+def _parsed(row: bytes, address: str, sequence: int) -> Row:
+    try:
+        return Row.unpack(row)
+    except InvalidBatch as error:
+        raise StoreCorrupt(f"address {address}: row {sequence} cannot be read: {error}") from None
 
 
 def _probe(database: Database, address: str, sequences: list[int]) -> list[bytes | None]:

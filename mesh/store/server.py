@@ -4,7 +4,6 @@ Rule: nothing beyond the durable head is served, and nothing beyond an agreed en
 corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked for.
 """
 
-import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -14,9 +13,9 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.address_state import AddressState, Phase
-from mesh.protocol.ingest import Ingest
+from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import ranges
-from mesh.store.db import Database, StoreCorrupt
+from mesh.store.db import Database
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -78,15 +77,6 @@ class Server:
         except trio.WouldBlock:
             self.dropped += 1
 
-    def reclaim(self, address: str) -> None:
-        """Give the space of a deleted address back, when the readers have time for it."""
-        with contextlib.suppress(trio.WouldBlock):  # RocksDB's own compactions get to it later
-            self._queue.send_nowait(partial(self._reclaim, address))
-
-    def _reclaim(self, address: str) -> list[Frames]:
-        self._database.reclaim(address)
-        return []
-
     async def run(self) -> None:
         """Serve for ever."""
         async with trio.open_nursery() as nursery:
@@ -96,7 +86,10 @@ class Server:
     async def _serve(self) -> None:
         async for answer in self._work:
             self.reads += 1
-            for frames in await trio.to_thread.run_sync(answer):
+            answers = await trio.to_thread.run_sync(answer)
+            # A read that was under way when the store was stopped ends here: the sockets may be closed.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            for frames in answers:
                 self._node.publisher.send(frames)
 
     # in worker threads ------------------------------------------------------------------------------------
@@ -163,24 +156,36 @@ class Server:
         return [Rows(request.requester, self._incarnation, answered, content).frames()]
 
     def _list(self, request: ListSegments) -> list[Frames]:
+        """Segments that cannot be read are left out, and logged: without an answer the asker would ask for
+        ever.
+        """
         found: list[tuple[Announcement, AddressStatus]] = []
-        behind = False
-        first, wanted = request.first, min(max(request.count, 1), LIST_COUNT)
+        wanted = min(max(request.count, 1), LIST_COUNT)
+        first, page, behind = request.first, wanted, False
         try:
             while len(found) < wanted:
-                addresses = self._database.addresses(first, wanted, behind=behind)
+                addresses = self._database.addresses(first, page, behind=behind)
                 for address in addresses:
-                    state = self._database.load(address)
-                    if state is not None and state.announcement is not None and len(found) < wanted:
-                        status = AddressStatus(address, state.phase, state.head, state.last_row)
-                        found.append((state.announcement, status))
-                if len(addresses) < wanted:
+                    entry = self._listed(address)
+                    if entry is not None and len(found) < wanted:
+                        found.append(entry)
+                if len(addresses) < page:
                     break
-                first, behind = addresses[-1], True
+                first, page, behind = addresses[-1], LIST_COUNT, True
         except StoreCorrupt as error:
             self._corrupt(error)
-            return []
         return [Listed(request.requester, self._incarnation, tuple(found)).frames()]
+
+    def _listed(self, address: str) -> tuple[Announcement, AddressStatus] | None:
+        """What LIST says of one address; None if it was never announced, or deleted."""
+        try:
+            state = self._database.load(address)
+        except StoreCorrupt as error:
+            self._corrupt(error)
+            return None
+        if state is None or state.announcement is None:
+            return None
+        return state.announcement, AddressStatus(address, state.phase, state.head, state.last_row)
 
     def _corrupt(self, error: StoreCorrupt) -> int:
         self.storage_errors += 1

@@ -7,6 +7,7 @@ committer's thread fsyncs -> back on the loop `Ingest.committed` gives the ACKs,
 next commit is taken.
 """
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mesh.node import Node
 from mesh.protocol.ingest import Commit, Ingest
 from mesh.store.committer import Committer, Fsync
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.reclaimer import Reclaimer
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping, Pong, Request
@@ -56,10 +58,13 @@ class Store:
         self.database = Database(settings.path)
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
+        self.reclaimer = Reclaimer(self.database)
         self._token: trio.lowlevel.TrioToken
         self._failed = trio.Event()
         self._error: StoreFailed | None = None
         self._busy = False
+        self._stopping = False
+        """The sockets are closed or about to be: nothing is sent, and nothing more is written."""
         self._stalled: trio.MemorySendChannel[Commit]
         self._put_off: trio.MemoryReceiveChannel[Commit]
         self._stalled, self._put_off = trio.open_memory_channel(1)
@@ -83,13 +88,17 @@ class Store:
         node.on_drained(self._pump)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; then finish the commits at hand and close. Raises `StoreFailed`."""
+        """Serve until cancelled; then finish the commit at hand and close. Raises `StoreFailed`.
+
+        What was not acknowledged by then may be kept or not.
+        """
         self._token = trio.lowlevel.current_trio_token()
         self.committer.start()
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(self.node.run)
+                await nursery.start(self._run_node)
                 nursery.start_soon(self.server.run)
+                nursery.start_soon(self.reclaimer.run)
                 nursery.start_soon(self._fetch_gaps)
                 nursery.start_soon(self._write_stalled)
                 task_status.started()
@@ -100,7 +109,15 @@ class Store:
         if self._error is not None:
             raise self._error
 
+    async def _run_node(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        try:
+            await self.node.run(task_status=task_status)
+        finally:
+            # In the same turn of the loop as the sockets are closed: a read under way may hold up the others.
+            self._stopping = True
+
     async def _stop(self) -> None:
+        self._stopping = True
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self.committer.stop)
             if self._error is None:
@@ -129,6 +146,8 @@ class Store:
 
     def _pump(self) -> None:
         """All waiting messages are handled: send what needs no disk, and write the next commit."""
+        if self._stopping:
+            return
         for effect in self.ingest.take_effects(trio.current_time()):
             self.node.send(effect)
         while not self._busy and self._error is None:
@@ -154,17 +173,22 @@ class Store:
         """Try a commit again that RocksDB put off; what arrives meanwhile waits."""
         async for commit in self._put_off:
             await trio.sleep(STALL_RETRY_SECONDS)
+            if self._stopping:
+                return
             self._busy = False
             self._write(commit)
             self._pump()
 
     def _report_from_thread(self, commit: Commit, error: StoreFailed | None) -> None:
-        self._token.run_sync_soon(self._on_fsynced, commit, error)
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._on_fsynced, commit, error)
 
     def _on_fsynced(self, commit: Commit, error: StoreFailed | None) -> None:
         self._busy = False
         if error is not None:
             self._fail(error)
+            return
+        if self._stopping:
             return
         self._on_durable(commit)
         self._pump()
@@ -174,7 +198,7 @@ class Store:
         for effect in self.ingest.committed(commit):
             self.node.send(effect)
         for state in commit.deletions:
-            self.server.reclaim(state.address)
+            self.reclaimer.add(state.address)
 
     def _fail(self, error: StoreFailed) -> None:
         """Nothing is acknowledged from here on; `run` raises the error."""

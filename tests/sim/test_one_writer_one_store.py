@@ -25,11 +25,11 @@ def test_the_promises_hold(seed: int) -> None:
 
 def test_the_schedules_reach_every_fault() -> None:
     counts = [run(seed).counts for seed in range(8)]
-    for kind in ("store crashes", "gateway crashes", "lost"):
+    for kind in ("store crashes", "gateway crashes", "lost", "closed", "deleted"):
         assert sum(count[kind] for count in counts) > 8, kind
 
 
-@pytest.mark.parametrize("bug", ["ack before fsync", "no seal"])
+@pytest.mark.parametrize("bug", ["ack before fsync", "no seal", "forgotten deletions"])
 def test_a_planted_bug_is_found(bug: str) -> None:
     found = 0
     for seed in range(60):

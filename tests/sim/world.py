@@ -4,22 +4,25 @@ reorders.
 Time is a counter. The store's disk keeps what was fsynced; a crash may also keep a commit that was written
 and not yet fsynced (as a page cache does when only the process dies), or not (as a power loss). A gateway
 crash starts a new life: it seals the old segment, takes the end that the store reports, and opens the next
-segment.
+segment. A store that has never heard of a segment says so: that is right only if its opening was never
+confirmed. Retention deletes the oldest segment now and then, whose CLOSE and OPEN may still be on their way.
 
 After every step the promises are checked against `History`: nothing acknowledged is lost or altered, what was
-shown stays, the committed head never goes back, and nothing is appended to a sealed segment.
+shown stays, the committed head never goes back, nothing is appended to a sealed segment, and what was deleted
+stays deleted.
 """
 
 import random
 from collections.abc import Iterator
 from typing import Any
 
-from mesh.protocol.address_state import AddressState
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.ingest import Commit, Ingest
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import State, Writer
 from wireproto.dafka.additions import (
     STATUS_DONE,
+    STATUS_NOT_HERE,
     STATUS_SEALED,
     AddressStatus,
     Announcement,
@@ -28,6 +31,7 @@ from wireproto.dafka.additions import (
 )
 from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record
 from wireproto.records.builder import build_batch
+from wireproto.records.row import Row
 
 STORE = "5" * 32
 STEP_SECONDS = 0.01
@@ -41,22 +45,37 @@ class BrokenPromise(AssertionError):
 class SimulatedDisk:
     """What the store has fsynced, as its database would keep it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets_deletions: bool = False) -> None:
+        self.forgets_deletions = forgets_deletions
         self.records: dict[tuple[str, int], bytes] = {}
         self.metas: dict[str, bytes] = {}
         self.heads: dict[str, tuple[int, bytes, int, str]] = {}
-        self.epochs: dict[str, int] = {}
+        self.rows: dict[tuple[str, int], bytes] = {}
+        self.epochs: dict[str, tuple[int, str]] = {}
         self.cluster_id = ""
 
     def apply(self, commit: Commit) -> None:
         for entry in commit.records:
             address = entry.state.address
             self.records[address, entry.sequence] = entry.content
+            self.rows[address, entry.sequence] = entry.row
             self.heads[address] = entry.sequence, entry.row, entry.running_max, entry.state.subject
-        for state in commit.metas.values():
-            self.metas[state.address] = state.pack_meta()
+        for state, head, row, running_max in commit.truncations:
+            self._drop(state.address, head + 1)
+            self.heads[state.address] = head, row, running_max, state.subject
+        self.metas.update(commit.metas)
         self.epochs.update(commit.epochs)
         self.cluster_id = commit.cluster_id or self.cluster_id
+        for state in commit.deletions:
+            self._drop(state.address, 0)
+            self.heads.pop(state.address, None)
+            if self.forgets_deletions:
+                self.metas.pop(state.address, None)
+
+    def _drop(self, address: str, first: int) -> None:
+        for kept in (self.records, self.rows):
+            for key in [key for key in kept if key[0] == address and key[1] >= first]:
+                del kept[key]
 
     def load(self, address: str) -> AddressState | None:
         if address not in self.metas and address not in self.heads:
@@ -65,8 +84,12 @@ class SimulatedDisk:
             address, self.metas.get(address), self.heads.get(address, (-1, b"", -1, ""))
         )
 
-    def highest_epoch(self, log: str) -> int:
-        return self.epochs.get(log, -1)
+    def row(self, address: str, sequence: int) -> tuple[bytes, int]:
+        row = self.rows.get((address, sequence), b"")
+        return row, Row.unpack(row).running_max_timestamp if row else -1
+
+    def highest_epoch(self, log: str) -> tuple[int, str]:
+        return self.epochs.get(log, (-1, ""))
 
 
 class Life:
@@ -75,11 +98,13 @@ class Life:
     def __init__(self, number: int, start: int) -> None:
         self.number = number
         self.start = start
-        self.writer = Writer(f"{number:032X}", "orders", [STORE], 1)
+        self.writer = Writer(f"{number:016X}{1:016X}", "orders", [STORE], 1)
         self.announcement = Announcement(
             self.writer.address, "orders", "cluster", "log/0", number, start, (STORE,), 1, b""
         )
         self.repeat_at = 0.0
+        self.announced = False
+        """OPEN was confirmed, and the catalog knows that."""
 
 
 class World:
@@ -89,13 +114,20 @@ class World:
         self.random = random.Random(seed)
         self.bugs = bugs
         self.now = 0.0
-        self.disk = SimulatedDisk()
+        self.disk = SimulatedDisk(forgets_deletions="forgotten deletions" in bugs)
         self.store: Ingest | None = Ingest(STORE, self.disk)
         self.commit: Commit | None = None
         self.network: list[tuple[float, str, Any]] = []
         self.lives: list[Life] = []
         self.chain: list[tuple[Life, int]] = []
         """(life, end) of closed segments."""
+        self.closing: dict[str, int] = {}
+        """address -> end of closed segments whose CLOSE the store has not confirmed."""
+        self.deleting: set[str] = set()
+        self.deleted: set[str] = set()
+        """Addresses whose deletion is in the catalog; those that the store has confirmed."""
+        self.log_start = 0
+        self.tell_at = 0.0
         self.zombies: list[Life] = []
         """Lives that were taken for dead, and go on publishing and answering producers until they are fenced.
         """
@@ -103,7 +135,9 @@ class World:
         """offset -> content that a producer was told is durable."""
         self.seal: Seal | None = None
         self.faults = True
-        self.counts = {"acknowledged": 0, "store crashes": 0, "gateway crashes": 0, "lost": 0}
+        self.counts = dict.fromkeys(
+            ("acknowledged", "store crashes", "gateway crashes", "lost", "closed", "deleted"), 0
+        )
         self._new_life(0)
 
     # the schedule -----------------------------------------------------------------------------------------
@@ -115,10 +149,13 @@ class World:
             self._crash_store()
         elif self.faults and chance < 0.007:
             self._crash_gateway()
+        elif self.faults and chance < 0.009:
+            self._delete_oldest()
         elif chance < 0.35:
             self._append()
         self._deliver_due()
         self._tick_gateway()
+        self._tell_members()
         self._tick_store()
         self._check()
 
@@ -127,7 +164,8 @@ class World:
         self.faults = False
         for _ in range(4000):
             self.step()
-            if self.seal is None and self.life.writer.state is State.OPEN and not len(self.life.writer):
+            resting = self.life.writer.state is State.OPEN and not len(self.life.writer)
+            if self.seal is None and resting and not self.closing and not self.deleting:
                 break
         else:
             raise BrokenPromise("it does not come to rest without faults")
@@ -169,6 +207,24 @@ class World:
         for zombie in self.zombies:
             if zombie.writer.on_tick(self.now):
                 self._send("store", Head(zombie.writer.address, "orders", zombie.writer.next_sequence - 1))
+
+    def _tell_members(self) -> None:
+        """CLOSE and DELETE, again and again until they are confirmed, whichever life it is."""
+        if self.now < self.tell_at:
+            return
+        self.tell_at = self.now + 0.2
+        for address, end in self.closing.items():
+            self._send("store", Request(b"C", STORE, "R", (AddressStatus(address, 0, end).pack(),)))
+        for address in self.deleting:
+            self._send("store", Request(b"X", STORE, "R", (AddressStatus(address, 0, -1).pack(),)))
+
+    def _delete_oldest(self) -> None:
+        """Retention: the oldest closed segment leaves the chain."""
+        if self.chain:
+            life, end = self.chain.pop(0)
+            self.log_start = life.start + end + 1
+            self.closing.pop(life.writer.address, None)
+            self.deleting.add(life.writer.address)
 
     def _crash_gateway(self) -> None:
         """All memory is gone, or a pause is taken for that: the next life seals the open segment."""
@@ -214,8 +270,15 @@ class World:
     def _on_answer(self, answer: Answer) -> None:
         for status in answer.statuses:
             if answer.id == b"s" and self.seal is not None and status.address == self.seal.address:
-                if answer.requester == "R" and status.status == STATUS_DONE:
-                    self.seal.on_sealed(STORE, status.sequence, status.row)
+                if answer.requester == "R" and status.status in (STATUS_DONE, STATUS_NOT_HERE):
+                    known = status.status == STATUS_DONE
+                    self.seal.on_sealed(STORE, status.sequence, status.row, known=known)
+            elif answer.id == b"c" and status.status == STATUS_DONE:
+                self.counts["closed"] += self.closing.pop(status.address, None) is not None
+            elif answer.id == b"x" and status.status == STATUS_DONE:
+                self.counts["deleted"] += status.address in self.deleting
+                self.deleting.discard(status.address)
+                self.deleted.add(status.address)
             elif answer.id == b"s" and status.status == STATUS_SEALED:
                 for zombie in [entry for entry in self.zombies if entry.writer.address == status.address]:
                     zombie.writer.fence()
@@ -229,16 +292,24 @@ class World:
         writer = self.life.writer
         if status.status != STATUS_DONE:
             raise BrokenPromise(f"a fresh segment was refused with status {status.status}")
+        self.life.announced = True
         if writer.state is State.OPENING:
             for sequence, content in writer.opened(self.now):
                 self._send("store", Record(writer.address, "orders", sequence, bytes(content)))
 
     def _recovered(self) -> None:
         assert self.seal is not None
-        end, _ = self.seal.end()
+        end, row = self.seal.end()
+        if self.life.announced and not self.seal.known and "no seal" not in self.bugs:
+            raise BrokenPromise(f"life {self.life.number} was announced, and the store has never heard of it")
+        if end >= 0 and row and Row.unpack(row).last_offset != self.life.start + end:
+            raise BrokenPromise(f"life {self.life.number} ends at {end} with another record's row")
         self.seal = None
         if end >= 0:
             self.chain.append((self.life, end))
+            self.closing[self.life.writer.address] = end
+        else:
+            self.deleting.add(self.life.writer.address)
         self._new_life(self.life.start + end + 1)
 
     # store ------------------------------------------------------------------------------------------------
@@ -322,6 +393,10 @@ class World:
 
     def check_all(self) -> None:
         log = dict(self.durable_log())
+        for address in self.deleted:
+            state = self.disk.load(address)
+            if state is not None and (state.phase is not Phase.DELETED or state.head >= 0):
+                raise BrokenPromise(f"address {address} was deleted and came back")
         for offset, content in self.acknowledged.items():
-            if log.get(offset) != content:
+            if offset >= self.log_start and log.get(offset) != content:
                 raise BrokenPromise(f"offset {offset} was acknowledged and is {log.get(offset)!r}")

@@ -5,13 +5,23 @@ import itertools
 import pytest
 
 from mesh.protocol.address_state import AddressState, Phase
-from mesh.protocol.ingest import FETCH_FIRST_SECONDS, FETCH_LAST_SECONDS, MAX_QUEUED_BYTES, Commit, Ingest
+from mesh.protocol.gaps import FETCH_COUNT, FETCH_FIRST_SECONDS, FETCH_LAST_SECONDS, MAX_FETCH_TRIES
+from mesh.protocol.ingest import (
+    MAX_COMMIT_RECORDS,
+    MAX_QUEUED_BYTES,
+    RECORD_OVERHEAD_BYTES,
+    Commit,
+    Ingest,
+    StoreCorrupt,
+)
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
     STATUS_INCOMPLETE,
+    STATUS_NOT_HERE,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
     Answer,
@@ -22,34 +32,71 @@ from wireproto.records.builder import build_batch
 from wireproto.records.row import Row
 
 STORE = "5" * 32
+LIFE = "A" * 16
 ADDRESS = "A" * 32
+SAME_LIFE = LIFE + "B" * 16
+"""Another address of the life that made `ADDRESS`."""
 
 
 class Disk:
-    """Nothing is remembered: every address is new."""
+    """What was committed, and what is put here; `bad` addresses and logs cannot be read."""
 
-    def __init__(self, epochs: dict[str, int] | None = None) -> None:
+    def __init__(self, epochs: dict[str, tuple[int, str]] | None = None) -> None:
         self.epochs = epochs or {}
-        self.states: dict[str, AddressState] = {}
+        self.metas: dict[str, bytes] = {}
+        self.heads: dict[str, tuple[int, bytes, int, str]] = {}
+        self.rows: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self.bad: set[str] = set()
+        self.loads: list[str] = []
+
+    def apply(self, commit: Commit) -> None:
+        for state, sequence, _, row, running_max in commit.records:
+            self.rows[state.address, sequence] = row, running_max
+            self.heads[state.address] = sequence, row, running_max, state.subject
+        for state, head, row, running_max in commit.truncations:
+            self.heads[state.address] = head, row, running_max, state.subject
+        self.metas.update(commit.metas)
+        self.epochs.update(commit.epochs)
+        for state in commit.deletions:
+            self.heads.pop(state.address, None)
 
     def load(self, address: str) -> AddressState | None:
-        return self.states.get(address)
+        self.loads.append(address)
+        self._check(address)
+        if address not in self.metas and address not in self.heads:
+            return None
+        head = self.heads.get(address, (-1, b"", -1, ""))
+        return AddressState.unpack(address, self.metas.get(address), head)
 
-    def highest_epoch(self, log: str) -> int:
-        return self.epochs.get(log, -1)
+    def row(self, address: str, sequence: int) -> tuple[bytes, int]:
+        self._check(address)
+        return self.rows.get((address, sequence), (b"", -1))
+
+    def highest_epoch(self, log: str) -> tuple[int, str]:
+        self._check(log)
+        return self.epochs.get(log, (-1, ""))
+
+    def _check(self, name: str) -> None:
+        if name in self.bad:
+            raise StoreCorrupt(f"{name} cannot be read")
 
 
 class Machine(Ingest):
     """An ingest with the shell's habits: commit whatever is there, give the effects."""
 
     def __init__(self, disk: Disk | None = None, cluster_id: str = "") -> None:
-        super().__init__(STORE, disk or Disk(), cluster_id)
+        self.disk = disk or Disk()
+        super().__init__(STORE, self.disk, cluster_id)
 
     def settle(self) -> list[Ack | Answer]:
         effects: list[Ack | Answer] = []
         while (commit := self.take_commit()) is not None:
-            effects += self.committed(commit)
+            effects += self.done(commit)
         return effects
+
+    def done(self, commit: Commit) -> list[Ack | Answer]:
+        self.disk.apply(commit)
+        return self.committed(commit)
 
     def take(self) -> Commit:
         commit = self.take_commit()
@@ -134,6 +181,58 @@ def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled() -> None:
     assert machine.take_effects(99.0) == []
 
 
+def test_the_rest_of_a_gap_is_asked_for_at_once_when_what_was_asked_for_is_here() -> None:
+    machine = Machine()
+    last = 2 * FETCH_COUNT + 9
+    machine.on_head(Head(ADDRESS, "orders", last), 0.0)
+    asked = [effect for tick in range(50) for effect in machine.take_effects(tick / 10)]
+    assert set(asked) == {Fetch(ADDRESS, STORE, "orders", 0, FETCH_COUNT)}
+    assert len(asked) > 2, "it must have backed off before it is set back"
+    for sequence in range(FETCH_COUNT):
+        machine.on_record(record(sequence, b""), 5.0)
+    assert machine.take_effects(5.0) == [Fetch(ADDRESS, STORE, "orders", FETCH_COUNT, FETCH_COUNT)]
+    assert machine.next_due() == pytest.approx(5.0 + FETCH_FIRST_SECONDS)
+    # The producer stops short of what was asked for: the rest is asked for after the first interval.
+    for sequence in range(FETCH_COUNT, FETCH_COUNT + 7):
+        machine.on_record(record(sequence, b""), 6.0)
+    assert machine.take_effects(6.0) == []
+    due = machine.next_due()
+    assert due is not None
+    assert due == pytest.approx(6.0 + FETCH_FIRST_SECONDS)
+    assert machine.take_effects(due) == [Fetch(ADDRESS, STORE, "orders", FETCH_COUNT + 7, FETCH_COUNT)]
+
+
+def fetches(machine: Machine, now: float) -> tuple[int, float]:
+    """How many FETCHes come until nothing is due any more, and when that is."""
+    count = 0
+    while (due := machine.next_due()) is not None and count < 10 * MAX_FETCH_TRIES:
+        now = max(now, due)
+        count += len(machine.take_effects(now))
+    return count, now
+
+
+def test_a_silent_producer_is_given_up_until_it_is_heard_again() -> None:
+    machine = Machine()
+    machine.on_head(Head(ADDRESS, "orders", 3), 0.0)
+    count, now = fetches(machine, 0.0)
+    assert count == MAX_FETCH_TRIES
+    machine.on_head(Head(ADDRESS, "orders", 3), now)
+    assert machine.take_effects(now) == [Fetch(ADDRESS, STORE, "orders", 0, 4)]
+    machine.on_record(record(9, b"out of turn"), now)
+    for sequence in range(2):
+        machine.on_record(record(sequence, b""), now)
+    assert fetches(machine, now)[0] == MAX_FETCH_TRIES, "progress and word of it count the tries anew"
+
+
+def test_a_producer_that_is_heard_is_asked_for_ever() -> None:
+    machine = Machine()
+    asked = 0
+    for second in range(10 * MAX_FETCH_TRIES):
+        machine.on_head(Head(ADDRESS, "orders", 3), float(second))
+        asked += len(machine.take_effects(float(second)))
+    assert asked > 3 * MAX_FETCH_TRIES
+
+
 @pytest.mark.parametrize(
     ("head", "effects"),
     [
@@ -167,8 +266,16 @@ def test_a_seal_counts_the_records_before_it_and_none_after() -> None:
 
 def test_an_unknown_address_can_be_sealed_and_stays_so() -> None:
     machine = Machine()
-    assert machine.answers(request(b"S"))[0] == AddressStatus(ADDRESS, STATUS_DONE, -1)
+    for _ in range(2):
+        assert machine.answers(request(b"S"))[0] == AddressStatus(ADDRESS, STATUS_NOT_HERE, -1)
     assert machine.answers(open_request(announcement()))[0].status == STATUS_SEALED
+    again = Machine(machine.disk)
+    assert again.answers(request(b"S"))[0] == AddressStatus(ADDRESS, STATUS_NOT_HERE, -1)
+    assert again.answers(open_request(announcement()))[0].status == STATUS_SEALED
+
+
+def test_an_empty_segment_that_was_announced_is_sealed_as_known() -> None:
+    assert opened().answers(request(b"S"))[0] == AddressStatus(ADDRESS, STATUS_DONE, -1)
 
 
 def test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing() -> None:
@@ -178,15 +285,44 @@ def test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing() -> None:
     machine.settle()
     machine.on_request(request(b"C", sequence=1))
     commit = machine.take()
-    assert [(state.address, head) for state, head in commit.truncations] == [(ADDRESS, 1)]
-    (answer,) = machine.committed(commit)
+    assert [(state.address, head) for state, head, *_ in commit.truncations] == [(ADDRESS, 1)]
+    (answer,) = machine.done(commit)
     assert isinstance(answer, Answer)
     assert answer.statuses[0][:3] == (ADDRESS, STATUS_DONE, 1)
 
     behind = opened()
     behind.on_record(record(0), 0.0)
     behind.settle()
-    assert behind.answers(request(b"C", sequence=7))[0].status == STATUS_INCOMPLETE
+    for machine in (behind, behind, Machine(behind.disk)):
+        answer_is = machine.answers(request(b"C", sequence=7))[0]
+        assert answer_is == AddressStatus(ADDRESS, STATUS_INCOMPLETE, 0)
+
+
+@pytest.mark.parametrize("end", [-1, 0, 1, 2, 3])
+@pytest.mark.parametrize("where", ["on the disk", "in the commit under way", "in the same commit"])
+def test_a_closed_address_keeps_the_row_of_its_end(where: str, end: int) -> None:
+    """Wherever the record at the end is when CLOSE comes; the answer to SEAL and LIST carry its row."""
+    machine = opened()
+    for sequence in range(4):
+        machine.on_record(record(sequence, batch(sequence, timestamp=1000 + sequence)), 0.0)
+    if where == "on the disk":
+        machine.settle()
+    under_way = machine.take() if where == "in the commit under way" else None
+    machine.on_request(request(b"C", sequence=end))
+    machine.on_request(request(b"S"))
+    if under_way:
+        machine.done(under_way)
+    answers = [effect for effect in machine.settle() if isinstance(effect, Answer)]
+    assert [answer.statuses[0][:3] for answer in answers] == [(ADDRESS, STATUS_DONE, end)] * 2
+    kept = machine.disk.load(ADDRESS)
+    assert kept is not None
+    assert (kept.head, kept.phase, kept.end) == (end, Phase.CLOSED, end)
+    assert answers[1].statuses[0].row == kept.last_row
+    if end >= 0:
+        row = Row.unpack(kept.last_row)
+        assert (row.last_offset, row.running_max_timestamp) == (100 + end, kept.running_max)
+    else:
+        assert kept.last_row == b""
 
 
 def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory() -> None:
@@ -195,8 +331,74 @@ def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory
     machine.on_request(request(b"X"))
     commit = machine.take()
     assert [state.phase for state in commit.deletions] == [Phase.DELETED]
-    machine.committed(commit)
+    machine.done(commit)
     assert machine.known(ADDRESS) is None
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("moment", ["before its commit", "behind it", "after a restart"])
+@pytest.mark.parametrize(
+    ("late", "status"),
+    [
+        (open_request(announcement()), STATUS_SEALED),
+        (request(b"S"), STATUS_DONE),
+        (request(b"C", sequence=0), STATUS_DONE),
+        (request(b"C", sequence=7), STATUS_DONE),
+        (request(b"X"), STATUS_DONE),
+    ],
+    ids=["OPEN", "SEAL", "CLOSE", "CLOSE at another end", "DELETE"],
+)
+def test_what_was_deleted_stays_deleted(moment: str, late: Request, status: int, closed: bool) -> None:
+    machine = opened()
+    machine.on_record(record(0), 0.0)
+    if closed:
+        machine.answers(request(b"C", sequence=0))
+    machine.on_request(request(b"X"))
+    if moment != "before its commit":
+        machine.settle()
+    if moment == "after a restart":
+        machine = Machine(machine.disk, cluster_id="cluster")
+    machine.on_request(late)
+    answer = [effect for effect in machine.settle() if isinstance(effect, Answer)][-1]
+    assert answer.statuses[0].status == status
+    if late.id != b"O":
+        assert answer.statuses[0] == AddressStatus(ADDRESS, status, -1)
+    kept = machine.disk.load(ADDRESS)
+    assert kept is not None
+    assert (kept.phase, kept.head, kept.announcement) == (Phase.DELETED, -1, None)
+    assert machine.heads() == {}
+
+
+@pytest.mark.parametrize("phase", [b"C", b"X"])
+@pytest.mark.parametrize(
+    "late", [record(1), record(0), Head(ADDRESS, "orders", 5)], ids=["next", "first", "HEAD"]
+)
+def test_a_late_writer_of_a_closed_or_deleted_address_is_told_and_makes_no_state(
+    phase: bytes, late: Record | Head
+) -> None:
+    before = opened()
+    before.on_record(record(0), 0.0)
+    before.settle()
+    before.answers(request(phase, sequence=0))
+    for machine in (before, Machine(before.disk)):
+        if isinstance(late, Record):
+            machine.on_record(late, 0.0)
+        else:
+            machine.on_head(late, 0.0)
+        assert machine.heads() == {}
+        assert machine.settle() == []
+        (notice,) = machine.take_effects(0.0)
+        assert isinstance(notice, Answer)
+        assert (notice.requester, notice.statuses[0].status) == (ADDRESS, STATUS_SEALED)
+
+
+def test_a_meta_is_written_as_it_was_when_it_changed() -> None:
+    """Or a commit that is put off would carry a deletion whose records are not in it."""
+    machine = opened()
+    machine.on_request(request(b"S"))
+    put_off = machine.take()
+    machine.on_request(request(b"X"))
+    assert AddressState.unpack(ADDRESS, put_off.metas[ADDRESS], (-1, b"", -1, "")).phase is Phase.SEALED
 
 
 @pytest.mark.parametrize(
@@ -204,19 +406,36 @@ def test_a_deletion_is_confirmed_once_it_is_durable_and_leaves_nothing_in_memory
     [
         (announcement("B" * 32, cluster="other"), STATUS_FOREIGN_CLUSTER),
         (announcement("B" * 32, epoch=2), STATUS_STALE_EPOCH),
-        (announcement("B" * 32, epoch=3), STATUS_DONE),
+        (announcement("B" * 32, epoch=3), STATUS_STALE_EPOCH),
+        (announcement("B" * 32, epoch=4), STATUS_DONE),
+        (announcement(SAME_LIFE, epoch=2), STATUS_STALE_EPOCH),
+        (announcement(SAME_LIFE, epoch=3), STATUS_DONE),
         (announcement(), STATUS_DONE),
         (announcement(epoch=4), STATUS_SEALED),
     ],
-    ids=["foreign cluster", "older epoch", "same epoch", "said again", "another segment of this address"],
+    ids=[
+        "foreign cluster",
+        "older epoch",
+        "same epoch in another life",
+        "higher epoch",
+        "older epoch of the same life",
+        "same epoch of the same life",
+        "said again",
+        "another segment of this address",
+    ],
 )
-def test_which_announcements_are_taken(segment: Announcement, status: int) -> None:
-    assert opened().answers(open_request(segment))[0].status == status
+@pytest.mark.parametrize("restarted", [False, True])
+def test_which_announcements_are_taken(segment: Announcement, status: int, restarted: bool) -> None:
+    machine = opened()
+    if restarted:
+        machine = Machine(machine.disk, cluster_id="cluster")
+    assert machine.answers(open_request(segment))[0].status == status
 
 
 def test_the_highest_epoch_is_asked_of_the_disk() -> None:
-    machine = Machine(Disk({"log/0": 9}), cluster_id="cluster")
+    machine = Machine(Disk({"log/0": (9, LIFE)}), cluster_id="cluster")
     assert machine.answers(open_request(announcement(epoch=8)))[0].status == STATUS_STALE_EPOCH
+    assert machine.answers(open_request(announcement("B" * 32, epoch=9)))[0].status == STATUS_STALE_EPOCH
     assert machine.answers(open_request(announcement(epoch=9)))[0].status == STATUS_DONE
 
 
@@ -238,17 +457,42 @@ def test_records_that_are_not_taken_leave_no_trace(bad: Record) -> None:
 
 
 def test_the_queue_is_bounded_and_goes_on_when_it_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_QUEUED_BYTES", 250)
+    limit = 3 * (len(batch(0)) + RECORD_OVERHEAD_BYTES) + 100
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_QUEUED_BYTES", limit)
     machine = opened()
     for sequence in range(5):
         machine.on_record(record(sequence), 0.0)
-    kept = 250 // len(batch(0))
+    kept = 3
     assert machine.settle() == [Ack(ADDRESS, STORE, "orders", kept - 1)]
     assert machine.queued_bytes == 0
     for sequence in range(kept, kept + 2):
         machine.on_record(record(sequence), 0.0)
     assert machine.settle() == [Ack(ADDRESS, STORE, "orders", kept + 1)]
     assert MAX_QUEUED_BYTES > 64 * 1024 * 1024
+
+
+def test_a_commit_is_bounded_by_the_count_of_its_records_too() -> None:
+    machine = Machine()
+    for sequence in range(MAX_COMMIT_RECORDS + 3):
+        machine.on_record(record(sequence, b""), 0.0)
+    assert machine.queued_bytes == (MAX_COMMIT_RECORDS + 3) * RECORD_OVERHEAD_BYTES
+    first = machine.take()
+    assert [entry.sequence for entry in first.records] == list(range(MAX_COMMIT_RECORDS))
+    assert machine.committed(first) == [Ack(ADDRESS, STORE, "orders", MAX_COMMIT_RECORDS - 1)]
+    assert machine.settle() == [Ack(ADDRESS, STORE, "orders", MAX_COMMIT_RECORDS + 2)]
+    assert machine.queued_bytes == 0
+
+
+def test_what_a_commit_counts_includes_the_overhead_of_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 1))
+    machine = Machine()
+    for sequence in range(5):
+        machine.on_record(record(sequence, b"x"), 0.0)
+    commits: list[Commit] = []
+    while (commit := machine.take_commit()) is not None:
+        commits.append(commit)
+        machine.committed(commit)
+    assert [(len(commit.records), commit.bytes) for commit in commits] == [(2, 2), (2, 2), (1, 1)]
 
 
 def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,3 +515,70 @@ def test_native_addresses_are_kept_without_rows_and_never_parsed() -> None:
     commit = machine.take()
     assert [(entry.content, entry.row) for entry in commit.records] == [(b"anything at all", b"")]
     assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 0)]
+
+
+def bad_disk(*names: str) -> Machine:
+    machine = Machine(cluster_id="cluster")
+    machine.disk.bad = set(names)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("bad", "asked"),
+    [
+        (ADDRESS, open_request(announcement(), announcement("C" * 32))),
+        ("log/0", open_request(announcement())),
+        *(
+            (ADDRESS, Request(message_id, STORE, "R1", (*request(message_id).entries, *other.entries)))
+            for message_id in (b"S", b"C", b"X")
+            for other in [request(message_id, "C" * 32)]
+        ),
+    ],
+    ids=["OPEN", "the log's epoch", "SEAL", "CLOSE", "DELETE"],
+)
+def test_an_address_that_cannot_be_read_is_answered_for_and_the_others_too(bad: str, asked: Request) -> None:
+    machine = bad_disk(bad)
+    statuses = machine.answers(asked)
+    assert statuses[0] == AddressStatus(ADDRESS, STATUS_STORAGE_ERROR, -1)
+    assert [status.address for status in statuses[1:]] == ["C" * 32] * (len(asked.entries) - 1)
+    assert all(status.status != STATUS_STORAGE_ERROR for status in statuses[1:])
+    assert ADDRESS not in machine.disk.metas
+    machine.disk.bad = set()
+    assert machine.answers(asked)[0].status != STATUS_STORAGE_ERROR, "it is read again when asked again"
+
+
+def test_records_of_an_address_that_cannot_be_read_are_dropped_and_counted() -> None:
+    machine = bad_disk(ADDRESS)
+    machine.on_record(record(0), 0.0)
+    machine.on_head(Head(ADDRESS, "orders", 4), 0.0)
+    machine.on_record(record(1), 0.0)
+    assert (machine.refused_records, machine.unreadable) == (2, 3)
+    assert machine.disk.loads == [ADDRESS], "each record would cost a read of a bad block"
+    assert machine.take_effects(9.0) == []
+    assert machine.settle() == []
+
+
+def test_a_close_whose_end_cannot_be_read_changes_nothing() -> None:
+    machine = opened()
+    for sequence in range(3):
+        machine.on_record(record(sequence), 0.0)
+    machine.settle()
+    for damage in ("bad", "missing"):
+        machine.disk.bad = {ADDRESS} if damage == "bad" else set()
+        del machine.disk.rows[ADDRESS, 1 if damage == "bad" else 0]
+        end = 1 if damage == "bad" else 0
+        assert machine.answers(request(b"C", sequence=end))[0].status == STATUS_STORAGE_ERROR
+    machine.on_record(record(3), 0.0)
+    assert machine.settle() == [Ack(ADDRESS, STORE, "orders", 3)]
+
+
+def test_a_seal_without_room_is_not_taken_for_one_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STATUS_NOT_HERE says that the seal is on the disk."""
+    machine = opened()
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_ADDRESSES", 1)
+    other = "C" * 32
+    assert machine.answers(request(b"S", other))[0].status == STATUS_STORAGE_ERROR
+    assert machine.answers(open_request(announcement(SAME_LIFE)))[0].status == STATUS_NOT_HERE
+    assert machine.answers(request(b"C", other))[0] == AddressStatus(other, STATUS_DONE, -1)
+    assert machine.answers(request(b"X", other))[0] == AddressStatus(other, STATUS_DONE, -1)
+    assert machine.answers(request(b"S"))[0].status == STATUS_DONE

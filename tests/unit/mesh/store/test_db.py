@@ -1,0 +1,170 @@
+"""The database keeps exactly what a commit says: truncations, deletions, epochs, and what a close leaves."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh.protocol.address_state import Phase
+from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.store import keys
+from mesh.store.db import Database
+from mesh.store.ranges import read_records
+from tests.unit.mesh.store.sample import (
+    ADDRESS,
+    BATCHES,
+    OTHER,
+    STORE,
+    announcement,
+    batch,
+    fill,
+    finish,
+    record,
+    request,
+    settle,
+)
+from wireproto.dafka.additions import STATUS_DONE
+from wireproto.records.row import Row, row_of
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "db")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("committed_before", [0, 4, BATCHES])
+def test_a_truncation_leaves_the_row_of_its_end_wherever_that_was(
+    database: Database, committed_before: int
+) -> None:
+    ingest = Ingest(STORE, database)
+    ingest.on_request(request(b"O"))
+    for sequence in range(BATCHES):
+        if sequence == committed_before:
+            settle(ingest, database)
+        ingest.on_record(record(sequence), 0.0)
+    if committed_before == BATCHES:
+        settle(ingest, database)
+    ingest.on_request(request(b"C", sequence=5))
+    settle(ingest, database)
+    state = database.load(ADDRESS)
+    assert state is not None
+    assert (state.phase, state.head, state.end, state.running_max) == (Phase.CLOSED, 5, 5, 1005)
+    assert Row.unpack(state.last_row) == row_of(batch(5), 1004)
+    assert read_records(database, ADDRESS, 0, 5, 1 << 20) == [batch(number) for number in range(6)]
+    behind = [keys.record_prefix(ADDRESS) + keys.sequence_bytes(number) for number in range(6, BATCHES)]
+    assert database.get_many(behind) == [None] * len(behind)
+
+
+def test_a_deletion_keeps_nothing_but_that_it_was(database: Database) -> None:
+    ingest = Ingest(STORE, database)
+    fill(ingest, database, ADDRESS, OTHER)
+    ingest.on_request(request(b"X"))
+    settle(ingest, database)
+    state = database.load(ADDRESS)
+    assert state is not None
+    assert (state.phase, state.head, state.announcement) == (Phase.DELETED, -1, None)
+    for prefix in (keys.record_prefix(ADDRESS), keys.row_prefix(ADDRESS)):
+        wanted = [prefix + keys.sequence_bytes(number) for number in range(BATCHES)]
+        assert database.get_many(wanted) == [None] * BATCHES
+    assert database.get(keys.head_key(ADDRESS)) is None
+    assert read_records(database, OTHER, 0, 9, 1 << 20) == [batch(number) for number in range(BATCHES)]
+
+
+def test_an_epoch_is_kept_with_the_life_that_announced_it(database: Database) -> None:
+    ingest = Ingest(STORE, database)
+    assert database.highest_epoch(f"log/{ADDRESS}") == (-1, "")
+    ingest.on_request(request(b"O")._replace(entries=(announcement(epoch=7).pack(),)))
+    settle(ingest, database)
+    assert database.highest_epoch(f"log/{ADDRESS}") == (7, ADDRESS[:16])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "read"),
+    [
+        (keys.epoch_key("log"), b"\0\0", lambda database: database.highest_epoch("log")),
+        (keys.epoch_key("log"), b"\0\0\0\1\xff", lambda database: database.highest_epoch("log")),
+        (keys.row_prefix(ADDRESS) + keys.sequence_bytes(3), b"?", lambda database: database.row(ADDRESS, 3)),
+        (keys.meta_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
+        (keys.head_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
+    ],
+    ids=["short epoch", "no life's name", "row", "meta", "head"],
+)
+def test_what_cannot_be_read_back_is_corrupt(
+    database: Database, key: bytes, value: bytes, read: Callable[[Database], Any]
+) -> None:
+    database._db.put(key, value)
+    with pytest.raises(StoreCorrupt):
+        read(database)
+
+
+def test_a_close_cuts_a_reclaim_short_and_loses_nothing(tmp_path: Path) -> None:
+    """Large enough that its compaction takes a while; the memtables are read back from the log."""
+    database = Database(tmp_path / "db")
+    ingest = Ingest(STORE, database)
+    fill(ingest, database, ADDRESS, OTHER)
+    started = threading.Event()
+    done: list[bool] = []
+
+    class Compacting:
+        """The database's handle, which tells when its compaction begins, and waits to be cancelled."""
+
+        def __init__(self, real: Any) -> None:
+            self.real = real
+            self.cancelled = threading.Event()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+        def compact_range(self, *arguments: Any) -> None:
+            started.set()
+            assert self.cancelled.wait(20), "close does not cut it short"
+            self.real.compact_range(*arguments)
+
+        def cancel_all_background(self, wait: bool) -> None:
+            self.real.cancel_all_background(wait)
+            self.cancelled.set()
+
+    database._db = Compacting(database._db)
+    ingest.on_request(request(b"X"))
+    settle(ingest, database)
+
+    def reclaim() -> None:
+        database.reclaim(ADDRESS)
+        done.append(True)
+
+    thread = threading.Thread(target=reclaim)
+    thread.start()
+    assert started.wait(20)
+    database.close()
+    thread.join(20)
+    assert done == [True]
+    again = Database(tmp_path / "db")
+    state = again.load(ADDRESS)
+    assert state is not None
+    assert state.phase is Phase.DELETED
+    assert read_records(again, OTHER, 0, 9, 1 << 20) == [batch(number) for number in range(BATCHES)]
+    again.close()
+
+
+def test_after_a_close_no_reclaim_begins(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    database.close()
+    database.reclaim(ADDRESS)
+
+
+def test_a_restarted_store_answers_close_of_what_it_lacks_with_incomplete(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    fill(Ingest(STORE, database), database, ADDRESS)
+    for _ in range(2):
+        ingest = Ingest(STORE, database, "cluster")
+        ingest.on_request(request(b"C", sequence=BATCHES + 3))
+        commit = ingest.take_commit()
+        assert commit is not None
+        (status,) = finish(ingest, database, commit)
+        assert status.status != STATUS_DONE
+        assert status.sequence == BATCHES - 1
+    database.close()

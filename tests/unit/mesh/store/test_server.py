@@ -1,0 +1,170 @@
+"""What a store answers to reads of what it cannot read: an error, never less than was asked for, and always
+something."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mesh.node import Node
+from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.store import keys
+from mesh.store.db import Database
+from mesh.store.server import Server
+from mesh.zmq_trio import Context
+from tests.unit.mesh.store.sample import (
+    ADDRESS,
+    BATCHES,
+    OTHER,
+    STORE,
+    announcement,
+    batch,
+    fill,
+    request,
+    settle,
+)
+from wireproto.dafka.additions import (
+    LOOKUP_MAX_TIMESTAMP,
+    LOOKUP_OFFSET,
+    LOOKUP_TIMESTAMP,
+    STATUS_DONE,
+    STATUS_STORAGE_ERROR,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+)
+from wireproto.dafka.messages import Fetch, decode
+
+LAST = "C" * 32
+
+
+class Setup:
+    """A server over a real database with three segments; nothing is in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.context = Context()
+        self.node = Node(self.context)
+        self.database = Database(path)
+        fill(Ingest(STORE, self.database), self.database, ADDRESS, OTHER, LAST)
+        self.ingest = Ingest(STORE, self.database, "cluster")
+        self.server = Server(self.node, STORE, self.ingest, self.database)
+
+    def close(self) -> None:
+        self.node.publisher.close()
+        self.node._subscriber.close()
+        self.context.close()
+        self.database.close()
+
+    def ask(self, asked: Any) -> list[Any]:
+        handle: dict[type, Callable[[Any], Any]] = {
+            Fetch: self.server._fetch,
+            Lookup: self.server._lookup,
+            GetRows: self.server._rows,
+            ListSegments: self.server._list,
+        }
+        return [decode([bytes(frame) for frame in frames]) for frames in handle[type(asked)](asked)]
+
+    def addresses(self, asked: ListSegments) -> list[str]:
+        (listed,) = self.ask(asked)
+        assert isinstance(listed, Listed)
+        assert [entry.address for entry, _ in listed.segments] == [
+            status.address for _, status in listed.segments
+        ]
+        return [entry.address for entry, _ in listed.segments]
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Iterator[Setup]:
+    made: list[Setup] = []
+
+    async def main() -> None:
+        made.append(Setup(tmp_path / "db"))
+
+    trio.run(main)
+    yield made[0]
+    made[0].close()
+
+
+def every_lookup() -> list[Lookup]:
+    return [
+        Lookup(STORE, "R1", ADDRESS, kind, target, BATCHES)
+        for kind, target in ((LOOKUP_OFFSET, 4), (LOOKUP_TIMESTAMP, 1004), (LOOKUP_MAX_TIMESTAMP, 0))
+    ]
+
+
+FETCH = Fetch(ADDRESS, "R1", "orders", 0, BATCHES, STORE, 1 << 20)
+
+
+@pytest.mark.parametrize("damage", [b"no row", b""])
+@pytest.mark.parametrize("asked", [FETCH, *every_lookup()], ids=["FETCH", "offset", "timestamp", "max"])
+def test_a_row_that_is_none_is_answered_with_an_error(setup: Setup, asked: Any, damage: bytes) -> None:
+    for sequence in range(BATCHES):
+        setup.database._db.put(keys.row_prefix(ADDRESS) + keys.sequence_bytes(sequence), damage)
+    (answer,) = setup.ask(asked)
+    status = answer.last if isinstance(asked, Fetch) else answer.found
+    assert (status.address, status.status) == (ADDRESS, STATUS_STORAGE_ERROR)
+    assert setup.server.storage_errors == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [FETCH, every_lookup()[0], GetRows(STORE, "R1", ADDRESS, 0, 3)],
+    ids=["FETCH", "LOOKUP", "ROWS"],
+)
+@pytest.mark.parametrize("key", [keys.meta_key(ADDRESS), keys.head_key(ADDRESS)], ids=["meta", "head"])
+def test_an_address_that_cannot_be_read_is_answered_with_an_error(
+    setup: Setup, asked: Any, key: bytes
+) -> None:
+    setup.database._db.put(key, b"?")
+    (answer,) = setup.ask(asked)
+    status = getattr(answer, "last", None) or getattr(answer, "found", None) or answer.status
+    assert (status.address, status.status) == (ADDRESS, STATUS_STORAGE_ERROR)
+
+
+def test_what_can_be_read_is_served(setup: Setup) -> None:
+    *records, end = setup.ask(FETCH)
+    assert [bytes(record.content) for record in records] == [batch(number) for number in range(BATCHES)]
+    assert end.last == (ADDRESS, STATUS_DONE, BATCHES - 1, b"")
+    assert [setup.ask(lookup)[0].found.sequence for lookup in every_lookup()] == [4, 4, BATCHES - 1]
+
+
+def test_list_leaves_out_what_cannot_be_read_and_answers(setup: Setup) -> None:
+    setup.database._db.put(keys.meta_key(OTHER), b"?")
+    assert setup.addresses(ListSegments(STORE, "R1", "", 10)) == [ADDRESS, LAST]
+    assert setup.addresses(ListSegments(STORE, "R1", OTHER, 1)) == [LAST]
+    assert setup.server.storage_errors == 2
+
+
+def test_list_answers_when_the_list_itself_cannot_be_read(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def corrupt(*_: Any, **__: Any) -> list[str]:
+        raise StoreCorrupt("the list of addresses cannot be read")
+
+    monkeypatch.setattr(setup.database, "addresses", corrupt)
+    assert setup.addresses(ListSegments(STORE, "R1", "", 10)) == []
+    assert setup.server.storage_errors == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "expected"),
+    [
+        ("", 10, [ADDRESS, LAST]),
+        ("", 1, [ADDRESS]),
+        ("", 2, [ADDRESS, LAST]),
+        (OTHER, 1, [LAST]),
+        (LAST, 1, [LAST]),
+    ],
+)
+def test_list_leaves_deleted_and_never_announced_addresses_out(
+    setup: Setup, first: str, count: int, expected: list[str]
+) -> None:
+    setup.ingest.on_request(request(b"X", OTHER))
+    setup.ingest.on_request(request(b"S", "BB"))
+    settle(setup.ingest, setup.database)
+    assert setup.addresses(ListSegments(STORE, "R1", first, count)) == expected
+    (listed,) = setup.ask(ListSegments(STORE, "R1", first, count))
+    assert [entry for entry, _ in listed.segments] == [announcement(address) for address in expected]
