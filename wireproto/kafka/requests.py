@@ -8,6 +8,7 @@ from functools import cache
 from struct import error as struct_error
 from typing import Any, Final
 
+from wireproto.kafka.api_keys import FLEXIBLE_FROM, ApiKey
 from wireproto.kafka.codegen import Decoder, compile_decoder
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
@@ -15,6 +16,15 @@ from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
 #: Bodies up to so many bytes are copied, since bytes are read faster than a memoryview. Of a bigger one
 #: nothing is copied before it has been checked.
 COPY_BYTES: Final = 64 * 1024
+
+#: Bytes that are passed over behind a Metadata request of version 9 and later. librdkafka (2.16) asks for all
+#: topics with a count of four bytes where these versions have one, so three bytes of its own are left behind
+#: what was read. Kafka passes over whatever is left of any request.
+LEFT_OVER_BYTES: Final = 3
+
+
+def _left_over_bytes(api_key: int, api_version: int) -> int:
+    return LEFT_OVER_BYTES if api_key == ApiKey.METADATA and api_version >= FLEXIBLE_FROM[api_key] else 0
 
 
 @cache  # as many entries as there are versions of APIs: about 200
@@ -31,8 +41,8 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, offset: in
     The result is an instance of kafka-python's class for the API (as ``MetadataRequest``) whose ``version``
     is set; it shares no memory with the frame. A zero uuid is ``None``, other uuids are ``uuid.UUID``.
 
-    Raises :class:`MalformedRequest` when it is not a request of that version, to the last byte, or when
-    there is no such API or version.
+    Raises :class:`MalformedRequest` when it is not a request of that version, to the last byte (but for
+    ``LEFT_OVER_BYTES``), or when there is no such API or version.
     """
     decode = _decoder(api_key, api_version)
     if decode is None:
@@ -48,6 +58,6 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, offset: in
         raise MalformedRequest("a string is not UTF-8") from None
     if end > len(data):
         raise MalformedRequest("the request ends in the middle of a field")
-    if end < len(data):
+    if end < len(data) and len(data) - end > _left_over_bytes(api_key, api_version):
         raise MalformedRequest(f"{len(data) - end} bytes are left over after the request")
     return request
