@@ -86,6 +86,7 @@ def run(settings: Settings) -> int:
 
 def open_directories(path: Path) -> Directories:
     """Lock and identify the data directories, made at the first start. Raises DataDirectoryRefused."""
+    _refuse_foreign(path)
     gateway = DataDirectory(path / "gateway", Kind.GATEWAY)
     try:
         store = DataDirectory(path / "store", Kind.STORE)
@@ -93,6 +94,19 @@ def open_directories(path: Path) -> Directories:
         gateway.close()
         raise
     return Directories(gateway, store, path)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A directory with other people's files and none of ours is not ours. Raises DataDirectoryRefused."""
+    if not path.is_dir():
+        return
+    names = {entry.name for entry in path.iterdir()} - {"lost+found"}
+    if names and not names & {"gateway", "store"}:
+        raise DataDirectoryRefused(
+            path,
+            f"it has other files ({', '.join(sorted(names)[:3])}), so it is not Dafka's",
+            "Give --data an empty directory",
+        )
 
 
 class Standalone:
