@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import trio
 
-from gateway.api.registry import PendingResponse, Request, Response
+from gateway.api.registry import NotNow, PendingResponse, Request, Response
 from gateway.connection_context import ConnectionContext
 from gateway.connection_limits import FAIR_SHARE_REQUESTS, LINGER_SECONDS, MAX_GATE_SECONDS
 from gateway.connection_output import Output
@@ -300,10 +300,11 @@ class Connection:
             await self._take_memory_of(size)
         self._frame_began = math.inf
         self._served += 1
+        arrived = trio.current_time()
         route, header, body = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
-            context.response_memory,
+            context.response_memory, arrived,
         )  # fmt: skip
         if route.begin is not None:
             await self._begin(route, request, size, started)
@@ -322,12 +323,27 @@ class Connection:
             await self._progress.wait()
         if not self._context.produce_gate.is_open:
             self._flush()
-            # The handler answers with an error if there still is no room after the request's own timeout.
-            timeout = max(0, request.body.timeout_ms) / 1000
-            await self._context.produce_gate.wait(min(timeout, MAX_GATE_SECONDS))
-        pending.append(_Begun(route.begin(request, self._context.broker), route, size, started))
+            await self._pass_gate(request)
+        begun: PendingResponse | None = None
+        while begun is None:
+            try:
+                begun = route.begin(request, self._context.broker)
+            except NotNow as not_now:
+                self._flush()
+                await not_now.over()
+        pending.append(_Begun(begun, route, size, started))
         self._in_flight_bytes += size
         self._work.wake()
+
+    async def _pass_gate(self, request: Request) -> None:
+        """Waits at the closed gate while the request's own time lasts; then the handler answers with an
+        error.
+        """
+        gate = self._context.produce_gate
+        deadline = request.arrived + min(max(0, request.body.timeout_ms) / 1000, MAX_GATE_SECONDS)
+        # Those before may have closed it again.
+        while not gate.is_open and (left := deadline - trio.current_time()) > 0:
+            await gate.wait(left)
 
     async def _answer(self, route: Route, request: Request, size: int, started: float) -> None:
         assert route.handler is not None

@@ -11,12 +11,14 @@ there are no transactions, the last stable offset is the high watermark. Skipped
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import trio
 
+from gateway.api.answers import BREATH
 from gateway.api.registry import Request, Response, api
-from gateway.log.partition import Partition
+from gateway.log.partition import FetchWaiter, Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.fetch import (
     FetchPartition,
@@ -26,6 +28,8 @@ from wireproto.kafka.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
+
+TOPIC_IDS_SINCE_VERSION = 13
 
 MAX_WAIT_MS = 300_000
 """Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
@@ -41,7 +45,7 @@ JOIN_ABOVE_BUFFERS = 64
 class Wanted:
     """One partition of the request, and what was found for it."""
 
-    __slots__ = ("ask", "error", "partition", "records", "size")
+    __slots__ = ("ask", "error", "high_watermark", "limit", "partition", "records", "size", "whole")
 
     def __init__(self, ask: FetchPartition, partition: Partition | None, error: ErrorCode) -> None:
         self.ask = ask
@@ -49,6 +53,12 @@ class Wanted:
         self.error = error
         self.records: Sequence[Any] = ()
         self.size = 0
+        """Bytes of `records`; those that may come while they are to be read from a store."""
+        self.limit = 0
+        self.whole = False
+        """The last read: how many bytes it might give, and whether one batch however large."""
+        self.high_watermark = 0
+        """What it was then."""
 
     def result(self) -> FetchPartitionResult:
         partition = self.partition
@@ -69,108 +79,143 @@ class Wanted:
 
 
 class FetchJob:
-    """One Fetch on its way to its answer."""
+    """One Fetch on its way to its answer.
+
+    Everything is read once. If that is too little, the job is parked at its partitions, which say when they
+    advance, and reads only those again. `_found` is what the answer has so far, in bytes, with the room that
+    is kept for cold partitions.
+    """
 
     def __init__(self, request: Request, broker: Any) -> None:
         body: FetchRequest = request.body
         self._request = request
-        self._parked: set[FetchJob] = broker.parked
-        self._min_bytes = body.min_bytes
+        self._broker = broker
         self._max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
-        self._topics = [
-            (topic, [_resolve(broker, topic, ask) for ask in topic.partitions]) for topic in body.topics
-        ]
-        self._wanted = [wanted for _, group in self._topics for wanted in group]
+        # More than the answer may hold cannot be waited for (`KafkaApis.handleFetchRequest`).
+        self._min_bytes = min(body.min_bytes, self._max_bytes)
+        self._topics: list[tuple[FetchTopic, list[Wanted]]] = []
+        self._wanted: list[Wanted] = []
+        self._cold: list[Wanted] = []
+        self._found = 0
+        self._failed = False
+        self._advanced: set[Partition] = set()
         self._woken = trio.Event()
 
-    def advanced(self) -> None:
-        """A partition that this Fetch waits for has something new (`gateway.log.partition.FetchWaiter`)."""
+    def advanced(self, partition: Partition | None = None, /) -> None:
+        """A partition that this Fetch waits for has something new (`gateway.log.partition.FetchWaiter`);
+        without one, the gateway stops.
+        """
+        if partition is not None:
+            self._advanced.add(partition)
         self._woken.set()
 
     async def run(self) -> list[tuple[str | None, bytes | None, list[FetchPartitionResult]]]:
         """Read, waiting if there is too little, and give the results."""
         body: FetchRequest = self._request.body
-        cold = self._read_hot()
-        if not self._enough(cold) and body.max_wait_ms > 0:
-            cold = await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
-        size = sum(wanted.size for wanted in self._wanted) + sum(self._room(wanted) for wanted in cold)
-        if size:
-            await self._request.reserve(min(size, self._max_bytes))
-        for wanted in cold:
+        await self._read_all()
+        if not self._enough() and body.max_wait_ms > 0:
+            await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
+        if self._found:
+            await self._request.reserve(min(self._found, self._max_bytes))
+        for wanted in self._cold:
             await self._read_cold(wanted)
         return [
             (topic.name, topic.topic_id, [wanted.result() for wanted in group])
             for topic, group in self._topics
         ]
 
-    def _enough(self, cold: list[Wanted]) -> bool:
-        if cold or not self._wanted:
-            return True
-        found = 0
-        for wanted in self._wanted:
-            if wanted.error is not ErrorCode.NONE:
-                return True
-            found += wanted.size
-        return found >= self._min_bytes
+    async def _read_all(self) -> None:
+        done = 0
+        for topic in self._request.body.topics:
+            group: list[Wanted] = []
+            self._topics.append((topic, group))
+            for ask in topic.partitions:
+                wanted = _resolve(self._broker, topic, ask)
+                group.append(wanted)
+                self._wanted.append(wanted)
+                self._read(wanted)
+                done += 1
+                if done % BREATH == 0:
+                    await trio.lowlevel.checkpoint()
 
-    async def _wait(self, seconds: float) -> list[Wanted]:
-        partitions = [wanted.partition for wanted in self._wanted if wanted.partition is not None]
-        for partition in partitions:
-            partition.add_waiter(self)
-        self._parked.add(self)
-        cold: list[Wanted] = []
+    def _enough(self) -> bool:
+        return bool(self._failed or self._cold or not self._wanted or self._found >= self._min_bytes)
+
+    async def _wait(self, seconds: float) -> None:
+        wanted_of: dict[Partition, list[Wanted]] = {}
+        parked: set[FetchWaiter] = self._broker.parked
+        parked.add(self)
         try:
+            for wanted in self._wanted:
+                partition = wanted.partition
+                if partition is not None:
+                    wanted_of.setdefault(partition, []).append(wanted)
+                    partition.add_waiter(self)
+                    if partition.high_watermark != wanted.high_watermark or partition.deleted:
+                        self.advanced(partition)  # since it was read
             with trio.move_on_after(seconds):
-                while not self._enough(cold) and not self._request.shutting_down.is_set():
+                while not self._enough() and not self._request.shutting_down.is_set():
                     await self._woken.wait()
                     self._woken = trio.Event()
-                    cold = self._read_hot()
+                    advanced, self._advanced = self._advanced, set()
+                    for partition in advanced:
+                        for wanted in wanted_of[partition]:
+                            self._read(wanted)
         finally:
-            self._parked.discard(self)
-            for partition in partitions:
+            parked.discard(self)
+            for partition in wanted_of:
                 partition.remove_waiter(self)
-        return cold
 
-    def _read_hot(self) -> list[Wanted]:
-        """Read everything that is in memory; what has to come from a store."""
-        cold: list[Wanted] = []
-        room = self._max_bytes
-        first = True
-        for wanted in self._wanted:
-            partition, ask = wanted.partition, wanted.ask
-            if partition is None:
-                continue
+    def _read(self, wanted: Wanted) -> None:
+        """Read what is in memory of one partition, in the room that the others leave."""
+        partition, ask = wanted.partition, wanted.ask
+        if partition is None:
+            self._failed = True
+            return
+        if partition.deleted:
+            by_id = self._request.header.api_version >= TOPIC_IDS_SINCE_VERSION
+            wanted.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
             wanted.error = partition.check_leader_epoch(ask.current_leader_epoch)
             if wanted.error is ErrorCode.NONE:
                 wanted.error = partition.check_fetch_offset(ask.fetch_offset)
-            if wanted.error is not ErrorCode.NONE:
-                continue
-            if room <= 0 and not first:
-                wanted.records, wanted.size = (), 0
-                continue
-            records = partition.read_hot(ask.fetch_offset, min(room, ask.max_bytes), whole=first)
-            if records is None:
-                cold.append(wanted)
-                room -= self._room(wanted)
-                first = False
-            else:
-                wanted.records = records
-                wanted.size = sum(map(len, records))
-                room -= wanted.size
-                first = first and not records
-        return cold
-
-    def _room(self, wanted: Wanted) -> int:
-        return max(1, min(wanted.ask.max_bytes, self._max_bytes))
+        self._found -= wanted.size
+        wanted.records, wanted.size = (), 0
+        if wanted.error is not ErrorCode.NONE:
+            self._failed = True
+            return
+        wanted.high_watermark = partition.high_watermark
+        wanted.whole = self._found == 0
+        wanted.limit = max(0, min(self._max_bytes - self._found, ask.max_bytes))
+        if not wanted.limit and not wanted.whole:
+            return
+        records = partition.read_hot(ask.fetch_offset, wanted.limit, whole=wanted.whole)
+        if records is None:
+            self._cold.append(wanted)
+            wanted.size = max(1, wanted.limit)
+        else:
+            wanted.records = records
+            wanted.size = sum(map(len, records))
+        self._found += wanted.size
 
     async def _read_cold(self, wanted: Wanted) -> None:
         partition = wanted.partition
         assert partition is not None
         try:
-            wanted.records = await partition.read_cold(wanted.ask.fetch_offset, self._room(wanted))
-            wanted.size = sum(map(len, wanted.records))
+            records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
         except KafkaError as error:
             wanted.error = error.code
+            return
+        # A store gives one batch at least, however large.
+        wanted.records = records if wanted.whole else _within(records, wanted.limit)
+
+
+def _within(records: Sequence[Any], limit: int) -> Sequence[Any]:
+    """The first of `records`, `limit` bytes of them at most."""
+    for count, size in enumerate(accumulate(map(len, records))):
+        if size > limit:
+            return records[:count]
+    return records
 
 
 def _resolve(broker: Any, topic: FetchTopic, ask: FetchPartition) -> Wanted:

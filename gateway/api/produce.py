@@ -1,20 +1,30 @@
 """Produce (key 0), versions 3 to 13; advertised from 0, as Kafka does.
 
 Behaviour: each partition is checked and appended at once, in request order (`begin`); the answer waits until
-every append has the durability that `acks` asks for, or the request's timeout is over. Errors are per
-partition. acks=0 is never answered; if an append failed the connection is closed, as Kafka does, so that the
-client looks again. Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings
-record errors; 10 the current leader, which is left out (there is one). Errors: acks other than -1, 0, 1 ->
-INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id: UNKNOWN_TOPIC_ID); no room in the window ->
+every append has the durability that `acks` asks for, or the request's timeout, counted from its arrival, is
+over. Errors are per partition. acks=0 is never answered; if an append failed the connection is closed, as
+Kafka does, so that the client looks again; but while there is no room such a request waits, and its client
+with it.
+
+Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the
+current leader, which is left out (there is one).
+
+Errors: acks other than -1, 0, 1 -> INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id:
+UNKNOWN_TOPIC_ID); no room in the window, or with acks=all fewer stores than min.insync.replicas ->
 NOT_ENOUGH_REPLICAS before anything is appended; not durable in time -> REQUEST_TIMED_OUT: the batch may still
-become durable, as in Kafka. Skipped on purpose: transactions (a transactional id is refused by
-InitProducerId; here with INVALID_TXN_STATE).
+become durable, as in Kafka; under CreateTime, a timestamp outside of the topic's bounds -> INVALID_TIMESTAMP.
+
+Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
+INVALID_TXN_STATE).
 """
 
+from functools import partial
+from math import inf
 from typing import Any
 
-from gateway.api.registry import Request, Response, api
+from gateway.api.registry import NotNow, Request, Response, api
 from gateway.log.appends import Append, Completion
+from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from wireproto.kafka.errors import ErrorCode, KafkaError, MalformedRequest
 from wireproto.kafka.produce import (
@@ -25,12 +35,52 @@ from wireproto.kafka.produce import (
     decode_produce,
     encode_produce_response,
 )
-from wireproto.records.batch import InvalidBatch, fix_max_timestamp, validate_produced
+from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
+from wireproto.records.header import NO_TIMESTAMP
+from wireproto.records.iteration import iter_records
+from wireproto.records.produced import check_timestamps
 
 ZSTD_SINCE_VERSION = 7
 MAX_TIMESTAMP_FIX_BYTES = 1024 * 1024
 """Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done
 on the loop, so it must not take long. No known client sends such a batch."""
+
+MAX_RECORD_ERRORS = 256
+"""A batch with a timestamp out of bounds is opened to name its records, on the loop, if it has no more than
+so many; beyond it the answer names none."""
+
+MAX_NAMED_RECORDS_BYTES = 64 * 1024
+"""And if it is no larger than this when inflated."""
+
+NO_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""Errors that Kafka answers without the partition's log start offset (`ReplicaManager.appendToLocalLog`)."""
+
+
+class _Refused(KafkaError):
+    """One partition's batch was refused; what the answer says beside the code."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        log_start_offset: int = -1,
+        record_errors: list[tuple[int, str | None]] | None = None,
+    ) -> None:
+        super().__init__(code, message or "")
+        self.said = message
+        self.log_start_offset = -1 if code in NO_LOG_START else log_start_offset
+        self.record_errors = record_errors or []
 
 
 class PendingProduce:
@@ -41,52 +91,101 @@ class PendingProduce:
     def __init__(self, request: Request, broker: Any) -> None:
         self._request = request
         self._broker = broker
-        self._completion = Completion()
+        self._completion = Completion(request.arrived + max(0, request.body.timeout_ms) / 1000)
         self._failed = False
-        self._topics: list[tuple[ProduceTopic, list[tuple[int, Append | KafkaError]]]] = []
+        self._topics: list[tuple[ProduceTopic, list[tuple[int, Append | _Refused]]]] = []
 
     def append_all(self) -> None:
         """Check and append every partition of the request."""
         body: ProduceRequest = self._request.body
+        # Judged once: if it closed between two batches of a producer, the second would overtake the first.
+        has_room = self._broker.context.window_gate.is_open
+        if body.acks == 0:
+            self._check_room(has_room)
         for topic in body.topics:
-            results: list[tuple[int, Append | KafkaError]] = []
-            for partition in topic.partitions:
-                outcome: Append | KafkaError
+            results: list[tuple[int, Append | _Refused]] = []
+            for data in topic.partitions:
+                outcome: Append | _Refused
                 try:
-                    outcome = self._append(topic, partition)
+                    outcome = self._append(topic, data, has_room)
                     outcome.wait_with(self._completion)
-                except KafkaError as error:
+                except _Refused as error:
                     outcome = error
                     self._failed = True
-                results.append((partition.index, outcome))
-            self._topics.append((topic, results))
+                results.append((data.index, outcome))
+            if results:
+                self._topics.append((topic, results))
         self._broker.deliver()
 
-    def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append:
+    def _check_room(self, gateway_has_room: bool) -> None:
+        """For acks=0, where no error can be answered. Raises NotNow."""
+        if not gateway_has_room:
+            raise NotNow(partial(self._broker.context.window_gate.wait, inf))
+        body: ProduceRequest = self._request.body
+        for topic in body.topics:
+            for data in topic.partitions:
+                try:
+                    found = self._partition(topic, data.index)
+                except _Refused:
+                    continue  # it will be said when it is appended
+                size = len(data.records or b"")
+                if not found.room_for(size):
+                    raise NotNow(partial(found.wait_for_room, size))
+
+    def _append(self, wanted: ProduceTopic, data: ProducePartition, gateway_has_room: bool) -> Append:
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
-            raise KafkaError(
+            raise _Refused(
                 ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed"
             )
-        topic = self._topic(wanted)
-        if not 0 <= data.index < len(topic.partitions):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = self._partition(wanted, data.index)
         if body.transactional_id is not None:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+            raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records
         if records is None or not len(records):
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without a record batch")
-        try:
-            header = validate_produced(
-                records,
-                max_message_bytes=topic.settings.max_message_bytes,
-                zstd_allowed=self._request.header.api_version >= ZSTD_SINCE_VERSION,
+            raise _Refused(
+                ErrorCode.INVALID_RECORD, "a partition without a record batch", partition.log_start_offset
             )
-            if header.max_timestamp < header.base_timestamp:
-                header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
-        except InvalidBatch as error:
-            raise KafkaError(error.code, error.message) from None
-        return topic.partitions[data.index].append(header, records, body.acks)
+        try:
+            header = self._check(partition, records)
+            if len(records) * 2 < len(self._request.frame):
+                # The window and the cache would keep the whole frame in memory, and count only this.
+                records = memoryview(bytearray(records))
+            return partition.append(header, records, body.acks, gateway_has_room=gateway_has_room)
+        except _Refused:
+            raise
+        except (InvalidBatch, KafkaError) as error:
+            raise _Refused(error.code, error.message, partition.log_start_offset) from None
+
+    def _check(self, partition: Partition, records: memoryview) -> BatchHeader:
+        """The header of a batch that may be appended. Raises InvalidBatch or _Refused."""
+        settings = partition.topic.settings
+        header = validate_produced(
+            records,
+            max_message_bytes=settings.max_message_bytes,
+            zstd_allowed=self._request.header.api_version >= ZSTD_SINCE_VERSION,
+        )
+        if header.max_timestamp < header.base_timestamp:
+            header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
+        if not settings.log_append_time:
+            now_ms = self._broker.context.now_ms()
+            before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
+            try:
+                check_timestamps(header, now_ms, before_max_ms=before, after_max_ms=after)
+            except InvalidBatch as error:
+                raise _Refused(
+                    error.code,
+                    "One or more records have been rejected due to invalid timestamp",
+                    partition.log_start_offset,
+                    _outside(header, records, now_ms - before, now_ms + after),
+                ) from None
+        return header
+
+    def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
+        partitions = self._topic(wanted).partitions
+        if not 0 <= index < len(partitions):
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partitions[index]
 
     def _topic(self, wanted: ProduceTopic) -> Topic:
         topics = self._broker.topics
@@ -97,14 +196,14 @@ class PendingProduce:
             topic = topics.by_id(wanted.topic_id)
             missing = ErrorCode.UNKNOWN_TOPIC_ID
         if topic is None:
-            raise KafkaError(missing)
+            raise _Refused(missing)
         found: Topic = topic
         return found
 
     async def response(self) -> Response:
         """The answer, once every append is durable as asked, or the request's timeout is over."""
         body: ProduceRequest = self._request.body
-        await self._completion.wait(max(0, body.timeout_ms) / 1000, self._broker.timeouts)
+        await self._completion.wait(self._broker.timeouts)
         if body.acks == 0:
             if self._failed:
                 raise MalformedRequest(
@@ -122,9 +221,36 @@ class PendingProduce:
         )
 
 
-def _result(index: int, outcome: Append | KafkaError) -> ProducePartitionResult:
-    if isinstance(outcome, KafkaError):
-        return ProducePartitionResult(index, outcome.code, error_message=outcome.message or None)
+def _outside(
+    header: BatchHeader, records: memoryview, earliest: int, latest: int
+) -> list[tuple[int, str | None]]:
+    """The records of a small batch whose timestamps are not within these, in Kafka's words."""
+    if header.count > MAX_RECORD_ERRORS:
+        return []
+    allowed = f" The timestamp should be within [{earliest}, {latest}]"
+    try:
+        return [
+            (
+                index,
+                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range."
+                + allowed,
+            )
+            for index, record in enumerate(iter_records(records, MAX_NAMED_RECORDS_BYTES))
+            if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+        ]
+    except InvalidBatch:
+        return []
+
+
+def _result(index: int, outcome: Append | _Refused) -> ProducePartitionResult:
+    if isinstance(outcome, _Refused):
+        return ProducePartitionResult(
+            index,
+            outcome.code,
+            log_start_offset=outcome.log_start_offset,
+            error_message=outcome.said,
+            record_errors=outcome.record_errors,
+        )
     if not outcome.done:
         return ProducePartitionResult(
             index,

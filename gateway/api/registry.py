@@ -7,7 +7,9 @@ A handler is one of two kinds.
 * `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
   `begin` never blocks and does what must happen in request order (append); the pending response is
   awaited later, so the next Produce of the connection may begin before it is there. Its body has a
-  `timeout_ms`, which bounds how long the request may be held back before it begins.
+  `timeout_ms`, which bounds how long the request may be held back before it begins. For a request without
+  an answer (acks=0), `begin` may raise `NotNow` before anything took effect: it is called again when
+  `NotNow.over` has returned, and until then TCP holds back the client.
 
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
@@ -47,14 +49,24 @@ class PendingResponse(Protocol):
         """
 
 
+class NotNow(Exception):
+    """A request without an answer cannot begin yet. `over()` returns when to try again."""
+
+    def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.over = over
+
+
 class Request:
     """One decoded request and where it came from.
 
+    `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
     the gateway stops: a handler that waits (Fetch) answers at once then.
     """
 
     __slots__ = (
+        "arrived",
         "body",
         "client_address",
         "frame",
@@ -74,7 +86,9 @@ class Request:
         client_address: str,
         shutting_down: trio.Event,
         response_memory: Budget | None = None,
+        arrived: float = 0.0,
     ) -> None:
+        self.arrived = arrived
         self.header = header
         self.body = body
         self.frame = frame

@@ -19,6 +19,8 @@ class EffectiveTopicConfigs:
     min_insync_replicas: int
     segment_bytes: int
     segment_ms: int
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
 
 
 def effective_topic_configs(
@@ -47,6 +49,8 @@ def effective_topic_configs(
         min_insync_replicas=_integer(value("min.insync.replicas")),
         segment_bytes=_integer(value("segment.bytes")),
         segment_ms=_integer(value("segment.ms")),
+        timestamp_before_max_ms=_integer(value("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=_integer(value("message.timestamp.after.max.ms")),
     )
 
 

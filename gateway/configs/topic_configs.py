@@ -47,8 +47,8 @@ _SEGMENTS: Final = (
         "log.segment.bytes",
         "Size in bytes at which a partition's open segment is closed and the next one begins. Retention "
         "and compaction work on whole closed segments.",
-        effect="The open segment is closed once it holds this many bytes of batches; a batch is never split, "
-        "so a segment may be larger by one batch.",
+        effect="The open segment is closed once it holds this many bytes of batches, or 200,000 batches; a "
+        "batch is never split, so a segment may be larger by one batch.",
     ),
     TopicConfig(
         "segment.ms",
@@ -202,7 +202,8 @@ _WRITES: Final = (
         "Number of replicas that must have a batch before a producer with acks=all is answered; with fewer "
         "in sync, such a producer gets NOT_ENOUGH_REPLICAS.",
         effect="A batch counts as written once this many stores have fsynced it, and never fewer than a "
-        "majority of the segment's stores.",
+        "majority of the segment's stores. With fewer stores than that, acks=all is refused with "
+        "NOT_ENOUGH_REPLICAS.",
     ),
     TopicConfig(
         "compression.type",
@@ -261,6 +262,8 @@ _WRITES: Final = (
         "log.message.timestamp.before.max.ms",
         "Milliseconds that a record's timestamp may lie before the broker's time; an older record is "
         "refused. For CreateTime only.",
+        effect="An older batch, judged by its first and its largest timestamp, is refused with "
+        "INVALID_TIMESTAMP.",
     ),
     TopicConfig(
         "message.timestamp.after.max.ms",
@@ -270,6 +273,8 @@ _WRITES: Final = (
         "log.message.timestamp.after.max.ms",
         "Milliseconds that a record's timestamp may lie after the broker's time; a later record is "
         "refused. For CreateTime only.",
+        effect="A later batch, judged by its first and its largest timestamp, is refused with "
+        "INVALID_TIMESTAMP.",
     ),
 )
 

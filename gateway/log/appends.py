@@ -4,8 +4,6 @@ The wait is on the path of every synchronous producer, so it has no cancel scope
 at all waiting completions a few times a second and lets go those whose time is over.
 """
 
-import math
-
 import trio
 
 from gateway.connection_wait import Waiter
@@ -41,13 +39,13 @@ class Timeouts:
 
 
 class Completion:
-    """One Produce request's appends that are not durable yet."""
+    """One Produce request's appends that are not durable yet. It waits until `deadline` (trio's clock)."""
 
     __slots__ = ("_expired", "_waiter", "deadline", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float) -> None:
         self.waiting = 0
-        self.deadline = math.inf
+        self.deadline = deadline
         self._expired = False
         self._waiter = Waiter()
 
@@ -61,11 +59,11 @@ class Completion:
         self._expired = True
         self._waiter.wake()
 
-    async def wait(self, seconds: float, timeouts: Timeouts) -> None:
-        """Return when nothing is waited for any more, or after `seconds` (noticed a little late)."""
-        if not self.waiting:
+    async def wait(self, timeouts: Timeouts) -> None:
+        """Return when nothing is waited for any more, or at the deadline (noticed a little late)."""
+        # One whose time ran out behind others does not wait for the next look: they would add up.
+        if not self.waiting or self.deadline + TIMEOUT_CHECK_SECONDS <= trio.current_time():
             return
-        self.deadline = trio.current_time() + seconds
         timeouts.add(self)
         try:
             while self.waiting and not self._expired:

@@ -83,13 +83,18 @@ class ColdReader:
 
     @staticmethod
     def _bound(partition: "Partition", segment: Segment) -> int:
-        """The last sequence of a segment that may be shown."""
+        """The last sequence of a segment that may be shown.
+
+        It may have been announced or closed since the chain was looked at, so it is known by its address.
+        """
         if segment.last_sequence is not None:
             return segment.last_sequence
-        open_ones = [*partition.rolling, partition.current] if partition.current else partition.rolling
-        for opened in open_ones:
-            if opened.segment is segment:
+        for opened in partition.open_segments():
+            if opened.segment.address == segment.address:
                 return opened.writer.committed
+        for closed in reversed(partition.closed):
+            if closed.address == segment.address and closed.last_sequence is not None:
+                return closed.last_sequence
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
 
     async def _locate(self, segment: Segment, offset: int, bound: int) -> int:
@@ -168,8 +173,9 @@ class ColdReader:
         for _ in range(MAX_FALSE_HEADERS):
             if row.max_timestamp >= target and row.last_offset >= partition.log_start_offset:
                 batch = await self._batch(partition, segment, row, sequence)
+                first_offset = partition.log_start_offset
                 record = await _in_thread(
-                    partial(find_timestamp, first_offset=partition.log_start_offset), batch, target
+                    partial(find_timestamp, batch, target, MAX_INFLATED_BYTES, first_offset=first_offset)
                 )
                 if record is not None:
                     return record[0], record[1], segment.epoch
@@ -202,8 +208,7 @@ class ColdReader:
         if best is None or best[0] < 0:
             return None
         batch = await self._batch(partition, best[1], Row.unpack(best[2].row), best[2].sequence)
-        highest = await trio.to_thread.run_sync(largest_timestamp, batch, MAX_INFLATED_BYTES)
-        record = await _in_thread(find_timestamp, batch, highest)
+        record = await _in_thread(partial(_first_of_largest, batch))
         return None if record is None else (record[0], record[1], best[1].epoch)
 
     async def _batch(self, partition: "Partition", segment: Segment, row: Row, sequence: int) -> Batch:
@@ -215,14 +220,14 @@ class ColdReader:
         return (await self.read(partition, offset, 1))[0]
 
 
-async def _in_thread(
-    function: Callable[..., tuple[int, int] | None], batch: Batch, target: int
-) -> tuple[int, int] | None:
+def _first_of_largest(batch: Batch) -> tuple[int, int] | None:
+    """The first record with the largest timestamp that any record of the batch has."""
+    return find_timestamp(batch, largest_timestamp(batch, MAX_INFLATED_BYTES), MAX_INFLATED_BYTES)
+
+
+async def _in_thread(search: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
     """Inflate a batch in a worker thread. Raises KafkaError when it cannot be read."""
     try:
-        result: tuple[int, int] | None = await trio.to_thread.run_sync(
-            function, batch, target, MAX_INFLATED_BYTES
-        )
+        return await trio.to_thread.run_sync(search)
     except InvalidBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    return result

@@ -13,13 +13,17 @@ recovery and reads of what has left memory live in files of their own (`opener`,
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
 
 from gateway.log.appends import Append
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence import ProducerState
+from gateway.log.idempotence_refused import RefusedProducers
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch, HotBatches
+from mesh.producer import RECORD_OVERHEAD_BYTES
 from mesh.protocol.writer import MAX_WINDOW_RECORDS, State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
@@ -29,8 +33,18 @@ if TYPE_CHECKING:
     from gateway.log.topic import Topic
 
 MAX_PARTITION_WINDOW_BYTES = 32 * 1024 * 1024
-"""Appended and not yet durable, per partition. At the cap its producers get NOT_ENOUGH_REPLICAS, which they
-retry."""
+"""Appended and not yet durable, per partition, with `RECORD_OVERHEAD_BYTES` for each batch. At the cap its
+producers get NOT_ENOUGH_REPLICAS, which they retry; those with acks=0 are not read."""
+
+MAX_SEGMENT_BATCHES = 200_000
+"""Batches in one segment; then the next one begins. A start reads a row of some 70 bytes for each batch of
+the last segment: without this, a gigabyte of tiny batches would be ten million of them."""
+
+DELETED: Final = "the topic was deleted"
+"""Why a deleted partition serves nothing."""
+
+NO_EPOCH: Final = -1
+"""A client's leader epoch that is not given; anything else below 0 is an old one, as in Kafka."""
 
 
 class PartitionState(Enum):
@@ -44,7 +58,7 @@ class PartitionState(Enum):
 class FetchWaiter(Protocol):
     """A parked Fetch: told when records of a partition become visible, and when the partition goes away."""
 
-    def advanced(self) -> None: ...
+    def advanced(self, partition: "Partition | None" = None, /) -> None: ...
 
 
 class OpenSegment:
@@ -64,14 +78,15 @@ class OpenSegment:
 class InFlight:
     """A batch that is appended and not yet durable on w members."""
 
-    __slots__ = ("append", "first_only", "last_offset", "sequence", "writer")
+    __slots__ = ("append", "first_only", "header", "last_offset", "sequence", "writer")
 
     def __init__(
-        self, writer: Writer, sequence: int, last_offset: int, append: Append, first_only: bool
+        self, writer: Writer, sequence: int, header: BatchHeader, append: Append, first_only: bool
     ) -> None:
         self.writer = writer
         self.sequence = sequence
-        self.last_offset = last_offset
+        self.header = header
+        self.last_offset = append.last_offset
         self.append = append
         self.first_only = first_only
 
@@ -100,7 +115,10 @@ class Partition:
         self._context = context
         self._in_flight: deque[InFlight] = deque()
         self._duplicates: list[tuple[int, Append]] = []
+        self._refused = RefusedProducers()
         self._waiters: set[FetchWaiter] = set()
+        self._room: trio.lowlevel.ParkingLot | None = None
+        """Who waits for room in the window, if somebody ever did."""
 
     # what handlers ask -------------------------------------------------------------------------------------
 
@@ -113,7 +131,7 @@ class Partition:
         """Kafka's check of the epoch that a client believes in; -1 is not given
         (`Partition.checkCurrentLeaderEpoch`).
         """
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -123,8 +141,11 @@ class Partition:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is not known."""
         if epoch == self.leader_epoch:
             return epoch, self.high_watermark
-        if epoch > self.leader_epoch:
+        if epoch > self.leader_epoch or epoch == NO_EPOCH:
             return -1, -1
+        if self.epochs.latest < 0:
+            # Nothing was ever written. For Kafka the present epoch begins here, and those before it end here.
+            return epoch, self.high_watermark
         if epoch >= self.epochs.latest >= 0:
             # The last epoch that wrote, in a life that has not written yet: it ends where the log does.
             return self.epochs.latest, self.high_watermark
@@ -147,14 +168,21 @@ class Partition:
 
     # appending ---------------------------------------------------------------------------------------------
 
-    def append(self, header: BatchHeader, view: memoryview, acks: int) -> Append:
+    def append(
+        self, header: BatchHeader, view: memoryview, acks: int, *, gateway_has_room: bool = True
+    ) -> Append:
         """Append one validated batch; its bytes are changed in place and kept.
 
-        Raises KafkaError: the producer's sequence is wrong, the partition does not serve, or its window is
-        full.
+        `gateway_has_room`: whether the windows of all partitions together have. It is judged once for all
+        batches of a request, so that a gate that closes between two of them does not reorder a producer.
+
+        Raises KafkaError: the producer's sequence is wrong, the partition does not serve, there are fewer
+        stores than `min.insync.replicas` (for acks=all), or no room.
         """
         if self.state is not PartitionState.READY:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
+            raise self._refusal(header, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
+        if acks == -1:
+            self._check_members(header)
         if header.producer_id >= 0:
             duplicate = self.producers.check(
                 header.producer_id, header.producer_epoch, header.base_sequence, header.count
@@ -164,7 +192,20 @@ class Partition:
                 # As Kafka answers it, under CreateTime too.
                 append.log_append_time_ms = duplicate.timestamp
                 return self._duplicate(append)
-        self._check_window(len(view))
+            if self._refused and header.producer_id not in self.producers:
+                self._refused.check(header.producer_id, header.producer_epoch, header.base_sequence)
+        if not gateway_has_room:
+            raise self._refusal(
+                header,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                "the stores take records more slowly than producers send them",
+            )
+        if not self._has_room(len(view)):
+            raise self._refusal(
+                header,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self._held()} bytes in {len(self._in_flight)} batches wait for the stores already",
+            )
         now_ms = self._context.now_ms()
         current = self._segment_for(len(view), now_ms)
         base_offset = self.next_offset
@@ -187,9 +228,11 @@ class Partition:
                 header.max_timestamp,
                 now_ms,
             )
+            if self._refused:
+                self._refused.accepted(header.producer_id)
         sequence = self._context.producer.append(current.writer, view)
         self._context.window_changed()
-        self._in_flight.append(InFlight(current.writer, sequence, append.last_offset, append, acks == 1))
+        self._in_flight.append(InFlight(current.writer, sequence, header, append, acks == 1))
         if acks == 0:
             append.done = True
         return append
@@ -201,18 +244,54 @@ class Partition:
             self._duplicates.append((append.last_offset, append))
         return append
 
-    def _check_window(self, size: int) -> None:
-        segments = [*self.rolling, self.current] if self.current else self.rolling
-        held = sum(segment.writer.bytes for segment in segments)
-        if not self._context.window_gate.is_open:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, "the stores take records more slowly than producers send them"
-            )
-        if held + size > MAX_PARTITION_WINDOW_BYTES or len(self._in_flight) >= MAX_WINDOW_RECORDS:
-            raise KafkaError(
+    def _refusal(self, header: BatchHeader, code: ErrorCode, message: str) -> KafkaError:
+        """The error for a batch that will be sent again: no later one of its producer may overtake it."""
+        self._remember_refused(header)
+        return KafkaError(code, message)
+
+    def _remember_refused(self, header: BatchHeader) -> None:
+        if header.producer_id >= 0 and header.producer_id not in self.producers:
+            self._refused.add(header.producer_id, header.producer_epoch, header.base_sequence)
+
+    def _check_members(self, header: BatchHeader) -> None:
+        """As Kafka checks it before it appends (`Partition.appendRecordsToLeader`)."""
+        wanted = self.topic.settings.min_insync_replicas
+        if wanted > 1 and wanted > len(members := self._context.members_for(self)):
+            raise self._refusal(
+                header,
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{held} bytes in {len(self._in_flight)} batches wait for the stores already",
+                f"{len(members)} stores keep this partition, and min.insync.replicas asks for {wanted}",
             )
+
+    def _held(self) -> int:
+        """Bytes in the windows, with the overhead of each batch."""
+        held = len(self._in_flight) * RECORD_OVERHEAD_BYTES
+        if self.current is not None:
+            held += self.current.writer.bytes
+        for opened in self.rolling:
+            held += opened.writer.bytes
+        return held
+
+    def _has_room(self, size: int) -> bool:
+        return (
+            len(self._in_flight) < MAX_WINDOW_RECORDS
+            and self._held() + size + RECORD_OVERHEAD_BYTES <= MAX_PARTITION_WINDOW_BYTES
+        )
+
+    def room_for(self, size: int) -> bool:
+        """Whether `append` would take a batch of `size` bytes, or refuse it for another reason than room."""
+        return self.state is not PartitionState.READY or self._has_room(size)
+
+    async def wait_for_room(self, size: int) -> None:
+        """Return when there is `room_for` a batch of `size` bytes."""
+        while not self.room_for(size):
+            if self._room is None:
+                self._room = trio.lowlevel.ParkingLot()
+            await self._room.park()
+
+    def open_segments(self) -> list[OpenSegment]:
+        """Those with a window, oldest first."""
+        return [*self.rolling, self.current] if self.current else self.rolling
 
     def _segment_for(self, size: int, now_ms: int) -> OpenSegment:
         """The segment that a batch of `size` bytes goes to; a new one if there is none, or that one is full
@@ -223,7 +302,10 @@ class Partition:
         current = self.current
         settings = self.topic.settings
         if current is not None:
-            full = current.bytes + size > settings.segment_bytes
+            full = (
+                current.bytes + size > settings.segment_bytes
+                or current.writer.next_sequence >= MAX_SEGMENT_BATCHES
+            )
             old = now_ms - current.segment.opened_ms >= settings.segment_ms
             if current.writer.state is State.OPENING or not (full or old):
                 return current
@@ -250,7 +332,9 @@ class Partition:
             if self._duplicates:
                 self._finish_duplicates()
             for waiter in tuple(self._waiters):
-                waiter.advanced()
+                waiter.advanced(self)
+            if self._room is not None:
+                self._room.unpark_all()
             if self.rolling:
                 self._context.opener.drained(self)
 
@@ -268,32 +352,49 @@ class Partition:
             if last_offset < self.high_watermark:
                 append.finish()
 
-    def fenced(self, _writer: Writer, reason: str) -> None:
-        """A segment was lost: nothing more is appended until the partition was recovered again."""
-        self.fail(reason)
-        self._context.recover_again(self)
+    def fenced(self, writer: Writer, reason: str) -> None:
+        """A segment was lost: nothing more is appended until the partition was recovered again.
+
+        What concerns a segment of an earlier attempt, or comes after a failure, changes nothing.
+        """
+        if self.state is not PartitionState.READY:
+            return
+        if any(opened.writer is writer for opened in self.open_segments()):
+            self.fail(reason)
+            self._context.recover_again(self)
 
     def fail(self, reason: str) -> None:
-        """Stop serving produces; what waited is told to ask for the leader again."""
+        """Stop serving produces; what waited is told to ask for the leader again. A deleted partition stays
+        deleted.
+        """
+        reason = DELETED if self.deleted else reason
         self.state = PartitionState.FAILED
         self.reason = reason
         self._context.opener.forget(self)
-        for segment in [*self.rolling, self.current] if self.current else self.rolling:
-            self._context.producer.forget(segment.writer)
-        waiting = [entry.append for entry in self._in_flight] + [append for _, append in self._duplicates]
+        for opened in self.open_segments():
+            self._context.producer.forget(opened.writer)
+        in_flight, duplicates = list(self._in_flight), self._duplicates
         self._in_flight.clear()
-        self._duplicates.clear()
+        self._duplicates = []
         self._context.window_changed()
-        for append in waiting:
+        for entry in in_flight:
+            if entry.header.producer_id >= 0:
+                # Kept or not, recovery will tell. If not, it must come before what its producer sent later.
+                self._refused.add(
+                    entry.header.producer_id, entry.header.producer_epoch, entry.header.base_sequence
+                )
+        for append in [*(entry.append for entry in in_flight), *(append for _, append in duplicates)]:
             if not append.done:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         for waiter in tuple(self._waiters):
-            waiter.advanced()
+            waiter.advanced(self)
+        if self._room is not None:
+            self._room.unpark_all()
 
     def delete(self) -> None:
         """The topic is being deleted: it serves nothing any more, and never will."""
         self.deleted = True
-        self.fail("the topic was deleted")
+        self.fail(DELETED)
 
     # reading -----------------------------------------------------------------------------------------------
 
@@ -325,8 +426,7 @@ class Partition:
 
     def chain(self) -> list[Segment]:
         """All segments, oldest first."""
-        open_ones = [*self.rolling, self.current] if self.current else self.rolling
-        return self.closed + [segment.segment for segment in open_ones]
+        return self.closed + [opened.segment for opened in self.open_segments()]
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic.name}-{self.index}>"

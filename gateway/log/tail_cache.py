@@ -96,8 +96,3 @@ class HotBatches:
                 break
             found.append(batch)
         return found
-
-    def bytes_from(self, offset: int, high_watermark: int, enough: int) -> int:
-        """Bytes from `offset` to `high_watermark`, counted until there are `enough`."""
-        found = self.read(offset, high_watermark, enough, whole=True)
-        return enough if found is None else sum(map(len, found))

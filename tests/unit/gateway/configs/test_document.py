@@ -10,6 +10,8 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS
 PAGE = Path(__file__).parents[4] / "docs" / "topic-configs.md"
 IN_EFFECT = {
     "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
     "segment.bytes",

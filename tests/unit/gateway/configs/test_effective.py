@@ -8,6 +8,8 @@ DEFAULTS = EffectiveTopicConfigs(
     min_insync_replicas=1,
     segment_bytes=1 << 30,
     segment_ms=7 * 24 * 60 * 60 * 1000,
+    timestamp_before_max_ms=(1 << 63) - 1,
+    timestamp_after_max_ms=3_600_000,
 )
 
 
@@ -22,9 +24,11 @@ def test_overrides_are_in_force() -> None:
         "min.insync.replicas": "2",
         "segment.bytes": "1048576",
         "segment.ms": "60000",
+        "message.timestamp.before.max.ms": "5",
+        "message.timestamp.after.max.ms": "6",
         "retention.ms": "1",
     }
-    assert effective_topic_configs(overrides) == EffectiveTopicConfigs(2000, True, 2, 1 << 20, 60_000)
+    assert effective_topic_configs(overrides) == EffectiveTopicConfigs(2000, True, 2, 1 << 20, 60_000, 5, 6)
 
 
 def test_the_brokers_own_values_come_between() -> None:
