@@ -37,6 +37,9 @@ MAX_WAIT_MS = 300_000
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 """Records in one answer, whatever is asked for; above Java's default fetch.max.bytes (50 MiB)."""
 
+FULL_FETCH_EPOCHS = frozenset({0, -1})
+"""Session epochs of a Fetch that names all its partitions (`FetchMetadata.isFull`); others go on with a session."""
+
 JOIN_ABOVE_BUFFERS = 64
 """More batches than so many for one partition are small ones: one copy is cheaper than as many write vectors.
 """
@@ -122,6 +125,7 @@ class FetchJob:
         return [
             (topic.name, topic.topic_id, [wanted.result() for wanted in group])
             for topic, group in self._topics
+            if group
         ]
 
     async def _read_all(self) -> None:
@@ -237,7 +241,7 @@ async def fetch(request: Request, broker: Any) -> Response:
     """Answer one Fetch."""
     body: FetchRequest = request.body
     version, correlation_id = request.header.api_version, request.header.correlation_id
-    if body.session_id != 0 and body.session_epoch > 0:
+    if body.session_epoch not in FULL_FETCH_EPOCHS:
         # Sessions are declined, so nobody has one of ours: the client starts anew.
         return encode_fetch_response(
             version, correlation_id, [], error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND
