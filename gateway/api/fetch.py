@@ -180,7 +180,8 @@ class FetchJob:
             by_id = self._request.header.api_version >= TOPIC_IDS_SINCE_VERSION
             wanted.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            wanted.error = partition.check_leader_epoch(ask.current_leader_epoch)
+            # Here any epoch below 0 means that none is given (`FetchRequest.optionalEpoch`).
+            wanted.error = partition.check_leader_epoch(max(-1, ask.current_leader_epoch))
             if wanted.error is ErrorCode.NONE:
                 wanted.error = partition.check_fetch_offset(ask.fetch_offset)
         self._found -= wanted.size

@@ -143,9 +143,7 @@ class PendingProduce:
             raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records
         if records is None or not len(records):
-            raise _Refused(
-                ErrorCode.INVALID_RECORD, "a partition without a record batch", partition.log_start_offset
-            )
+            raise _Refused(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         try:
             header = self._check(partition, records)
             if len(records) * 2 < len(self._request.frame):

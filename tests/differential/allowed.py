@@ -57,10 +57,12 @@ SAYS_WHY = "English for people: what we say where Kafka says less or other"
 NO_TRANSACTIONS = "no transactions yet"
 NOT_OPENED = "records are counted by their lengths and not opened on the way in, compressed ones not at all"
 TIMES = "a largest time above the records' is believed until somebody asks by time; Kafka recomputes it"
+LOG_START = "beside an error: Kafka gives it when the fault is found inside the log, an order that is its own"
 WHOLE_REQUEST = "Kafka fails the whole request for this fault; here the other partitions are served"
 
 ALLOWED: list[Allowed] = [
     Allowed("*:*.error_message", SAYS_WHY, _we_say_why),
+    Allowed("produce.unusual_batches:*.batch_index_error_message", "says the server's time"),
     # ---- what is not served yet
     Allowed("api_versions.*:*.finalized_features*", "a feature told is used: transactions, new groups"),
     Allowed("api_versions.*:*.supported_features*", "as finalized_features"),
@@ -69,8 +71,9 @@ ALLOWED: list[Allowed] = [
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),
     Allowed("fetch.sessions:*.session_id", "sessions are declined with id 0, as the protocol allows"),
     Allowed("produce.compacted:*", "cleanup.policy has no effect yet: keyless records are kept"),
-    Allowed("produce.unusual_batches:far future.*", "message.timestamp.after.max.ms has no effect yet"),
-    Allowed("produce.unusual_batches:read back*partitions(14).*", "the record of the line above"),
+    Allowed("produce.broken_batches:*.log_start_offset", LOG_START),
+    Allowed("produce.old_formats:*.log_start_offset", LOG_START),
+    Allowed("produce.unusual_batches:max timestamp above.*", TIMES),
     Allowed("fetch.as_a_replica:replica 4711.*", "no followers: whoever asks is a consumer"),
     Allowed("fetch.last_fetched_epoch:epoch [15] at *", "only followers tell it: not looked at"),
     # ---- where we are stricter, so that no client's bytes are guessed at
