@@ -27,6 +27,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "mesh_listen": ("127.0.0.1", "127.0.0.1:*"),
     "rebuild_catalog": ("true", True),
+    "accept_loss": ("true", True),
     "log_level": ("debug", "debug"),
     "log_format": ("json", "json"),
 }
