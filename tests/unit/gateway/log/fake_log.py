@@ -168,25 +168,6 @@ class FakeLog:
         await wait_all_tasks_blocked()
         self.acknowledge(partition)
 
-    # requests ----------------------------------------------------------------------------------------------
-
-    def begin_produce(
-        self, batches: dict[int, bytes], *, acks: int = -1, timeout_ms: int = 1000, version: int = 9
-    ) -> Any:
-        """`begin` of a Produce with these batches by partition; the pending response."""
-        api = REGISTRY.lookup(0)
-        assert api is not None
-        assert api.begin is not None
-        return api.begin(
-            produce_request(batches, acks=acks, timeout_ms=timeout_ms, version=version), self.broker
-        )
-
-    def fetch_job(self, *asks: tuple[int, int, int], **options: int) -> Any:
-        """A FetchJob for (partition, offset, max_bytes) each."""
-        from gateway.api.fetch import FetchJob
-
-        return FetchJob(fetch_request(*asks, **options), self.broker)
-
 
 def produce_request(
     batches: dict[int, bytes], *, acks: int = -1, timeout_ms: int = 1000, version: int = 9,
