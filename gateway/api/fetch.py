@@ -38,7 +38,8 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 """Records in one answer, whatever is asked for; above Java's default fetch.max.bytes (50 MiB)."""
 
 FULL_FETCH_EPOCHS = frozenset({0, -1})
-"""Session epochs of a Fetch that names all its partitions (`FetchMetadata.isFull`); others go on with a session."""
+"""Session epochs of a Fetch that names all its partitions (`FetchMetadata.isFull`); others go on with a
+session."""
 
 JOIN_ABOVE_BUFFERS = 64
 """More batches than so many for one partition are small ones: one copy is cheaper than as many write vectors.

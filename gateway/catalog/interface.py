@@ -99,7 +99,6 @@ class CatalogFailed(DiskFailed):
     """
 
 
-
 class Catalog(Protocol):
     """See the module. Keys are `str`, values `bytes` (JSON, by convention of the callers)."""
 
