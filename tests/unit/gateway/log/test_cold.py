@@ -97,24 +97,27 @@ def test_the_maximum_is_found_while_segments_are_closed(monkeypatch: pytest.Monk
     logged(body, tail_cache_bytes=cache)
 
 
-def test_a_segment_that_is_announced_during_a_read_is_still_found() -> None:
+def test_a_segment_that_is_announced_during_a_lookup_is_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog) -> None:
-        await log.write(batch(b"a"))
+        monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 1)
         partition, store = log.partition, lookups(log)
-        (segment,) = partition.chain()
-        assert partition.current is not None
+        for time in (5, 8):
+            await log.write(batch(b"a", timestamp=NOW_MS + time))
+            await wait_all_tasks_blocked()
 
         async def announced() -> None:
             assert partition.current is not None
-            partition.current.segment = _announced(segment)
+            partition.current.segment = _announced(partition.current.segment)
 
+        partition.closed = [_claiming(partition.closed[0], NOW_MS + 7)]
         store.meanwhile = announced
-        assert await partition.offset_for_timestamp(NOW_MS) == (0, NOW_MS, 0)
+        assert await partition.offset_for_timestamp(NOW_MS + 7) == (1, NOW_MS + 8, 0)
 
     logged(body, tail_cache_bytes=1)
 
 
 def _announced(segment: Any) -> Any:
+    """The segment as another object, which is what noting the announcement makes."""
     return type(segment).unpack(segment.pack())
 
 
