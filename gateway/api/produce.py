@@ -100,6 +100,7 @@ class PendingProduce:
         body: ProduceRequest = self._request.body
         # Judged once: if it closed between two batches of a producer, the second would overtake the first.
         has_room = self._broker.context.window_gate.is_open
+        now_ms = self._broker.context.now_ms()
         if body.acks == 0:
             self._check_room(has_room)
         for topic in body.topics:
@@ -107,7 +108,7 @@ class PendingProduce:
             for data in topic.partitions:
                 outcome: Append | _Refused
                 try:
-                    outcome = self._append(topic, data, has_room)
+                    outcome = self._append(topic, data, has_room, now_ms)
                     outcome.wait_with(self._completion)
                 except _Refused as error:
                     outcome = error
@@ -132,7 +133,7 @@ class PendingProduce:
                 if not found.room_for(size):
                     raise NotNow(partial(found.wait_for_room, size))
 
-    def _append(self, wanted: ProduceTopic, data: ProducePartition, gateway_has_room: bool) -> Append:
+    def _append(self, wanted: ProduceTopic, data: ProducePartition, has_room: bool, now_ms: int) -> Append:
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
             raise _Refused(
@@ -142,61 +143,59 @@ class PendingProduce:
         if body.transactional_id is not None:
             raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records
-        if records is None or not len(records):
+        if not records:
             raise _Refused(ErrorCode.INVALID_RECORD, "a partition without a record batch")
+        settings = partition.topic.settings
         try:
-            header = self._check(partition, records)
+            header = validate_produced(
+                records,
+                max_message_bytes=settings.max_message_bytes,
+                zstd_allowed=self._request.header.api_version >= ZSTD_SINCE_VERSION,
+            )
+            if header.max_timestamp < header.base_timestamp:
+                header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
+            if not settings.log_append_time and (
+                header.base_timestamp < now_ms - settings.timestamp_before_max_ms
+                or header.max_timestamp > now_ms + settings.timestamp_after_max_ms
+            ):
+                self._check_times(partition, header, records, now_ms)
             if len(records) * 2 < len(self._request.frame):
                 # The window and the cache would keep the whole frame in memory, and count only this.
                 records = memoryview(bytearray(records))
-            return partition.append(header, records, body.acks, gateway_has_room=gateway_has_room)
+            return partition.append(header, records, body.acks, now_ms, gateway_has_room=has_room)
         except _Refused:
             raise
         except (InvalidBatch, KafkaError) as error:
             raise _Refused(error.code, error.message, partition.log_start_offset) from None
 
-    def _check(self, partition: Partition, records: memoryview) -> BatchHeader:
-        """The header of a batch that may be appended. Raises InvalidBatch or _Refused."""
+    @staticmethod
+    def _check_times(partition: Partition, header: BatchHeader, records: memoryview, now_ms: int) -> None:
+        """Raises _Refused as Kafka answers it, unless the timestamp is none (-1)."""
         settings = partition.topic.settings
-        header = validate_produced(
-            records,
-            max_message_bytes=settings.max_message_bytes,
-            zstd_allowed=self._request.header.api_version >= ZSTD_SINCE_VERSION,
-        )
-        if header.max_timestamp < header.base_timestamp:
-            header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
-        if not settings.log_append_time:
-            now_ms = self._broker.context.now_ms()
-            before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
-            try:
-                check_timestamps(header, now_ms, before_max_ms=before, after_max_ms=after)
-            except InvalidBatch as error:
-                raise _Refused(
-                    error.code,
-                    "One or more records have been rejected due to invalid timestamp",
-                    partition.log_start_offset,
-                    _outside(header, records, now_ms - before, now_ms + after),
-                ) from None
-        return header
+        before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
+        try:
+            check_timestamps(header, now_ms, before_max_ms=before, after_max_ms=after)
+        except InvalidBatch as error:
+            raise _Refused(
+                error.code,
+                "One or more records have been rejected due to invalid timestamp",
+                partition.log_start_offset,
+                _outside(header, records, now_ms - before, now_ms + after),
+            ) from None
 
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
-        partitions = self._topic(wanted).partitions
-        if not 0 <= index < len(partitions):
-            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return partitions[index]
-
-    def _topic(self, wanted: ProduceTopic) -> Topic:
-        topics = self._broker.topics
         if wanted.name is not None:
-            topic = topics.get(wanted.name)
+            topic: Topic | None = self._broker.topics.get(wanted.name)
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            topic = topics.by_id(wanted.topic_id)
+            topic = self._broker.topics.by_id(wanted.topic_id)
             missing = ErrorCode.UNKNOWN_TOPIC_ID
         if topic is None:
             raise _Refused(missing)
-        found: Topic = topic
-        return found
+        partitions = topic.partitions
+        if not 0 <= index < len(partitions):
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partitions[index]
 
     async def response(self) -> Response:
         """The answer, once every append is durable as asked, or the request's timeout is over."""

@@ -47,27 +47,29 @@ class Completion:
         self.waiting = 0
         self.deadline = deadline
         self._expired = False
-        self._waiter = Waiter()
+        self._waiter: Waiter | None = None  # most are done before anybody waits, when requests are pipelined
 
     def one_done(self) -> None:
         self.waiting -= 1
-        if self.waiting == 0:
+        if self.waiting == 0 and self._waiter is not None:
             self._waiter.wake()
 
     def expire(self) -> None:
         """The time is over."""
         self._expired = True
-        self._waiter.wake()
+        if self._waiter is not None:
+            self._waiter.wake()
 
     async def wait(self, timeouts: Timeouts) -> None:
         """Return when nothing is waited for any more, or at the deadline (noticed a little late)."""
         # One whose time ran out behind others does not wait for the next look: they would add up.
         if not self.waiting or self.deadline + TIMEOUT_CHECK_SECONDS <= trio.current_time():
             return
+        waiter = self._waiter = Waiter()
         timeouts.add(self)
         try:
             while self.waiting and not self._expired:
-                await self._waiter.wait()
+                await waiter.wait()
         finally:
             timeouts.remove(self)
 

@@ -78,7 +78,7 @@ class OpenSegment:
 class InFlight:
     """A batch that is appended and not yet durable on w members."""
 
-    __slots__ = ("append", "first_only", "header", "last_offset", "sequence", "writer")
+    __slots__ = ("append", "first_only", "header", "sequence", "writer")
 
     def __init__(
         self, writer: Writer, sequence: int, header: BatchHeader, append: Append, first_only: bool
@@ -86,7 +86,6 @@ class InFlight:
         self.writer = writer
         self.sequence = sequence
         self.header = header
-        self.last_offset = append.last_offset
         self.append = append
         self.first_only = first_only
 
@@ -169,7 +168,7 @@ class Partition:
     # appending ---------------------------------------------------------------------------------------------
 
     def append(
-        self, header: BatchHeader, view: memoryview, acks: int, *, gateway_has_room: bool = True
+        self, header: BatchHeader, view: memoryview, acks: int, now_ms: int, *, gateway_has_room: bool = True
     ) -> Append:
         """Append one validated batch; its bytes are changed in place and kept.
 
@@ -179,35 +178,12 @@ class Partition:
         Raises KafkaError: the producer's sequence is wrong, the partition does not serve, there are fewer
         stores than `min.insync.replicas` (for acks=all), or no room.
         """
-        if self.state is not PartitionState.READY:
-            raise self._refusal(header, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
-        if acks == -1:
-            self._check_members(header)
-        if header.producer_id >= 0:
-            duplicate = self.producers.check(
-                header.producer_id, header.producer_epoch, header.base_sequence, header.count
-            )
-            if duplicate is not None:
-                append = Append(duplicate.base_offset, duplicate.last_offset, self.log_start_offset)
-                # As Kafka answers it, under CreateTime too.
-                append.log_append_time_ms = duplicate.timestamp
-                return self._duplicate(append)
-            if self._refused and header.producer_id not in self.producers:
-                self._refused.check(header.producer_id, header.producer_epoch, header.base_sequence)
-        if not gateway_has_room:
-            raise self._refusal(
-                header,
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                "the stores take records more slowly than producers send them",
-            )
-        if not self._has_room(len(view)):
-            raise self._refusal(
-                header,
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self._held()} bytes in {len(self._in_flight)} batches wait for the stores already",
-            )
-        now_ms = self._context.now_ms()
-        current = self._segment_for(len(view), now_ms)
+        size = len(view)
+        duplicate = self._admit(header, size, acks, gateway_has_room)
+        if duplicate is not None:
+            return duplicate
+        context = self._context
+        current = self._segment_for(size, now_ms)
         base_offset = self.next_offset
         append = Append(base_offset, base_offset + header.last_offset_delta, self.log_start_offset)
         assign_offsets(view, base_offset, current.segment.epoch)
@@ -215,27 +191,69 @@ class Partition:
             header = set_log_append_time(view, now_ms)
             append.log_append_time_ms = now_ms
         self.next_offset = append.last_offset + 1
-        current.bytes += len(view)
+        current.bytes += size
         current.max_timestamp = max(current.max_timestamp, header.max_timestamp)
         self.hot.append(base_offset, append.last_offset, view)
         if header.producer_id >= 0:
-            self.producers.applied(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                append.last_offset,
-                header.count,
-                header.max_timestamp,
-                now_ms,
-            )
-            if self._refused:
-                self._refused.accepted(header.producer_id)
-        sequence = self._context.producer.append(current.writer, view)
-        self._context.window_changed()
+            self._applied(header, append.last_offset, now_ms)
+        sequence = context.producer.append(current.writer, view)
+        context.window_changed()
         self._in_flight.append(InFlight(current.writer, sequence, header, append, acks == 1))
         if acks == 0:
             append.done = True
         return append
+
+    def _admit(self, header: BatchHeader, size: int, acks: int, gateway_has_room: bool) -> Append | None:
+        """Whether a batch may be appended now: None if so, its original's append if it is a duplicate.
+
+        Raises KafkaError as `append`.
+        """
+        if self.state is not PartitionState.READY:
+            raise self._refusal(header, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
+        if acks == -1 and self.topic.settings.min_insync_replicas > 1:
+            self._check_members(header)
+        if header.producer_id >= 0:
+            duplicate = self._check_sequence(header)
+            if duplicate is not None:
+                return duplicate
+        if not gateway_has_room:
+            raise self._refusal(
+                header,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                "the stores take records more slowly than producers send them",
+            )
+        if not self._has_room(size):
+            raise self._refusal(
+                header,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self._held()} bytes in {len(self._in_flight)} batches wait for the stores already",
+            )
+        return None
+
+    def _check_sequence(self, header: BatchHeader) -> Append | None:
+        """An idempotent producer's batch: as `_admit`."""
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        duplicate = self.producers.check(producer_id, epoch, sequence, header.count)
+        if duplicate is None:
+            if self._refused and producer_id not in self.producers:
+                self._refused.check(producer_id, epoch, sequence)
+            return None
+        append = Append(duplicate.base_offset, duplicate.last_offset, self.log_start_offset)
+        append.log_append_time_ms = duplicate.timestamp  # as Kafka answers it, under CreateTime too
+        return self._duplicate(append)
+
+    def _applied(self, header: BatchHeader, last_offset: int, now_ms: int) -> None:
+        self.producers.applied(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            last_offset,
+            header.count,
+            header.max_timestamp,
+            now_ms,
+        )
+        if self._refused:
+            self._refused.accepted(header.producer_id)
 
     def _duplicate(self, append: Append) -> Append:
         if append.last_offset < self.high_watermark:
@@ -256,7 +274,7 @@ class Partition:
     def _check_members(self, header: BatchHeader) -> None:
         """As Kafka checks it before it appends (`Partition.appendRecordsToLeader`)."""
         wanted = self.topic.settings.min_insync_replicas
-        if wanted > 1 and wanted > len(members := self._context.members_for(self)):
+        if wanted > len(members := self._context.members_for(self)):
             raise self._refusal(
                 header,
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -265,18 +283,20 @@ class Partition:
 
     def _held(self) -> int:
         """Bytes in the windows, with the overhead of each batch."""
-        held = len(self._in_flight) * RECORD_OVERHEAD_BYTES
+        held = sum(opened.writer.bytes for opened in self.open_segments())
+        return held + len(self._in_flight) * RECORD_OVERHEAD_BYTES
+
+    def _has_room(self, size: int) -> bool:
+        batches = len(self._in_flight)
+        # As `_held`, written out: this is on the way of every batch.
+        held = batches * RECORD_OVERHEAD_BYTES
         if self.current is not None:
             held += self.current.writer.bytes
         for opened in self.rolling:
             held += opened.writer.bytes
-        return held
-
-    def _has_room(self, size: int) -> bool:
-        return (
-            len(self._in_flight) < MAX_WINDOW_RECORDS
-            and self._held() + size + RECORD_OVERHEAD_BYTES <= MAX_PARTITION_WINDOW_BYTES
-        )
+        if held + size + RECORD_OVERHEAD_BYTES > MAX_PARTITION_WINDOW_BYTES:
+            return not batches  # one that is larger than the window goes alone
+        return batches < MAX_WINDOW_RECORDS
 
     def room_for(self, size: int) -> bool:
         """Whether `append` would take a batch of `size` bytes, or refuse it for another reason than room."""
@@ -321,7 +341,7 @@ class Partition:
         high_watermark = self.high_watermark
         while in_flight and in_flight[0].writer is writer and in_flight[0].sequence <= writer.committed:
             entry = in_flight.popleft()
-            high_watermark = entry.last_offset + 1
+            high_watermark = entry.append.last_offset + 1
             if not entry.append.done:
                 entry.append.finish()
         if writer.first > writer.committed:
@@ -331,8 +351,9 @@ class Partition:
             self.high_watermark = high_watermark
             if self._duplicates:
                 self._finish_duplicates()
-            for waiter in tuple(self._waiters):
-                waiter.advanced(self)
+            if self._waiters:
+                for waiter in tuple(self._waiters):
+                    waiter.advanced(self)
             if self._room is not None:
                 self._room.unpark_all()
             if self.rolling:

@@ -27,13 +27,12 @@ class TailCache:
         self.limit_bytes = limit_bytes
         self.bytes = 0
         self.evictions = 0
-        self._order: deque[HotBatches] = deque()
+        self.order: deque[HotBatches] = deque()
+        """Whose batches are here, oldest first."""
 
-    def added(self, owner: "HotBatches", size: int) -> None:
-        """A batch of `size` bytes entered `owner`; the oldest ones leave until the bound holds."""
-        self.bytes += size + ENTRY_OVERHEAD_BYTES
-        order = self._order
-        order.append(owner)
+    def evict(self) -> None:
+        """Let the oldest batches go until the bound holds."""
+        order = self.order
         while self.bytes > self.limit_bytes and order:
             self.bytes -= order.popleft().evict_first()
             self.evictions += 1
@@ -57,7 +56,11 @@ class HotBatches:
             self.start_offset = base_offset
         self._lasts.append(last_offset)
         self._batches.append(batch)
-        self._cache.added(self, len(batch))
+        cache = self._cache
+        cache.bytes += len(batch) + ENTRY_OVERHEAD_BYTES
+        cache.order.append(self)
+        if cache.bytes > cache.limit_bytes:
+            cache.evict()
 
     def evict_first(self) -> int:
         """Drop the oldest batch; the bytes that it was counted with. An empty part (cleared) gives none."""

@@ -164,7 +164,7 @@ class FakeLog:
         partition = partition or self.partition
         for content in batches:
             view = memoryview(bytearray(content))
-            partition.append(header_of(view), view, -1)
+            partition.append(header_of(view), view, -1, self.now_ms)
         await wait_all_tasks_blocked()
         self.acknowledge(partition)
 

@@ -10,7 +10,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.log.partition import Partition
-from tests.unit.gateway.log.fake_log import FakeLog, batch, fetch_request, header_of
+from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, fetch_request, header_of
 from tests.unit.gateway.log.test_partition_appends import logged
 
 SIZE = len(batch(b"x" * 1000))
@@ -137,7 +137,7 @@ def test_what_advances_while_a_large_fetch_is_read_wakes_it() -> None:
         def read_late(*args: Any, **options: Any) -> Any:
             # Partition 0 was read before, and nobody waits at it yet.
             view = memoryview(bytearray(batch(b"x" * 1000)))
-            first.append(header_of(view), view, -1)
+            first.append(header_of(view), view, -1, NOW_MS)
             log.acknowledge(first)
             return real(*args, **options)
 

@@ -13,7 +13,7 @@ from gateway.log.idempotence_refused import MAX_REFUSED_PRODUCERS, RefusedProduc
 from gateway.log.partition import Partition, PartitionState
 from mesh.producer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.kafka_wire import run
-from tests.unit.gateway.log.fake_log import FakeLog, batch, header_of
+from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, header_of
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NONE, NOT_LEADER, NO_REPLICAS, OUT_OF_ORDER = (
@@ -37,7 +37,7 @@ def logged(body: Callable[[FakeLog], Awaitable[None]], **options: object) -> Non
 
 def append(partition: Partition, content: bytes, *, acks: int = -1, has_room: bool = True) -> Append:
     view = memoryview(bytearray(content))
-    return partition.append(header_of(view), view, acks, gateway_has_room=has_room)
+    return partition.append(header_of(view), view, acks, NOW_MS, gateway_has_room=has_room)
 
 
 def code(partition: Partition, content: bytes, *, acks: int = -1, has_room: bool = True) -> ErrorCode:
@@ -202,6 +202,18 @@ def test_the_window_counts_what_a_batch_costs_besides_its_bytes(monkeypatch: pyt
         await wait_all_tasks_blocked()
         log.acknowledge(upto=0)
         assert [code(partition, content) for _ in range(2)] == [NONE, NO_REPLICAS]
+
+    logged(body)
+
+
+def test_a_batch_larger_than_the_window_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(log: FakeLog) -> None:
+        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", 600)
+        large, small = batch(b"a" * 1000), batch(b"b")
+        assert [code(log.partition, content) for content in (large, small)] == [NONE, NO_REPLICAS]
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        assert [code(log.partition, content) for content in (small, large)] == [NONE, NO_REPLICAS]
 
     logged(body)
 
