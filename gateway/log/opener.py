@@ -112,7 +112,7 @@ class Opener:
         await self._context.catalog.transact([], puts)
         self._context.closer.begin(closed)
         # One that was deleted or failed meanwhile is announced to nobody.
-        ready = {p: opening for p, opening in ready.items() if p.current is opening and not p.deleted}
+        ready = {p: opening for p, opening in ready.items() if _goes_on(p, opening)}
         announcements = [self._announcement(partition, opening) for partition, opening in ready.items()]
         if not announcements:
             return
@@ -129,7 +129,7 @@ class Opener:
     async def _note_announced(self, opened: list[tuple[Partition, OpenSegment]]) -> None:
         puts = {}
         for partition, opening in opened:
-            if partition.current is opening and not partition.deleted:
+            if _goes_on(partition, opening):
                 opening.segment = replace(opening.segment, announced=True)
                 puts[_segment_key(partition, opening.segment)] = opening.segment.pack()
         if puts:
@@ -205,6 +205,11 @@ class Opener:
             segment.w,
             details,
         )
+
+
+def _goes_on(partition: Partition, opening: OpenSegment) -> bool:
+    """Whether the partition still appends to this segment; one that failed keeps it, to be read."""
+    return partition.state is PartitionState.READY and partition.current is opening and not partition.deleted
 
 
 def partition_record(partition: Partition) -> bytes:
