@@ -89,9 +89,15 @@ def batch(number: int) -> bytes:
 async def produce_until(life: Life, writer: Writer, acknowledged: int) -> None:
     """Keep the window full until the store has acknowledged so many records."""
     while writer.committed < acknowledged:
-        while len(writer) < WINDOW:
-            life.producer.append(writer, batch(writer.next_sequence))
+        fill_window(life, writer)
         await life.moved.wait()
+    # One commit may have acknowledged the whole window: what comes next must find records in flight.
+    fill_window(life, writer)
+
+
+def fill_window(life: Life, writer: Writer) -> None:
+    while len(writer) < WINDOW:
+        life.producer.append(writer, batch(writer.next_sequence))
 
 
 async def first_life(life: Life, path: Path) -> tuple[Writer, int]:
