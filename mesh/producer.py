@@ -6,7 +6,7 @@ progress by `WriterOwner.progressed`, from within the node's receive loop, and o
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.recovery import Seal
-from mesh.protocol.writer import State, Writer
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
 from mesh.requests import Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
@@ -34,9 +34,6 @@ TICK_SECONDS = 0.05
 
 SEAL_GRACE_SECONDS = 0.5
 """How long recovery waits for the members that it could do without."""
-
-RECORD_OVERHEAD_BYTES = 400
-"""Counted per record besides its content, so that very many tiny ones cannot outgrow the windows' bound."""
 
 LIST_ENTRIES = 256
 """Entries in one OPEN, SEAL, CLOSE or DELETE."""
@@ -138,7 +135,7 @@ class Producer:
 
         async def ask(member: str) -> None:
             mine = {seal.address: seal for seal in seals if member in seal.members}
-            entries = [(a, AddressStatus(a, STATUS_DONE, -1).pack()) for a in mine]
+            entries = _entries((address, -1) for address in mine)
             for status in await self._ask_list(b"S", member, entries):
                 seal = mine.get(status.address)
                 if seal is None:
@@ -166,12 +163,11 @@ class Producer:
 
     async def close(self, member: str, ends: Sequence[tuple[str, int]]) -> list[AddressStatus]:
         """Tell one member the agreed ends of segments, until it answers."""
-        entries = [(address, AddressStatus(address, STATUS_DONE, end).pack()) for address, end in ends]
-        return await self._ask_list(b"C", member, entries)
+        return await self._ask_list(b"C", member, _entries(ends))
 
     async def delete(self, member: str, addresses: Sequence[str]) -> None:
         """Have one member delete addresses, until it has."""
-        await self._ask_list(b"X", member, [(a, AddressStatus(a, STATUS_DONE, -1).pack()) for a in addresses])
+        await self._ask_list(b"X", member, _entries((address, -1) for address in addresses))
 
     async def _ask_list(
         self, message_id: bytes, member: str, entries: Sequence[tuple[str, bytes]]
@@ -252,6 +248,11 @@ class Producer:
                 writer = self._writers[address][0]
                 if writer.on_tick(now):
                     self._node.send(Head(address, writer.subject, writer.next_sequence - 1))
+
+
+def _entries(wanted: Iterable[tuple[str, int]]) -> list[tuple[str, bytes]]:
+    """(address, entry) of a SEAL, CLOSE or DELETE, from (address, sequence; -1 where none is meant)."""
+    return [(address, AddressStatus(address, STATUS_DONE, sequence).pack()) for address, sequence in wanted]
 
 
 def _held(writer: Writer) -> int:

@@ -23,8 +23,7 @@ from gateway.log.idempotence import ProducerState
 from gateway.log.idempotence_refused import RefusedProducers
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch, HotBatches
-from mesh.producer import RECORD_OVERHEAD_BYTES
-from mesh.protocol.writer import MAX_WINDOW_RECORDS, State, Writer
+from mesh.protocol.writer import MAX_WINDOW_RECORDS, RECORD_OVERHEAD_BYTES, State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
 

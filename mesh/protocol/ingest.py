@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
 from mesh.protocol.gaps import Gap
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -42,9 +43,6 @@ from wireproto.records.row import row_of
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
 """Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back.
 Above the gateway's window, so that it only ever stops strangers."""
-
-RECORD_OVERHEAD_BYTES = 400
-"""Counted per record besides its content, so that very many tiny ones cannot outgrow the bounds in bytes."""
 
 MAX_COMMIT_BYTES = 8 * 1024 * 1024
 """Content in one commit: bounds the time of one write and so the latency behind it."""

@@ -19,6 +19,10 @@ from typing import NamedTuple
 MAX_WINDOW_RECORDS = 10_000
 """Records in one window: below the sockets' high-water mark, so that a healthy member sees no drops."""
 
+RECORD_OVERHEAD_BYTES = 400
+"""Counted per record besides its content wherever records wait, at the gateway and at the store, so that very
+many tiny ones cannot outgrow a bound in bytes."""
+
 MAX_RESEND_BYTES = 4 * 1024 * 1024
 """Content sent again for one FETCH; the rest is asked for again."""
 
@@ -160,7 +164,3 @@ class Writer:
         self._window.clear()
         self.bytes = 0
         return left
-
-    def member_head(self, member: str) -> int:
-        """A member's durable head, -1 for none."""
-        return self._heads[member]

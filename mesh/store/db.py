@@ -248,14 +248,6 @@ class Database:
             raise StoreCorrupt(f"the list of addresses cannot be read: {error}") from None
         return found
 
-    def statistics(self) -> dict[str, int]:
-        """RocksDB's own figures: bytes of live files and of memtables."""
-        names = {
-            "live_bytes": "rocksdb.total-sst-files-size",
-            "memtable_bytes": "rocksdb.cur-size-all-mem-tables",
-        }
-        return {name: self._db.property_int_value(value) or 0 for name, value in names.items()}
-
     def close(self) -> None:
         """Flush and close. Raises `StoreFailed`.
 

@@ -11,7 +11,7 @@ from gateway.log import partition as partition_module
 from gateway.log.appends import Append
 from gateway.log.idempotence_refused import MAX_REFUSED_PRODUCERS, RefusedProducers
 from gateway.log.partition import Partition, PartitionState
-from mesh.producer import RECORD_OVERHEAD_BYTES
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, header_of
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.api.registry import NotNow
 from gateway.log import context as context_module
 from gateway.log import partition as partition_module
-from mesh.producer import RECORD_OVERHEAD_BYTES
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, TOPIC_ID, FakeLog, batch, produce_request
 from tests.unit.gateway.log.test_partition_appends import logged
 from wireproto.kafka.schemas import RESPONSE_CLASSES

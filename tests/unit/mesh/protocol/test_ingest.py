@@ -9,11 +9,11 @@ from mesh.protocol.gaps import FETCH_COUNT, FETCH_FIRST_SECONDS, FETCH_LAST_SECO
 from mesh.protocol.ingest import (
     MAX_COMMIT_RECORDS,
     MAX_QUEUED_BYTES,
-    RECORD_OVERHEAD_BYTES,
     Commit,
     Ingest,
     StoreCorrupt,
 )
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
