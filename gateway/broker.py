@@ -57,6 +57,7 @@ class Broker:
                 self.timeouts.run,
                 self.context.opener.run,
                 self.context.closer.run,
+                self.context.cold.ahead.run,
                 self.recovery.run,
                 self.deletion.run,
             ):

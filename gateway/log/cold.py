@@ -8,21 +8,24 @@ Where an offset lies in a segment is asked of the store once (LOOKUP); a consume
 its place in `_cursors`, which remembers the sequence behind each range that was read.
 """
 
+import contextlib
 import logging
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.log.read_ahead import Range, ReadAhead
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import InvalidBatch, check_stored
+from wireproto.records.header import read_header
 from wireproto.records.iteration import find_timestamp, largest_timestamp
 from wireproto.records.row import Row
 
@@ -50,14 +53,38 @@ class ColdReader:
     """Reads for all partitions of one gateway."""
 
     def __init__(self, context: "LogContext") -> None:
+        self.ahead = ReadAhead()
         self.reads = 0
         self.bad_copies = 0
         self._context = context
         self._cursors: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    async def read(self, partition: "Partition", offset: int, max_bytes: int) -> list[Batch]:
+    async def read(self, partition: "Partition", offset: int, max_bytes: int) -> Sequence[Batch]:
         """Batches from the one that holds `offset` (a visible one), at least one. Raises KafkaError."""
         segment = self._segment_at(partition, offset)
+        contents = await self.ahead.take(Range(segment.address, offset, max_bytes))
+        goes_on = contents is not None or (segment.address, offset) in self._cursors
+        if contents is None:
+            contents = await self._read(partition, segment, offset, max_bytes)
+        if goes_on:
+            self._go_ahead(partition, segment, read_header(contents[-1]).last_offset + 1, max_bytes)
+        return contents
+
+    def _go_ahead(self, partition: "Partition", segment: Segment, offset: int, max_bytes: int) -> None:
+        """Have the next range of the same segment read, unless it is in memory or there is none yet."""
+        sequence = self._cursors.get((segment.address, offset))
+        if sequence is None or partition.hot.holds(offset):
+            return
+        with contextlib.suppress(KafkaError):
+            if sequence <= self._bound(partition, segment):
+                self.ahead.start(
+                    Range(segment.address, offset, max_bytes),
+                    partial(self._read, partition, segment, offset, max_bytes),
+                )
+
+    async def _read(
+        self, partition: "Partition", segment: Segment, offset: int, max_bytes: int
+    ) -> Sequence[Batch]:
         bound = self._bound(partition, segment)
         sequence = self._cursors.get((segment.address, offset))
         if sequence is None:
@@ -72,7 +99,7 @@ class ColdReader:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
         end = self._check(segment, offset, contents)
         self._remember(segment.address, end, sequence + len(contents))
-        return list(contents)
+        return contents
 
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
         chain = partition.chain()

@@ -12,6 +12,7 @@ recovery and reads of what has left memory live in files of their own (`opener`,
 """
 
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -432,7 +433,7 @@ class Partition:
             return []
         return self.hot.read(offset, self.high_watermark, max_bytes, whole=whole)
 
-    async def read_cold(self, offset: int, max_bytes: int) -> list[Batch]:
+    async def read_cold(self, offset: int, max_bytes: int) -> Sequence[Batch]:
         """Visible batches from a store, at least one. Raises KafkaError."""
         return await self._context.cold.read(self, offset, max_bytes)
 

@@ -62,6 +62,10 @@ class HotBatches:
         if cache.bytes > cache.limit_bytes:
             cache.evict()
 
+    def holds(self, offset: int) -> bool:
+        """Whether a batch with this offset is here, or will be once it is written."""
+        return self.start_offset is not None and offset >= self.start_offset
+
     def evict_first(self) -> int:
         """Drop the oldest batch; the bytes that it was counted with. An empty part (cleared) gives none."""
         first = self._first
@@ -82,7 +86,7 @@ class HotBatches:
 
         With `whole` the first batch is given even if it is larger than `max_bytes`.
         """
-        if self.start_offset is None or offset < self.start_offset:
+        if not self.holds(offset):
             return None
         lasts, batches = self._lasts, self._batches
         index = bisect_left(lasts, offset, self._first)

@@ -22,6 +22,9 @@ MAX_RANGE_BYTES = 32 * 1024 * 1024
 MAX_ROWS = 65_536
 """Rows in one answer to ROWS."""
 
+FIRST_ROWS = 16
+"""Rows looked at first to learn how many records fit an answer."""
+
 ROWS_AT_ONCE = 4096
 PROBES = 32
 NATIVE_RECORDS_AT_ONCE = 64
@@ -35,19 +38,30 @@ def read_records(database: Database, address: str, first: int, last: int, byte_c
     """
     last = min(last, first + MAX_RANGE_RECORDS - 1)
     byte_cap = min(byte_cap, MAX_RANGE_BYTES)
-    rows = _get(database, keys.row_prefix(address), first, last)
-    if rows[0] is None:
+    count = _count_within(database, address, first, last, byte_cap)
+    if count == 0:
         return _read_native(database, address, first, last, byte_cap)
-    size = 0
-    count = 0
-    for row in rows:
-        if row is None:
-            raise StoreCorrupt(f"address {address}: the row of sequence {first + count} is missing")
-        size += _parsed(row, address, first + count).size
-        if count and size > byte_cap:
-            break
-        count += 1
     return _whole(_get(database, keys.record_prefix(address), first, first + count - 1), address, first)
+
+
+def _count_within(database: Database, address: str, first: int, last: int, byte_cap: int) -> int:
+    """How many records from `first` on fit `byte_cap`, at least one; 0 for an address without rows.
+
+    Batches are mostly large, so few rows are looked at first, and more each time that all of them fit.
+    """
+    size = count = 0
+    at_once = FIRST_ROWS
+    while (start := first + count) <= last:
+        rows = _get(database, keys.row_prefix(address), start, min(last, start + at_once - 1))
+        if not count and rows[0] is None:
+            return 0
+        for data in _whole(rows, address, start):
+            size += _parsed(data, address, first + count).size
+            if count and size > byte_cap:
+                return count
+            count += 1
+        at_once *= 4
+    return count
 
 
 def _read_native(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
