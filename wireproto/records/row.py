@@ -14,6 +14,10 @@ from wireproto.records.header import Buffer, read_header
 
 _ROW: Final = Struct(">qqqqqhihi")
 
+#: Largest offset, and largest size in bytes, that a row has room for.
+MAX_OFFSET: Final = (1 << 63) - 1
+MAX_SIZE_BYTES: Final = (1 << 31) - 1
+
 #: Bytes of a packed row.
 ROW_BYTES: Final = _ROW.size
 
@@ -36,6 +40,7 @@ class Row(NamedTuple):
     size: int
 
     def pack(self) -> bytes:
+        """The bytes of the disk. Raises struct.error for what has no room, which ``row_of`` never gives."""
         return _ROW.pack(*self)
 
     @classmethod
@@ -55,14 +60,16 @@ def row_of(content: Buffer, previous_running_max: int) -> Row:
     ``content`` is exactly one batch with its offsets assigned, ``previous_running_max`` the row before's
     ``running_max_timestamp``, or ``header.NO_TIMESTAMP`` for the first row.
 
-    Raises :class:`InvalidBatch`: CORRUPT_MESSAGE; not one whole batch of format v2 by its header. The CRC is
-    not checked.
+    Raises :class:`InvalidBatch`: CORRUPT_MESSAGE; not one whole batch of format v2 by its header, or with
+    offsets or a size that a row has no room for. The CRC is not checked.
     """
     header = read_header(content)
     if header.size != len(content):
         raise corrupt(f"a batch of {header.size} bytes in {len(content)}")
     if header.last_offset_delta < 0:
         raise corrupt(f"a last offset delta of {header.last_offset_delta}")
+    if header.last_offset > MAX_OFFSET or header.size > MAX_SIZE_BYTES:
+        raise corrupt(f"{header.size} bytes up to offset {header.last_offset}: no row can say that")
     return Row(
         base_offset=header.base_offset,
         last_offset=header.last_offset,

@@ -1,5 +1,7 @@
 """The row beside a batch: fixed bytes, from the header alone."""
 
+import mmap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from tests.unit.wireproto.records.damage import altered
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import build_batch
 from wireproto.records.errors import InvalidBatch
+from wireproto.records.header import HEADER, HEADER_BYTES, BatchHeader
 from wireproto.records.row import ROW_BYTES, Row, row_of
 
 ROW = Row(
@@ -78,9 +81,59 @@ def test_a_batch_that_compaction_emptied_keeps_its_offsets() -> None:
     assert (row.base_offset, row.last_offset) == (1000, 1002)
 
 
+LAST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(("base", "delta", "fits"), [(LAST, 0, True), (LAST - 1, 1, True), (LAST, 1, False)])
+def test_offsets_beyond_the_last_one_have_no_row(base: int, delta: int, fits: bool) -> None:
+    content = altered(BATCH, base_offset=base, last_offset_delta=delta)
+    if fits:
+        assert Row.unpack(row_of(content, -1).pack()).last_offset == LAST
+    else:
+        with pytest.raises(InvalidBatch):
+            row_of(content, -1)
+
+
+@pytest.mark.parametrize(("size", "fits"), [((1 << 31) - 1, True), (1 << 31, False)])
+def test_a_size_beyond_the_largest_one_has_no_row(size: int, fits: bool) -> None:
+    header = altered(BATCH, batch_length=size - 12)[:HEADER_BYTES]
+    with mmap.mmap(-1, size) as pages:  # only the first page is ever touched
+        pages[:HEADER_BYTES] = header
+        with memoryview(pages) as content:
+            if fits:
+                assert Row.unpack(row_of(content, -1).pack()).size == size
+            else:
+                with pytest.raises(InvalidBatch):
+                    row_of(content, -1)
+
+
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
+
+
+@given(
+    previous=INT64,
+    header=st.builds(
+        BatchHeader, st.one_of(INT64, st.integers(LAST - 2, LAST)), INT32, INT32, st.integers(0, 3),
+        st.integers(0, (1 << 32) - 1), INT16, INT32,
+        INT64, INT64, INT64, INT16, INT32, INT32,
+    ),
+    whole=st.booleans(),
+    rest=st.binary(max_size=20),
+)  # fmt: skip
+def test_a_batch_is_refused_or_has_a_row_that_can_be_kept(
+    previous: int, header: BatchHeader, whole: bool, rest: bytes
+) -> None:
+    """Whatever its header says."""
+    if whole:
+        header = header._replace(magic=2, batch_length=HEADER_BYTES + len(rest) - 12)
+    content = HEADER.pack(*header) + rest
+    try:
+        row = row_of(content, previous)
+    except InvalidBatch:
+        return
+    assert Row.unpack(row.pack()) == row
 
 
 @given(st.tuples(INT64, INT64, INT64, INT64, INT64, INT16, INT32, INT16, INT32))
