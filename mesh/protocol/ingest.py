@@ -8,14 +8,16 @@ or another cluster's segment, is refused.
 Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue
 work; `take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed`
 gives the effects: acknowledgements (one per address, cumulative) and answers. So every answer passes through
-the commit queue behind the records that came before it. What needs no disk (a repeated ACK, a FETCH for a
-gap) is an effect at once, taken with `take_effects`.
+the commit queue behind the records that came before it; the records that come behind it are nothing to it,
+or it would starve while producers are faster than the disk. What needs no disk (a repeated ACK, a FETCH for
+a gap) is an effect at once, taken with `take_effects`.
 
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
 whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar
@@ -49,6 +51,10 @@ MAX_COMMIT_BYTES = 8 * 1024 * 1024
 
 MAX_COMMIT_RECORDS = 4096
 """Records in one commit: each costs the write some microseconds, however small it is."""
+
+MAX_WAITING_REQUESTS = 1024
+"""OPEN, SEAL, CLOSE and DELETE that wait for their commit; further ones are not taken, and asked again. A
+gateway has a few on their way at a time."""
 
 MAX_CLOSED_STATES = 4096
 """Closed, deleted and unreadable addresses kept in memory; others are read again when asked about."""
@@ -97,9 +103,15 @@ class Truncation(NamedTuple):
 
 
 class Commit:
-    """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed."""
+    """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed.
 
-    def __init__(self) -> None:
+    What requests change is written behind the commit's records, and may be: a commit holds no record of an
+    address from behind the request that sealed, closed or deleted it, because none was accepted.
+    """
+
+    def __init__(self, behind: int = 0) -> None:
+        self.behind = behind
+        """How many records were accepted before the requests: so many must be in commits up to this one."""
         self.records: list[Accepted] = []
         self.metas: dict[str, bytes] = {}
         """address -> meta, packed as it was when it changed: later changes belong to a later commit."""
@@ -110,10 +122,22 @@ class Commit:
         self.closed: list[AddressState] = []
         self.deletions: list[AddressState] = []
         """Everything of these but their metas goes."""
-        self.answers: list[tuple[bytes, Request, list[AddressState | AddressStatus]]] = []
+        self.answers: list[tuple[bytes, str, list[AddressState | AddressStatus]]] = []
+        """(id of the answer, requester, of what)."""
         self.bytes = 0
         """Content of the records."""
         self.sealing = False
+
+    def take_over(self, later: "Commit") -> None:
+        """Take what `later` changes (it has no records yet) into this commit too."""
+        self.metas.update(later.metas)
+        self.epochs.update(later.epochs)
+        self.cluster_id = self.cluster_id or later.cluster_id
+        self.truncations += later.truncations
+        self.closed += later.closed
+        self.deletions += later.deletions
+        self.answers += later.answers
+        self.sealing = self.sealing or later.sealing
 
     def __bool__(self) -> bool:
         return bool(self.records or self.metas or self.answers or self.truncations or self.deletions)
@@ -132,6 +156,8 @@ class Ingest:
         self.queued_bytes = 0
         """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
+        self.refused_requests = 0
+        """Requests that found `MAX_WAITING_REQUESTS` waiting."""
         self.unreadable = 0
         """RECORDs, HEADs and requests for addresses whose past cannot be read."""
         self._disk = disk
@@ -139,7 +165,12 @@ class Ingest:
         self._closed: dict[str, AddressState] = {}
         self._unreadable: dict[str, None] = {}
         self._epochs: dict[str, tuple[int, str]] = {}
-        self._next = Commit()
+        self._waiting: deque[Commit] = deque()
+        """What requests changed and no commit has yet: an entry for each place in the queue of records."""
+        self._unanswered: set[tuple[bytes, str]] = set()
+        """(id of the answer, requester) of the requests that wait, or are in the commit under way."""
+        self._taken = 0
+        """Records that were handed out in commits."""
         self._queue: list[Accepted] = []
         self._writing: list[Accepted] = []
         """The records of the commit that the shell has."""
@@ -213,7 +244,19 @@ class Ingest:
     # events: requests -------------------------------------------------------------------------------------
 
     def on_request(self, request: Request) -> None:
-        """OPEN, SEAL, CLOSE or DELETE. Raises `MalformedMessage` for entries that cannot be read."""
+        """OPEN, SEAL, CLOSE or DELETE. Raises `MalformedMessage` for entries that cannot be read.
+
+        One that is asked again while its answer waits is not taken twice.
+        """
+        answer_id = request.id.lower()
+        if (answer_id, request.requester) in self._unanswered:
+            return
+        if len(self._unanswered) >= MAX_WAITING_REQUESTS:
+            self.refused_requests += 1
+            return
+        behind = self._taken + len(self._queue)
+        if not self._waiting or self._next.behind < behind:
+            self._waiting.append(Commit(behind))
         states: list[AddressState | AddressStatus]
         if request.id == b"O":
             segments = [Announcement.unpack(entry) for entry in request.entries]
@@ -222,7 +265,13 @@ class Ingest:
             handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
             wanted = [AddressStatus.unpack(entry) for entry in request.entries]
             states = [self._read(handle, entry) for entry in wanted]
-        self._next.answers.append((request.id.lower(), request, states))
+        self._unanswered.add((answer_id, request.requester))
+        self._next.answers.append((answer_id, request.requester, states))
+
+    @property
+    def _next(self) -> Commit:
+        """Where the request at hand puts what it changes."""
+        return self._waiting[-1]
 
     def _read(
         self, handle: Callable[[Entry], AddressState | AddressStatus], entry: Entry
@@ -309,22 +358,20 @@ class Ingest:
         """What is to be made durable next, or None. One at a time: the shell reports it before it takes
         another.
         """
-        queue = self._queue
-        commit = self._next
+        queue, waiting = self._queue, self._waiting
+        commit = Commit()
         size = taken = 0
         for entry in queue:
             size += len(entry.content)
             taken += 1
             if taken == MAX_COMMIT_RECORDS or size + taken * RECORD_OVERHEAD_BYTES >= MAX_COMMIT_BYTES:
                 break
-        if taken < len(queue):
-            # Requests wait until every record that came before them is in a commit.
-            commit = Commit()
-        else:
-            self._next = Commit()
         commit.records = self._writing = queue[:taken]
         commit.bytes = size
         del queue[:taken]
+        self._taken += taken
+        while waiting and waiting[0].behind <= self._taken:
+            commit.take_over(waiting.popleft())
         return commit or None
 
     def committed(self, commit: Commit) -> list[Ack | Answer]:
@@ -342,9 +389,10 @@ class Ingest:
         effects: list[Ack | Answer] = [
             self._ack(state) for state in heads.values() if state.phase <= Phase.SEALED
         ]
-        for answer_id, request, states in commit.answers:
+        for answer_id, requester, states in commit.answers:
             statuses = tuple(self._status(answer_id, state) for state in states)
-            effects.append(Answer(answer_id, request.requester, self.incarnation, statuses))
+            effects.append(Answer(answer_id, requester, self.incarnation, statuses))
+            self._unanswered.discard((answer_id, requester))
         for state in commit.closed:
             if state.phase is Phase.CLOSED:
                 self._retire(state)
@@ -361,7 +409,10 @@ class Ingest:
         if answer_id == b"s" and state.announcement is None and state.phase is not Phase.DELETED:
             # Sealed, and never heard of: the asker must be able to tell this from an empty segment.
             return AddressStatus(state.address, STATUS_NOT_HERE, -1)
-        return AddressStatus(state.address, status, state.head, state.last_row if answer_id == b"s" else b"")
+        if answer_id != b"s":
+            return AddressStatus(state.address, status, state.head)
+        # A CLOSE behind this seal has cut the address already, if only in memory: head and row of its end.
+        return AddressStatus(state.address, status, min(state.head, state.accepted), state.last_row)
 
     # effects that need no disk ----------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.sim.world import BrokenPromise, World
+from tests.sim.world import CROWD_COMMIT_RECORDS, BrokenPromise, World
 
 STEPS = 1500
 
 
-def run(seed: int, **options: frozenset[str]) -> World:
-    world = World(seed, **options)
+def run(seed: int, *, bugs: frozenset[str] = frozenset(), crowd: bool = False) -> World:
+    world = World(seed, bugs=bugs, crowd=crowd)
     for _ in range(STEPS):
         world.step()
     world.settle()
@@ -21,6 +21,15 @@ def test_the_promises_hold(seed: int) -> None:
     world = run(seed)
     assert world.counts["acknowledged"] > 20, world.counts
     assert world.counts["lost"] > 10, world.counts
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_promises_hold_in_a_crowd(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others keep the store's queue full: what it is asked is answered all the same, and truly."""
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", CROWD_COMMIT_RECORDS)
+    world = run(seed, crowd=True)
+    assert world.counts["acknowledged"] > 20, world.counts
+    assert world.counts["closed"], world.counts
 
 
 def test_the_schedules_reach_every_fault() -> None:

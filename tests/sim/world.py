@@ -6,6 +6,7 @@ and not yet fsynced (as a page cache does when only the process dies), or not (a
 crash starts a new life: it seals the old segment, takes the end that the store reports, and opens the next
 segment. A store that has never heard of a segment says so: that is right only if its opening was never
 confirmed. Retention deletes the oldest segment now and then, whose CLOSE and OPEN may still be on their way.
+A crowd of other producers may keep the store's queue longer than one commit, without end.
 
 After every step the promises are checked against `History`: nothing acknowledged is lost or altered, what was
 shown stays, the committed head never goes back, nothing is appended to a sealed segment, and what was deleted
@@ -19,7 +20,7 @@ from typing import Any
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.ingest import Commit, Ingest
 from mesh.protocol.recovery import Seal
-from mesh.protocol.writer import State, Writer
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -36,6 +37,10 @@ from wireproto.records.row import Row
 STORE = "5" * 32
 STEP_SECONDS = 0.01
 MAX_WINDOW = 20
+CROWD = "C" * 32
+CROWD_RECORDS = 12
+"""What waits at the store at least, while there is a crowd: a few commits of `CROWD_COMMIT_RECORDS`."""
+CROWD_COMMIT_RECORDS = 4
 
 
 class BrokenPromise(AssertionError):
@@ -110,8 +115,9 @@ class Life:
 class World:
     """The whole of it. `step` advances by one event; `settle` heals everything and reads all."""
 
-    def __init__(self, seed: int, *, bugs: frozenset[str] = frozenset()) -> None:
+    def __init__(self, seed: int, *, bugs: frozenset[str] = frozenset(), crowd: bool = False) -> None:
         self.random = random.Random(seed)
+        self.crowd = crowd
         self.bugs = bugs
         self.now = 0.0
         self.disk = SimulatedDisk(forgets_deletions="forgotten deletions" in bugs)
@@ -156,6 +162,8 @@ class World:
         self._deliver_due()
         self._tick_gateway()
         self._tell_members()
+        if self.crowd:
+            self._publish_crowd()
         self._tick_store()
         self._check()
 
@@ -197,11 +205,11 @@ class World:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
                 wanted = AddressStatus(self.seal.address, STATUS_DONE, -1)
-                self._send("store", Request(b"S", STORE, "R", (wanted.pack(),)))
+                self._ask(b"S", wanted.address, wanted.pack())
         elif life.writer.state is State.OPENING:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
-                self._send("store", Request(b"O", STORE, "R", (life.announcement.pack(),)))
+                self._ask(b"O", life.writer.address, life.announcement.pack())
         elif life.writer.on_tick(self.now):
             self._send("store", Head(life.writer.address, "orders", life.writer.next_sequence - 1))
         for zombie in self.zombies:
@@ -214,9 +222,13 @@ class World:
             return
         self.tell_at = self.now + 0.2
         for address, end in self.closing.items():
-            self._send("store", Request(b"C", STORE, "R", (AddressStatus(address, 0, end).pack(),)))
+            self._ask(b"C", address, AddressStatus(address, STATUS_DONE, end).pack())
         for address in self.deleting:
-            self._send("store", Request(b"X", STORE, "R", (AddressStatus(address, 0, -1).pack(),)))
+            self._ask(b"X", address, AddressStatus(address, STATUS_DONE, -1).pack())
+
+    def _ask(self, letter: bytes, address: str, entry: bytes) -> None:
+        """A request about one address; repeated ones have the same requester, different ones another."""
+        self._send("store", Request(letter, STORE, f"R{address}", (entry,)))
 
     def _delete_oldest(self) -> None:
         """Retention: the oldest closed segment leaves the chain."""
@@ -238,6 +250,15 @@ class World:
                 state = self.disk.load(address)
                 self.seal.on_sealed(STORE, -1 if state is None else state.head, b"")
         self.life.repeat_at = 0.0
+
+    def _publish_crowd(self) -> None:
+        """Native records that are there as soon as others are taken, as of producers with full windows."""
+        assert self.store is not None
+        waiting = self.store.queued_bytes // RECORD_OVERHEAD_BYTES
+        state = self.store.known(CROWD) or self.disk.load(CROWD)
+        first = 0 if state is None else state.accepted + 1
+        for sequence in range(first, first + CROWD_RECORDS - waiting):
+            self.store.on_record(Record(CROWD, "noise", sequence, b""), self.now)
 
     def _on_gateway(self, message: Any) -> None:
         if isinstance(message, Answer):
@@ -270,7 +291,7 @@ class World:
     def _on_answer(self, answer: Answer) -> None:
         for status in answer.statuses:
             if answer.id == b"s" and self.seal is not None and status.address == self.seal.address:
-                if answer.requester == "R" and status.status in (STATUS_DONE, STATUS_NOT_HERE):
+                if answer.requester != status.address and status.status in (STATUS_DONE, STATUS_NOT_HERE):
                     known = status.status == STATUS_DONE
                     self.seal.on_sealed(STORE, status.sequence, status.row, known=known)
             elif answer.id == b"c" and status.status == STATUS_DONE:

@@ -14,6 +14,7 @@ from mesh.protocol.ingest import (
     StoreCorrupt,
 )
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from tests.unit.wireproto.records.damage import altered
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -27,6 +28,7 @@ from wireproto.dafka.additions import (
     Answer,
     Request,
 )
+from wireproto.dafka.fields import MAX_SEQUENCE
 from wireproto.dafka.messages import Ack, Fetch, Head, Record
 from wireproto.records.builder import build_batch
 from wireproto.records.row import Row
@@ -445,8 +447,9 @@ def test_the_highest_epoch_is_asked_of_the_disk() -> None:
         Record(ADDRESS, "payments", 0, batch(0)),
         Record(ADDRESS, "orders", 0, b"not a batch"),
         Record(ADDRESS, "orders", 0, batch(0) + b"x"),
+        Record(ADDRESS, "orders", 0, altered(batch(0), base_offset=MAX_SEQUENCE, last_offset_delta=1)),
     ],
-    ids=["another subject", "no batch", "longer than its batch"],
+    ids=["another subject", "no batch", "longer than its batch", "offsets beyond the last one"],
 )
 def test_records_that_are_not_taken_leave_no_trace(bad: Record) -> None:
     machine = opened()
@@ -507,6 +510,136 @@ def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch: pytes
         machine.committed(commit)
     assert [len(commit.answers) for commit in commits] == [0, 0, 1]
     assert [len(commit.records) for commit in commits] == [1, 1, 1]
+
+
+def crowd(machine: Machine, count: int) -> None:
+    """The next `count` records of `ADDRESS`."""
+    state = machine.known(ADDRESS)
+    assert state is not None
+    for sequence in range(state.accepted + 1, state.accepted + 1 + count):
+        machine.on_record(record(sequence), 0.0)
+
+
+def answered(effects: list[Ack | Answer]) -> list[tuple[bytes, str, AddressStatus]]:
+    return [
+        (effect.id, effect.requester, status)
+        for effect in effects
+        if isinstance(effect, Answer)
+        for status in effect.statuses
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [open_request(announcement(SAME_LIFE)), *(request(letter, "C" * 32) for letter in (b"S", b"C", b"X"))],
+    ids=["OPEN", "SEAL", "CLOSE", "DELETE"],
+)
+def test_a_request_does_not_wait_for_the_records_behind_it(
+    asked: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers may have more in flight than two commits, for as long as they like."""
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 2)
+    machine = opened()
+    crowd(machine, 3)
+    machine.on_request(asked)
+    answers = []
+    for _ in range(4):
+        crowd(machine, 3)
+        commit = machine.take()
+        assert len(commit.records) == 2
+        answers.append([letter for letter, *_ in answered(machine.done(commit))])
+    assert answers == [[], [asked.id.lower()], [], []]
+
+
+@pytest.mark.parametrize(
+    ("letter", "head", "phase"),
+    [(b"S", 3, Phase.SEALED), (b"C", 1, Phase.CLOSED), (b"X", -1, Phase.DELETED)],
+    ids=["SEAL", "CLOSE", "DELETE"],
+)
+def test_what_ends_an_address_ends_it_whatever_is_in_the_same_commit(
+    letter: bytes, head: int, phase: Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own last records before the request, and a late one and others' records behind it."""
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 3)
+    machine = opened()
+    machine.answers(open_request(announcement(SAME_LIFE)))
+    for sequence in range(4):
+        machine.on_record(record(sequence, address=SAME_LIFE), 0.0)
+    machine.on_request(request(letter, SAME_LIFE, sequence=1))
+    machine.on_record(record(4, address=SAME_LIFE), 0.0)
+    crowd(machine, 6)
+    first, second = machine.take(), None
+    assert answered(machine.done(first)) == []
+    second = machine.take()
+    assert [entry.state.address for entry in second.records] == [SAME_LIFE, ADDRESS, ADDRESS]
+    ((_, _, status),) = answered(machine.done(second))
+    assert status[:3] == (SAME_LIFE, STATUS_DONE, head)
+    kept = machine.disk.load(SAME_LIFE)
+    assert kept is not None
+    assert (kept.phase, kept.head) == (phase, head)
+    machine.on_record(record(head + 1, address=SAME_LIFE), 0.0)
+    assert all(entry.state.address == ADDRESS for entry in machine.take().records)
+
+
+def test_each_request_waits_for_its_own_records_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 4)
+    machine = opened()
+    names = ["C" * 32, "D" * 32, "E" * 32]
+    for name in names:
+        crowd(machine, 3)
+        machine.on_request(Request(b"S", STORE, f"R{name}", request(b"S", name).entries))
+    commits = []
+    while (commit := machine.take_commit()) is not None:
+        commits.append([requester[1:] for _, requester, _ in answered(machine.done(commit))])
+    assert commits == [names[:1], names[1:2], names[2:]]
+
+    # Two that came a record apart, and are behind nothing that is not in this very commit.
+    for name, letter in ((names[0], b"C"), (names[0], b"X")):
+        crowd(machine, 1)
+        machine.on_request(request(letter, name))
+    assert [letter for letter, *_ in answered(machine.done(machine.take()))] == [b"c", b"x"]
+    kept = machine.disk.load(names[0])
+    assert kept is not None
+    assert kept.phase is Phase.DELETED
+
+
+def test_a_request_asked_again_while_its_answer_waits_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 1)
+    machine = opened()
+    crowd(machine, 2)
+    asked = open_request(announcement(SAME_LIFE))
+    effects: list[Ack | Answer] = []
+    for _ in range(3):
+        machine.on_request(asked)
+        commit = machine.take()
+        machine.on_request(asked)
+        effects += machine.done(commit)
+        crowd(machine, 1)
+    assert [letter for letter, *_ in answered(effects)] == [b"o"], "it waits, and then it is in a commit"
+    assert answered(machine.settle()) == [(b"o", "R1", AddressStatus(SAME_LIFE, STATUS_DONE, -1))]
+    assert machine.answers(asked)[0].status == STATUS_DONE, "behind its answer it is asked anew"
+
+
+def test_requests_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.protocol.ingest.MAX_WAITING_REQUESTS", 2)
+    machine = opened()
+    for number in range(5):
+        name = f"{number:032X}"
+        machine.on_request(Request(b"S", STORE, f"R{number}", request(b"S", name).entries))
+    assert machine.refused_requests == 3
+    assert [requester for _, requester, _ in answered(machine.settle())] == ["R0", "R1"]
+    assert machine.disk.load(f"{2:032X}") is None, "what is not answered has changed nothing"
+
+
+def test_the_head_and_the_row_that_a_seal_names_belong_together() -> None:
+    """Also when a CLOSE comes while the seal is on its way to the disk."""
+    machine = opened()
+    crowd(machine, 4)
+    machine.on_request(request(b"S"))
+    sealing = machine.take()
+    machine.on_request(request(b"C", sequence=1))
+    ((_, _, status),) = answered(machine.done(sealing))
+    assert (status.sequence, Row.unpack(status.row).last_offset) == (1, 101)
 
 
 def test_native_addresses_are_kept_without_rows_and_never_parsed() -> None:

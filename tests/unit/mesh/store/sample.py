@@ -25,9 +25,10 @@ def announcement(address: str = ADDRESS, *, epoch: int = 0) -> Announcement:
 
 
 def request(message_id: bytes, address: str = ADDRESS, sequence: int = -1) -> Request:
+    requester = f"R{address}"
     if message_id == b"O":
-        return Request(b"O", STORE, "R1", (announcement(address).pack(),))
-    return Request(message_id, STORE, "R1", (AddressStatus(address, STATUS_DONE, sequence).pack(),))
+        return Request(b"O", STORE, requester, (announcement(address).pack(),))
+    return Request(message_id, STORE, requester, (AddressStatus(address, STATUS_DONE, sequence).pack(),))
 
 
 def settle(ingest: Ingest, database: Database) -> list[AddressStatus]:
