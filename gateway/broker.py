@@ -8,7 +8,7 @@ import trio
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.deletion import Deletion
 from gateway.log import catalog_keys as keys
-from gateway.log.appends import Timeouts
+from gateway.log.appends import Completions
 from gateway.log.context import LogContext
 from gateway.log.partition import FetchWaiter
 from gateway.log.recovery import Recovery
@@ -34,7 +34,7 @@ class Broker:
         self.topics: Topics = load_topics(context)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context)
-        self.timeouts = Timeouts()
+        self.completions = Completions()
         self.parked: set[FetchWaiter] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()
@@ -54,7 +54,7 @@ class Broker:
         """The background work of the log, for ever."""
         async with trio.open_nursery() as nursery:
             for worker in (
-                self.timeouts.run,
+                self.completions.run,
                 self.context.opener.run,
                 self.context.closer.run,
                 self.context.cold.ahead.run,

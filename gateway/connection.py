@@ -1,8 +1,9 @@
 """One connection of a Kafka client: requests in, answers out in the same order.
 
 Theory of operation. Two tasks. The *reader* receives, cuts frames, decodes, and runs the handlers itself,
-one request after the other, so that a request which completes at once costs no task switch. The *writer*
-waits for the answers of Produce requests and for a client that reads slowly.
+one request after the other, so that a request which completes at once costs no task switch. The answers of
+Produce requests leave when the log calls back (`_answer_durable`), without a task. The *writer* waits for a
+client that reads slowly.
 
 Order. Kafka handles one request of a connection at a time; clients rely on it, and on answers in request
 order. The one thing that may overlap is Produce: `begin` appends at once, and the next Produce may begin
@@ -74,6 +75,7 @@ class Connection:
 
     __slots__ = (
         "_context",
+        "_failure",
         "_frame_began",
         "_frames",
         "_held_answers",
@@ -105,6 +107,7 @@ class Connection:
         self._output = Output(sock)
         self._pending: deque[_Begun] = deque()
         self._in_flight_bytes = 0
+        self._failure: Exception | None = None  # of an answer that was made while the log called back
         self._work = Waiter()  # the writer waits here for work
         self._progress = Waiter()  # the reader waits here for the writer
         self._scope = trio.CancelScope()
@@ -132,6 +135,9 @@ class Connection:
                     self._reading = False
                     self._work.wake()
         finally:
+            for begun in self._pending:
+                begun.pending.forget()
+            self._pending.clear()
             self._context.request_memory.release(self._reserved)
             self._context.small_request_memory.release(self._reserved_small)
             self._release_answers()
@@ -333,7 +339,10 @@ class Connection:
                 await not_now.over()
         pending.append(_Begun(begun, route, size, started))
         self._in_flight_bytes += size
-        self._work.wake()
+        if not begun.ready:
+            begun.when_ready(self._answer_durable)
+        elif len(pending) == 1:
+            self._answer_ready()
 
     async def _pass_gate(self, request: Request) -> None:
         """Waits at the closed gate while the request's own time lasts; then the handler answers with an
@@ -379,49 +388,67 @@ class Connection:
     # ------------------------------------------------------------------------------------------ writer
 
     async def _write(self) -> None:
-        """Writes what the reader could not, and awaits Produce answers, until both are done with."""
-        output, pending = self._output, self._pending
+        """Writes what the client does not take at once, until the reader has ended and all is answered."""
+        output = self._output
         try:
             while True:
+                if self._failure is not None:
+                    raise self._failure
                 if output.unsent or output.error is not None:
                     await output.drain()
                     self._release_answers()
+                    self._answer_ready()
                     self._progress.wake()
-                elif pending:
-                    await self._answer_begun()
-                elif self._reading:
+                elif self._reading or self._pending:
                     await self._work.wait()
                 else:
                     return
         except OSError:
             self.close("client")
-        except MalformedRequest as error:
-            # A Produce without an answer (acks=0) that failed: to close is all that can be said.
-            self._end("malformed", str(error))
-            self._end_writing()
         except Exception as error:
             if is_disk_failure(error):
                 raise
-            _log.exception("closing the connection of %s: a request failed unexpectedly", self.client_address)
-            self.reason = "bug"
-            self._end_writing()
+            self._end_writing(error)
 
-    def _end_writing(self) -> None:
-        """Ends the connection after a failed answer; those before it go as far as the client takes them."""
+    def _end_writing(self, error: Exception) -> None:
+        """Ends the connection after an answer that failed; those before it go as far as the client takes
+        them.
+        """
+        if isinstance(error, MalformedRequest):
+            # A Produce without an answer (acks=0) that failed: to close is all that can be said.
+            self._end("malformed", str(error))
+        else:
+            _log.error(
+                "closing the connection of %s: a request failed unexpectedly",
+                self.client_address,
+                exc_info=error,
+            )
+            self.reason = "bug"
         self._output.try_send()
         self._scope.cancel()
 
-    async def _answer_begun(self) -> None:
-        """Makes ready the answers of the requests that began, as many as are there, waiting for the first."""
+    def _answer_durable(self) -> None:
+        """Called from the log: a Produce request is durable, or its time is over. Never blocks or raises."""
         output, pending = self._output, self._pending
-        while pending and output.unsent <= COALESCE_BYTES:
-            begun = pending[0]
-            answer = begun.pending.response()
-            response = await (call_before_blocking(answer, output.try_send) if output.unsent else answer)
-            del pending[0]
+        try:
+            while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:
+                self._answer_ready()
+                self._flush()
+        except Exception as error:  # noqa: BLE001 - the writer raises it
+            self._failure = error
+        self._progress.wake()
+        if self._failure is not None or not self._reading:
+            self._work.wake()
+
+    def _answer_ready(self) -> None:
+        """Makes ready the answers of the first requests that began, as far as they are there, and not too
+        many.
+        """
+        output, pending = self._output, self._pending
+        while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:
+            begun = pending.popleft()
             self._in_flight_bytes -= begun.size
-            self._ready(response, begun.route, begun.size, begun.started)
-            self._progress.wake()
+            self._ready(begun.pending.response(), begun.route, begun.size, begun.started)
 
     # -------------------------------------------------------------------------------------------- both
 

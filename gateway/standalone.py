@@ -162,6 +162,7 @@ class Standalone:
                 nursery.start_soon(self.producer.run)
                 await self._link()
                 broker = await self._broker()
+                self.node.on_drained(broker.completions.settle)
                 nursery.start_soon(broker.run)
                 await broker.recover()
                 await self._create_topics(broker)

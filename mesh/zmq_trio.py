@@ -12,11 +12,20 @@ loop's.
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import trio
 import zmq
+import zmq.backend
 
 Buffer = bytes | bytearray | memoryview
+
+# What runs for each message calls the compiled socket, with plain numbers: the methods above it and their
+# enumerations cost more than the message.
+_Socket: Any = zmq.backend.Socket
+_send, _receive, _get = _Socket.send, _Socket.recv, _Socket.get
+_DONTWAIT, _MORE, _RCVMORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE), int(zmq.RCVMORE)
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 HIGH_WATER_MARK_MESSAGES = 20_000
 """Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a
@@ -100,9 +109,14 @@ class Publisher:
 
     def send(self, frames: Sequence[Buffer]) -> None:
         """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks."""
-        with contextlib.suppress(zmq.Again):
-            self._socket.send_multipart(frames, zmq.DONTWAIT)
-        if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        sock = self._socket
+        try:
+            for frame in frames[:-1]:
+                _send(sock, frame, _MORE)
+            _send(sock, frames[-1], _DONTWAIT)
+        except zmq.Again:
+            pass
+        if _get(sock, _EVENTS) & _POLLIN:
             self._take_subscriptions()
 
     def subscribed(self, prefix: bytes) -> bool:
@@ -166,7 +180,7 @@ class Subscriber:
 
     def take_if_ready(self) -> None:
         """Take messages if some are there."""
-        if self._socket.closed or not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        if self._socket.closed or not _get(self._socket, _EVENTS) & _POLLIN:
             return
         if not self._take():
             # Reading ZMQ_EVENTS has consumed the edge, and there is more: nothing else would wake `run`.
@@ -191,13 +205,15 @@ class Subscriber:
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
-        receive, on_message = self._socket.recv_multipart, self._on_message
+        sock, on_message = self._socket, self._on_message
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
-                on_message(receive(zmq.DONTWAIT))
-        except zmq.Again:
-            return True
-        else:
+                if not _get(sock, _EVENTS) & _POLLIN:
+                    return True
+                frames = [_receive(sock, _DONTWAIT)]
+                while _get(sock, _RCVMORE):
+                    frames.append(_receive(sock, _DONTWAIT))
+                on_message(frames)
             return False
         finally:
             self._on_drained()

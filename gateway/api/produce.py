@@ -18,6 +18,7 @@ Skipped on purpose: transactions (a transactional id is refused by InitProducerI
 INVALID_TXN_STATE).
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
@@ -84,14 +85,17 @@ class _Refused(KafkaError):
 
 
 class PendingProduce:
-    """A Produce that took effect. `response` waits for the durability it asked for."""
+    """A Produce that took effect; `ready` when it has the durability it asked for
+    (`gateway.api.registry.PendingResponse`).
+    """
 
     __slots__ = ("_broker", "_completion", "_failed", "_request", "_topics")
 
     def __init__(self, request: Request, broker: Any) -> None:
         self._request = request
         self._broker = broker
-        self._completion = Completion(request.arrived + max(0, request.body.timeout_ms) / 1000)
+        deadline = request.arrived + max(0, request.body.timeout_ms) / 1000
+        self._completion = Completion(broker.completions, deadline)
         self._failed = False
         self._topics: list[tuple[ProduceTopic, list[tuple[int, Append | _Refused]]]] = []
 
@@ -197,10 +201,22 @@ class PendingProduce:
             raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partitions[index]
 
-    async def response(self) -> Response:
-        """The answer, once every append is durable as asked, or the request's timeout is over."""
+    @property
+    def ready(self) -> bool:
+        """Every append is durable as asked or failed, or the request's timeout is over."""
+        return self._completion.over
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Have `call` called once, soon after it has become ready."""
+        self._completion.when_over(call)
+
+    def forget(self) -> None:
+        """Nobody waits any more."""
+        self._completion.forget()
+
+    def response(self) -> Response:
+        """The answer. Raises MalformedRequest when there can be none, for acks=0, and something failed."""
         body: ProduceRequest = self._request.body
-        await self._completion.wait(self._broker.timeouts)
         if body.acks == 0:
             if self._failed:
                 raise MalformedRequest(

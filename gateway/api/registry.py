@@ -5,8 +5,8 @@ A handler is one of two kinds.
 * `async def handler(request, broker) -> Response`: the usual one. It runs when its turn comes, after all
   earlier requests of its connection are answered.
 * `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
-  `begin` never blocks and does what must happen in request order (append); the pending response is
-  awaited later, so the next Produce of the connection may begin before it is there. Its body has a
+  `begin` never blocks and does what must happen in request order (append); the pending response says
+  when it is ready, so the next Produce of the connection may begin before it is. Its body has a
   `timeout_ms`, which bounds how long the request may be held back before it begins. For a request without
   an answer (acks=0), `begin` may raise `NotNow` before anything took effect: it is called again when
   `NotNow.over` has returned, and until then TCP holds back the client.
@@ -39,14 +39,22 @@ the client gets no answer (Produce with acks=0)."""
 
 
 class PendingResponse(Protocol):
-    """What `begin` returns: the request took effect (or failed), its answer comes later."""
+    """What `begin` returns: the request took effect (or failed), its answer comes later. It is one of these:
+    not ready and nobody waits; somebody waits (`when_ready`); ready.
+    """
 
-    async def response(self) -> Response:
-        """The answer. Awaited once, when all requests before it on the connection are answered.
+    @property
+    def ready(self) -> bool:
+        """The answer can be given."""
 
-        So a timeout must count from `begin`, not from here. It must not give up control when the answer is
-        there already: answers that are ready are written together.
-        """
+    def when_ready(self, call: Callable[[], None], /) -> None:
+        """Have `call` called once, soon after it has become ready. It neither blocks nor raises."""
+
+    def forget(self) -> None:
+        """Nobody waits any more: the client is gone."""
+
+    def response(self) -> Response:
+        """The answer: asked for once, when it is `ready` and all requests before it are answered."""
 
 
 class NotNow(Exception):

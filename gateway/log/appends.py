@@ -1,23 +1,28 @@
 """What a Produce waits for: its appends' durability, told by the partitions' progress.
 
-The wait is on the path of every synchronous producer, so it has no cancel scope of its own: `Timeouts` looks
-at all waiting completions a few times a second and lets go those whose time is over.
+The answer of a synchronous producer leaves as soon as its record is durable, so no task is woken for it:
+`Completions.settle` calls whoever waits, from within the mesh's receive loop, once all acknowledgements that
+are there have been counted (`mesh.node.Node.on_drained`). One whose partition failed, or whose time is over,
+is found by `run`, which looks a few times a second.
 """
+
+from collections.abc import Callable
 
 import trio
 
 from gateway.connection_wait import Waiter
 from wireproto.kafka.errors import ErrorCode
 
-TIMEOUT_CHECK_SECONDS = 0.05
-"""How late a timeout may be noticed."""
+CHECK_SECONDS = 0.05
+"""How late a timeout, or a failed partition, may be noticed."""
 
 
-class Timeouts:
-    """The completions that wait now, and the task that ends their wait in time."""
+class Completions:
+    """The requests of all connections that wait for durability."""
 
     def __init__(self) -> None:
         self._waiting: set[Completion] = set()
+        self._done: list[Completion] = []
         self._work = Waiter()
 
     def add(self, completion: "Completion") -> None:
@@ -27,51 +32,71 @@ class Timeouts:
     def remove(self, completion: "Completion") -> None:
         self._waiting.discard(completion)
 
+    def done(self, completion: "Completion") -> None:
+        """It waits no longer: `settle` calls back."""
+        self._waiting.discard(completion)
+        self._done.append(completion)
+
+    def settle(self) -> None:
+        """Call those whose wait is over. May be called from within itself."""
+        while self._done:
+            done, self._done = self._done, []
+            for completion in done:
+                completion.call_back()
+
     async def run(self) -> None:
         """Watch the deadlines, for ever."""
         while True:
-            if not self._waiting:
-                await self._work.wait()
-            await trio.sleep(TIMEOUT_CHECK_SECONDS)
+            await trio.sleep(CHECK_SECONDS)
             now = trio.current_time()
             for completion in [entry for entry in self._waiting if entry.deadline <= now]:
                 completion.expire()
+            self.settle()
+            if not self._waiting:
+                await self._work.wait()
 
 
 class Completion:
     """One Produce request's appends that are not durable yet. It waits until `deadline` (trio's clock)."""
 
-    __slots__ = ("_expired", "_waiter", "deadline", "waiting")
+    __slots__ = ("_call", "_completions", "_expired", "deadline", "waiting")
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, completions: Completions, deadline: float) -> None:
         self.waiting = 0
         self.deadline = deadline
+        self._completions = completions
         self._expired = False
-        self._waiter: Waiter | None = None  # most are done before anybody waits, when requests are pipelined
+        self._call: Callable[[], None] | None = None  # most are durable before anybody asks, without fsync
+
+    @property
+    def over(self) -> bool:
+        """Nothing is waited for any more, or the time is over (noticed a little late)."""
+        return self._expired or not self.waiting
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have `call` called once, soon after it is `over` (it is not yet). It must not block or raise."""
+        self._call = call
+        self._completions.add(self)
+
+    def forget(self) -> None:
+        """Nobody is interested any more."""
+        self._call = None
+        self._completions.remove(self)
+
+    def call_back(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
     def one_done(self) -> None:
         self.waiting -= 1
-        if self.waiting == 0 and self._waiter is not None:
-            self._waiter.wake()
+        if not self.waiting and self._call is not None:
+            self._completions.done(self)
 
     def expire(self) -> None:
         """The time is over."""
         self._expired = True
-        if self._waiter is not None:
-            self._waiter.wake()
-
-    async def wait(self, timeouts: Timeouts) -> None:
-        """Return when nothing is waited for any more, or at the deadline (noticed a little late)."""
-        # One whose time ran out behind others does not wait for the next look: they would add up.
-        if not self.waiting or self.deadline + TIMEOUT_CHECK_SECONDS <= trio.current_time():
-            return
-        waiter = self._waiter = Waiter()
-        timeouts.add(self)
-        try:
-            while self.waiting and not self._expired:
-                await waiter.wait()
-        finally:
-            timeouts.remove(self)
+        self._completions.done(self)
 
 
 class Append:

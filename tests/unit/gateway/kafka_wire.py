@@ -70,13 +70,23 @@ class Pending:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.body = request.body.content
-        self.done = trio.Event()
+        self.ready = False
         self.error: Exception | None = None
         self.silent = False
+        self._call: Callable[[], None] | None = None
 
-    async def response(self) -> Response:
-        if not self.done.is_set():
-            await self.done.wait()
+    def when_ready(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def forget(self) -> None:
+        self._call = None
+
+    def finish(self) -> None:
+        self.ready = True
+        if self._call is not None:
+            self._call()
+
+    def response(self) -> Response:
         if self.error is not None:
             raise self.error
         return None if self.silent else answer(self.request.header.correlation_id, self.body)

@@ -20,6 +20,7 @@ from tests.unit.gateway.kafka_wire import (
     PARK,
     Client,
     Fakes,
+    Pending,
     Running,
     answer,
     produce_body,
@@ -89,15 +90,15 @@ def test_a_produce_begins_while_earlier_ones_wait_and_answers_keep_the_order() -
         await client.send(*(request(BEGIN, i, b"%d" % i) for i in range(3)))
         await wait_all_tasks_blocked()
         assert fakes.ran == [b"0", b"1", b"2"]
-        fakes.pending[2].done.set()
-        fakes.pending[1].done.set()
+        fakes.pending[2].finish()
+        fakes.pending[1].finish()
         await wait_all_tasks_blocked()
         await client.send(request(BEGIN, 3, b"3"))
         await wait_all_tasks_blocked()
         assert fakes.ran[-1] == b"3"
-        fakes.pending[0].done.set()
+        fakes.pending[0].finish()
         assert [await client.frame() for _ in range(3)] == [answer(i, b"%d" % i) for i in range(3)]
-        fakes.pending[3].done.set()
+        fakes.pending[3].finish()
         assert await client.frame() == answer(3, b"3")
 
     serve(body)
@@ -111,12 +112,12 @@ def test_anything_but_a_produce_waits_for_all_answers_before_it() -> None:
         )
         await wait_all_tasks_blocked()
         assert fakes.ran == [b"p1"]
-        fakes.pending[0].done.set()
+        fakes.pending[0].finish()
         assert await client.frame() == answer(1, b"p1")
         assert await client.frame() == answer(2, b"e")
         await wait_all_tasks_blocked()
         assert fakes.ran == [b"p1", b"e", b"p2"]
-        fakes.pending[1].done.set()
+        fakes.pending[1].finish()
         assert await client.frame() == answer(3, b"p2")
         assert await client.frame() == answer(4, b"f")
 
@@ -139,7 +140,7 @@ def test_a_parked_request_holds_back_what_follows_but_not_what_went_before() -> 
         assert await client.frame() == answer(2, b"p")
         await wait_all_tasks_blocked()
         assert fakes.ran == [b"a", b"p", b"c", b"q"]
-        fakes.pending[0].done.set()
+        fakes.pending[0].finish()
         assert await client.frame() == answer(3, b"q")
         assert await client.frame() == answer(4, b"b")
 
@@ -150,9 +151,9 @@ def test_an_answer_behind_a_pending_one_does_not_hold_back_one_that_is_ready() -
     async def body(server: Running, client: Client) -> None:
         await client.send(request(BEGIN, 1, b"1"), request(BEGIN, 2, b"2"))
         await wait_all_tasks_blocked()
-        server.fakes.pending[0].done.set()
+        server.fakes.pending[0].finish()
         assert await client.frame() == answer(1, b"1")
-        server.fakes.pending[1].done.set()
+        server.fakes.pending[1].finish()
         assert await client.frame() == answer(2, b"2")
 
     serve(body)
@@ -164,7 +165,7 @@ def test_a_request_without_an_answer_keeps_its_place() -> None:
         await wait_all_tasks_blocked()
         server.fakes.pending[0].silent = True
         for pending in server.fakes.pending:
-            pending.done.set()
+            pending.finish()
         assert await client.frame() == answer(2, b"2")
         assert await client.frame() == answer(3, b"3")
 
@@ -177,12 +178,12 @@ def test_no_more_produces_begin_than_may_be_in_flight() -> None:
         await client.send(*(request(BEGIN, i, b"%d" % i) for i in range(5)))
         await wait_all_tasks_blocked()
         assert len(fakes.pending) == 2
-        fakes.pending[0].done.set()
+        fakes.pending[0].finish()
         assert await client.frame() == answer(0, b"0")
         await wait_all_tasks_blocked()
         assert len(fakes.pending) == 3
         for i in range(1, 5):
-            fakes.pending[i].done.set()
+            fakes.pending[i].finish()
             assert await client.frame() == answer(i, b"%d" % i)
             await wait_all_tasks_blocked()
 
@@ -199,14 +200,14 @@ def test_no_more_bytes_are_in_flight_than_may_be_unless_it_is_one_request() -> N
             )
             await wait_all_tasks_blocked()
             assert [p.body for p in fakes.pending] == [large]  # alone, it may be larger
-            fakes.pending[0].done.set()
+            fakes.pending[0].finish()
             assert await client.frame() == answer(0, large)
             await wait_all_tasks_blocked()
             assert [p.body for p in fakes.pending] == [large, b"1"]
-            fakes.pending[1].done.set()
+            fakes.pending[1].finish()
             assert await client.frame() == answer(1, b"1")
             await wait_all_tasks_blocked()
-            fakes.pending[2].done.set()
+            fakes.pending[2].finish()
             assert await client.frame() == answer(2, large)
         assert server.server.context.request_memory.used == 0
 
@@ -225,7 +226,7 @@ def test_requests_wait_for_memory_before_it_is_allocated_and_others_go_on() -> N
             await wait_all_tasks_blocked()
             assert memory.waiting == 1
             assert fakes.ran == [large]
-            fakes.pending[0].done.set()
+            fakes.pending[0].finish()
             assert await second.frame() == answer(2, large)
         assert await client.frame() == answer(1, large)
         assert memory.used == 0
@@ -240,7 +241,7 @@ def test_memory_comes_back_from_a_client_that_leaves_in_the_middle() -> None:
             await other.send(request(BEGIN, 1, bytes(30 * KIB)), request(ECHO, 2, bytes(1 * MIB))[:-1])
             await wait_all_tasks_blocked()
             assert memory.used > 1 * MIB
-        server.fakes.pending[0].done.set()
+        server.fakes.pending[0].finish()
         await wait_all_tasks_blocked()
         assert memory.used == 0
         assert len(server.server.connections) == 1
@@ -258,7 +259,7 @@ def test_small_requests_wait_for_memory_of_their_own() -> None:
             await second.send(request(ECHO, 2, b"y" * 600))
             await wait_all_tasks_blocked()
             assert memory.waiting == 1
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             assert await second.frame() == answer(2, b"y" * 600)
         assert await client.frame() == answer(1, b"x" * 600)
         assert memory.used == 0
@@ -271,7 +272,7 @@ def test_a_client_that_closes_its_sending_side_still_gets_its_answers() -> None:
         await client.send(request(BEGIN, 1, b"p"), request(ECHO, 2, b"e"))
         await client.stream.send_eof()
         await wait_all_tasks_blocked()
-        server.fakes.pending[0].done.set()
+        server.fakes.pending[0].finish()
         assert await client.frame() == answer(1, b"p")
         assert await client.frame() == answer(2, b"e")
         assert await client.closed()
@@ -304,7 +305,7 @@ def test_producers_wait_at_a_closed_gate_and_nobody_else_does() -> None:
             assert server.fakes.ran == [b"e"]
             gate.open()
             await wait_all_tasks_blocked()
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             assert await producer.frame() == answer(1, b"p")
 
     serve(body, fakes=Fakes())
@@ -371,7 +372,7 @@ def test_a_failed_request_that_has_no_answer_closes_the_connection_after_the_ans
             first, second, third = server.fakes.pending
             second.error = MalformedRequest("an append with acks=0 failed")
             for pending in (third, second, first):
-                pending.done.set()
+                pending.finish()
             assert await other.frame() == answer(0, b"0")
             assert await other.closed()
         assert server.server.metrics.connections_closed == {("malformed",): 1}
@@ -401,8 +402,8 @@ def buggy(where: str, error: Exception) -> Fakes:
     """A registry whose API 1 fails in its handler, in its `begin`, or in the pending response."""
     fakes = Fakes()
 
-    class Broken:
-        async def response(self) -> Response:
+    class Broken(Pending):
+        def response(self) -> Response:
             raise error
 
     async def handler(request: Request, broker: object) -> Response:
@@ -411,7 +412,9 @@ def buggy(where: str, error: Exception) -> Fakes:
     def begin(request: Request, broker: object) -> Broken:
         if where == "begin":
             raise error
-        return Broken()
+        broken = Broken(request)
+        broken.finish()
+        return broken
 
     fakes.registry.api(
         key=1, name="Broken", min_version=0, max_version=0, begin=where != "handler",

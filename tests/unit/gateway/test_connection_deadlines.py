@@ -114,7 +114,7 @@ def test_who_waits_for_an_answer_is_not_idle() -> None:
             await time.passes(IDLE_SECONDS + 1)
             await time.passes(IDLE_SECONDS + 1)
             assert len(server.server.connections) == 2
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             server.fakes.release.set()
             assert await client.frame() == answer(1, b"p")
             assert await other.frame() == answer(2, b"q")

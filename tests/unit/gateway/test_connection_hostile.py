@@ -101,7 +101,7 @@ def test_a_large_request_that_is_not_a_produce_is_refused() -> None:
             await client.send(request(ECHO, 2, bytes(100 * KIB)))
             assert await client.closed()
             await wait_all_tasks_blocked()
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             assert await producer.frame() == answer(1, bytes(200 * KIB))
 
     serve(body, Limits(max_other_request_bytes=100 * KIB))
@@ -120,7 +120,7 @@ def test_a_stated_size_allocates_nothing_beyond_the_budget() -> None:
             await client.send(request(ECHO, 1, b"alive"), request(BEGIN, 2, b"still"))
             assert await client.frame() == answer(1, b"alive")  # small requests need none of that memory
             await wait_all_tasks_blocked()
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             assert await client.frame() == answer(2, b"still")
             nursery.cancel_scope.cancel()
         await wait_all_tasks_blocked()
@@ -163,7 +163,7 @@ def test_ten_thousand_produces_without_reading_stop_at_the_cap() -> None:
             await wait_all_tasks_blocked()
             assert len(server.fakes.pending) == 256
             for i in range(10_000):
-                server.fakes.pending[i].done.set()
+                server.fakes.pending[i].finish()
                 assert await client.frame() == answer(i)
                 if i % 256 == 0:
                     await wait_all_tasks_blocked()

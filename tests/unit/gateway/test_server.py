@@ -74,7 +74,7 @@ def test_stopping_answers_what_is_in_flight_and_accepts_nothing_new() -> None:
             assert await parked.frame() == answer(3, b"behind it")
             assert await parked.closed()
             assert len(server.server.connections) == 1
-            server.fakes.pending[0].done.set()
+            server.fakes.pending[0].finish()
             assert await client.frame() == answer(1, b"p")
             assert await client.closed()
             await wait_all_tasks_blocked()
@@ -92,7 +92,7 @@ def test_nothing_is_received_once_the_gateway_stops() -> None:
         await client.send(request(BEGIN, 2, b"after"))
         await wait_all_tasks_blocked()
         assert server.fakes.ran == [b"before"]
-        server.fakes.pending[0].done.set()
+        server.fakes.pending[0].finish()
         assert await client.frame() == answer(1, b"before")
         assert await client.closed()
 
@@ -213,7 +213,7 @@ def test_a_failed_disk_is_raised_as_it_is() -> None:
                 await client.send(request(BEGIN, 1), request(BEGIN, 2))
                 await wait_all_tasks_blocked()
                 fakes.pending[0].error = DiskFailed("the disk of /data failed")
-                fakes.pending[0].done.set()
+                fakes.pending[0].finish()
                 assert await client.closed()  # and nothing is answered any more
         assert [str(failure) for failure in failures] == ["the disk of /data failed"]
 

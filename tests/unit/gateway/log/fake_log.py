@@ -17,7 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.api.registry import Request, load_apis
 from gateway.catalog.memory import MemoryCatalog
 from gateway.configs.effective import effective_topic_configs
-from gateway.log.appends import Timeouts
+from gateway.log.appends import Completions
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
@@ -138,7 +138,7 @@ class FakeLog:
         self.partition = self.topic.partitions[0]
         topics = SimpleNamespace(get={self.topic.name: self.topic}.get, by_id={self.topic.id: self.topic}.get)
         self.broker = SimpleNamespace(
-            topics=topics, context=self.context, timeouts=Timeouts(), parked=set(), deliver=lambda: None
+            topics=topics, context=self.context, completions=Completions(), parked=set(), deliver=lambda: None
         )
 
     def acknowledge(
@@ -154,7 +154,7 @@ class FakeLog:
     async def running(self) -> AsyncIterator[None]:
         """The workers run, for the length of the block."""
         async with trio.open_nursery() as nursery:
-            for worker in (self.context.opener.run, self.context.closer.run, self.broker.timeouts.run):
+            for worker in (self.context.opener.run, self.context.closer.run, self.broker.completions.run):
                 nursery.start_soon(worker)
             yield
             nursery.cancel_scope.cancel()

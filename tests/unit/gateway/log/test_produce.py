@@ -19,21 +19,34 @@ from wireproto.records.batch import read_header
 from wireproto.records.builder import build_batch
 
 
-def begin(log: FakeLog, *args: Any, **options: Any) -> Any:
+class Begun:
+    """A Produce that began; `ready` is set when the log calls back, as it calls a connection."""
+
+    def __init__(self, pending: Any) -> None:
+        self.response = pending.response
+        self.ready = trio.Event()
+        if pending.ready:
+            self.ready.set()
+        else:
+            pending.when_ready(self.ready.set)
+
+
+def begin(log: FakeLog, *args: Any, **options: Any) -> Begun:
     api = REGISTRY.lookup(0)
     assert api is not None
     assert api.begin is not None
-    return api.begin(produce_request(*args, **options), log.broker)
+    return Begun(api.begin(produce_request(*args, **options), log.broker))
 
 
-async def answered(pending: Any, version: int = 9) -> Any:
+async def answered(begun: Begun, version: int = 9) -> Any:
     """The decoded answer."""
-    framed = await pending.response()
+    await begun.ready.wait()
+    framed = begun.response()
     return RESPONSE_CLASSES[0].decode(framed, version=version, header=True, framed=True)
 
 
-async def errors(pending: Any) -> list[int]:
-    response = await answered(pending)
+async def errors(begun: Begun) -> list[int]:
+    response = await answered(begun)
     return [part.error_code for topic in response.responses for part in topic.partition_responses]
 
 
@@ -213,7 +226,7 @@ def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch
         room = 2 * (len(content) + RECORD_OVERHEAD_BYTES)
         monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", room)
         for _ in range(2):
-            assert await begin(log, {0: content}, acks=0).response() is None
+            assert begin(log, {0: content}, acks=0).response() is None
         with pytest.raises(NotNow) as not_now:
             begin(log, {1: batch(b"other"), 0: content}, acks=0)
         assert [partition.next_offset for partition in log.topic.partitions] == [2, 0]  # all or nothing
@@ -229,7 +242,7 @@ def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch
             assert not over.is_set()
             log.acknowledge(upto=0)
             await over.wait()
-        assert await begin(log, {1: batch(b"other"), 0: content}, acks=0).response() is None
+        assert begin(log, {1: batch(b"other"), 0: content}, acks=0).response() is None
         assert [partition.next_offset for partition in log.topic.partitions] == [3, 1]
 
     logged(body, partitions=2)
