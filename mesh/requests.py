@@ -1,19 +1,34 @@
 """Requests to stores, repeated until answered.
 
 Each request has an id of its own (see `wireproto.dafka.additions`), so an answer that comes twice, late, or
-from another store than the one asked is recognised and ignored. Whoever asks bounds the wait with a cancel
-scope.
+from another store than the one asked is recognised and ignored. The ids are counted up, so anybody can guess
+them: an answer of another type than the request's is ignored too, and of a range no more is kept than was
+asked for. Whoever asks bounds the wait with a cancel scope.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import trio
 
 from mesh.node import Node
-from wireproto.dafka.additions import Answer, End, Found, Listed, Pong, Rows
-from wireproto.dafka.messages import DirectRecord
+from wireproto.dafka.additions import (
+    ANY_STORE,
+    Answer,
+    End,
+    Found,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+    Ping,
+    Pong,
+    Request,
+    Rows,
+)
+from wireproto.dafka.messages import DirectRecord, Fetch
 
 REPEAT_FIRST_SECONDS = 0.25
 REPEAT_LAST_SECONDS = 2.0
@@ -28,20 +43,62 @@ ANSWER_IDS = b"oscxpqri"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
 to."""
 
+ANSWER_TYPES: dict[type[Any], type[Any]] = {
+    Request: Answer,
+    Ping: Pong,
+    Lookup: Found,
+    GetRows: Rows,
+    ListSegments: Listed,
+    Fetch: End,
+}
+
 Make = Callable[[str], Any]
-"""requester id -> message."""
+"""requester id -> message, of a type in `ANSWER_TYPES`."""
 
 
 class Pending:
-    """One request on its way: what came back so far, and the final answer."""
+    """One request on its way, and its answer."""
 
-    __slots__ = ("answer", "answered", "records", "store")
-
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, message: Any) -> None:
         self.store = store
+        self.message = message
         self.answered = trio.Event()
         self.answer: Any = None
+
+    def fits(self, answer: Any) -> bool:
+        """Whether this is of the type that was asked for, and from the store that was asked."""
+        asked = self.message
+        if type(answer) is not ANSWER_TYPES[type(asked)]:
+            return False
+        if isinstance(answer, Answer) and answer.id != asked.id.lower():
+            return False
+        return answer.store == self.store or (self.store == ANY_STORE and isinstance(answer, Pong))
+
+
+class PendingRange(Pending):
+    """A directed FETCH on its way, and the records that came: from its first one on, without gaps."""
+
+    def __init__(self, store: str, message: Fetch) -> None:
+        super().__init__(store, message)
         self.records: list[DirectRecord] = []
+        self._bytes = 0
+
+    def take(self, record: DirectRecord) -> bool:
+        """Keep a record if it is the next one that was asked for; a range ends with the record that passes
+        its byte cap.
+        """
+        asked, records = self.message, self.records
+        if (
+            (record.store, record.address) != (self.store, asked.address)
+            or record.sequence != asked.sequence + len(records)
+            or len(records) >= asked.count
+            or (records and self._bytes >= asked.byte_cap)
+            or self.answered.is_set()
+        ):
+            return False
+        self._bytes += len(record.content)
+        records.append(record)
+        return True
 
 
 class Requests:
@@ -50,6 +107,8 @@ class Requests:
     def __init__(self, node: Node) -> None:
         self.prefix = uuid4().hex[:16].upper()
         self.refused_answers = 0
+        """Answers and records that were not asked for, or not of their sender, or came twice or out of turn.
+        """
         self.unclaimed: Callable[[Answer], None] = lambda _answer: None
         """Called with an answer of list type that no request waits for."""
         self._node = node
@@ -68,54 +127,46 @@ class Requests:
 
     async def ask(self, store: str, make: Make) -> Any:
         """Send `make(requester id)` to `store`, again and again until its answer is here."""
-        pending, requester = self._begin(store)
-        message = make(requester)
+        pending = Pending(store, make(self.new_id()))
         interval = REPEAT_FIRST_SECONDS
-        try:
+        with self._awaiting(pending):
             while True:
-                self._node.send(message)
+                self._node.send(pending.message)
                 with trio.move_on_after(interval):
                     await pending.answered.wait()
                     return pending.answer
                 interval = min(interval * 2, REPEAT_LAST_SECONDS)
-        finally:
-            del self._pending[requester]
 
     async def ask_range(self, store: str, make: Make) -> tuple[list[DirectRecord], End]:
         """Send a directed FETCH until its END is here; with the DIRECT-RECORDs that came."""
-        pending, requester = self._begin(store)
-        message = make(requester)
-        try:
+        pending = PendingRange(store, make(self.new_id()))
+        with self._awaiting(pending):
             while True:
-                self._node.send(message)
+                self._node.send(pending.message)
                 with trio.move_on_after(RANGE_REPEAT_SECONDS):
                     await pending.answered.wait()
                     return pending.records, pending.answer
+
+    @contextmanager
+    def _awaiting(self, pending: Pending) -> Iterator[None]:
+        requester = pending.message.requester
+        self._pending[requester] = pending
+        try:
+            yield
         finally:
             del self._pending[requester]
 
-    def _begin(self, store: str) -> tuple[Pending, str]:
-        requester = self.new_id()
-        pending = self._pending[requester] = Pending(store)
-        return pending, requester
-
     def _on_answer(self, answer: Any) -> None:
         pending = self._pending.get(answer.requester)
-        if pending is None:
-            if isinstance(answer, Answer):
-                self.unclaimed(answer)
-            return
-        if pending.answered.is_set():
-            return
-        if pending.store != answer.store and not isinstance(answer, Pong):
+        if pending is None and isinstance(answer, Answer):
+            self.unclaimed(answer)
+        elif pending is None or pending.answered.is_set() or not pending.fits(answer):
             self.refused_answers += 1
-            return
-        pending.answer = answer
-        pending.answered.set()
+        else:
+            pending.answer = answer
+            pending.answered.set()
 
     def _on_record(self, record: DirectRecord) -> None:
         pending = self._pending.get(record.requester)
-        if pending is None or pending.store != record.store:
+        if not isinstance(pending, PendingRange) or not pending.take(record):
             self.refused_answers += 1
-            return
-        pending.records.append(record)
