@@ -1,8 +1,8 @@
 """Reads of what is not in memory: from one member of the segment, checked before it is shown.
 
 Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that
-of the segment, nothing at or above the high watermark. A bad copy is an error (KAFKA_STORAGE_ERROR), never a
-shorter log.
+of the segment, nothing at or above the high watermark. A bad copy is reported and the next member asked; with
+no good one it is an error (KAFKA_STORAGE_ERROR), never a shorter log.
 
 Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds
 its place in `_cursors`, which remembers the sequence behind each range that was read.
@@ -24,7 +24,8 @@ from gateway.log.tail_cache import Batch
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.records.batch import InvalidBatch, check_stored
+from wireproto.records.batch import check_stored
+from wireproto.records.errors import InvalidBatch, corrupt
 from wireproto.records.header import read_header
 from wireproto.records.iteration import find_timestamp, largest_timestamp
 from wireproto.records.row import Row
@@ -79,6 +80,7 @@ class ColdReader:
             if sequence <= self._bound(partition, segment):
                 self.ahead.start(
                     Range(segment.address, offset, max_bytes),
+                    partition.topic.settings.max_message_bytes,
                     partial(self._read, partition, segment, offset, max_bytes),
                 )
 
@@ -89,17 +91,32 @@ class ColdReader:
         sequence = self._cursors.get((segment.address, offset))
         if sequence is None:
             sequence = await self._locate(segment, offset, bound)
-        self.reads += 1
         count = min(bound - sequence + 1, MAX_RECORDS)
-        try:
-            contents = await self._context.reader.read(
-                segment.members, segment.address, partition.topic.name, sequence, count, max_bytes
-            )
-        except NotServed as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-        end = self._check(segment, offset, contents)
+        contents, end = await self._read_at(partition, segment, offset, sequence, count, max_bytes)
         self._remember(segment.address, end, sequence + len(contents))
         return contents
+
+    async def _read_at(
+        self, partition: "Partition", segment: Segment, offset: int, sequence: int, count: int, max_bytes: int
+    ) -> tuple[Sequence[Batch], int]:
+        """Batches from `sequence` on, which holds `offset`, and the offset behind them: from the first member
+        that has a good copy. Raises KafkaError.
+        """
+        self.reads += 1
+        failed = damaged = ""
+        for member in segment.members:
+            try:
+                contents = await self._context.reader.read(
+                    (member,), segment.address, partition.topic.name, sequence, count, max_bytes
+                )
+                return contents, _check(segment, offset, contents)
+            except NotServed as error:
+                failed = str(error)
+            except InvalidBatch as error:
+                self.bad_copies += 1
+                damaged = f"a stored batch is damaged: {error}"
+                logger.error("store %s gave a bad copy of segment %s: %s", member, segment.address, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged or failed)
 
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
         chain = partition.chain()
@@ -140,32 +157,6 @@ class ColdReader:
             return await self._context.reader.lookup(segment.members, segment.address, kind, target, bound)
         except NotServed as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-
-    def _check(self, segment: Segment, offset: int, contents: list[bytes]) -> int:
-        """The offset behind these batches. Raises KafkaError when one of them is not what it must be."""
-        expected = -1
-        try:
-            for content in contents:
-                header = check_stored(content)
-                if expected < 0 and not header.base_offset <= offset <= header.last_offset:
-                    raise InvalidBatch(
-                        ErrorCode.CORRUPT_MESSAGE, f"offset {offset} was asked for, {header.base_offset} came"
-                    )
-                if expected >= 0 and header.base_offset != expected:
-                    raise InvalidBatch(
-                        ErrorCode.CORRUPT_MESSAGE, f"offset {header.base_offset} follows {expected - 1}"
-                    )
-                if header.leader_epoch != segment.epoch:
-                    raise InvalidBatch(
-                        ErrorCode.CORRUPT_MESSAGE,
-                        f"epoch {header.leader_epoch} in a segment of {segment.epoch}",
-                    )
-                expected = header.last_offset + 1
-        except InvalidBatch as error:
-            self.bad_copies += 1
-            logger.error("a store gave a bad copy of segment %s: %s", segment.address, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a stored batch is damaged: {error}") from None
-        return expected
 
     def _remember(self, address: str, offset: int, sequence: int) -> None:
         self._cursors[address, offset] = sequence
@@ -243,8 +234,24 @@ class ColdReader:
         hot = partition.read_hot(offset, 1, whole=True)
         if hot:
             return hot[0]
-        self._remember(segment.address, offset, sequence)
-        return (await self.read(partition, offset, 1))[0]
+        # Not as a consumer reads, who may go on: nothing is remembered, and nothing read ahead.
+        contents, _ = await self._read_at(partition, segment, offset, sequence, 1, 1)
+        return contents[0]
+
+
+def _check(segment: Segment, offset: int, contents: Sequence[Batch]) -> int:
+    """The offset behind these batches. Raises InvalidBatch when one of them is not what it must be."""
+    expected = -1
+    for content in contents:
+        header = check_stored(content)
+        if expected < 0 and not header.base_offset <= offset <= header.last_offset:
+            raise corrupt(f"offset {offset} was asked for, {header.base_offset} came")
+        if expected >= 0 and header.base_offset != expected:
+            raise corrupt(f"offset {header.base_offset} follows {expected - 1}")
+        if header.leader_epoch != segment.epoch:
+            raise corrupt(f"epoch {header.leader_epoch} in a segment of {segment.epoch}")
+        expected = header.last_offset + 1
+    return expected
 
 
 def _first_of_largest(batch: Batch) -> tuple[int, int] | None:

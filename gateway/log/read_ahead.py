@@ -19,7 +19,8 @@ from gateway.log.tail_cache import Batch
 from wireproto.kafka.errors import KafkaError
 
 MAX_AHEAD_BYTES = 16 * 1024 * 1024
-"""Read ahead and not yet asked for, all consumers together."""
+"""Read ahead and not yet asked for, all consumers together. Of a topic whose `max.message.bytes` is larger,
+nothing is read ahead."""
 
 MAX_AHEAD_ENTRIES = 1024
 """Ranges read ahead, for consumers that ask for very little at once."""
@@ -68,11 +69,17 @@ class ReadAhead:
             self._nursery = nursery
             await trio.sleep_forever()
 
-    def start(self, wanted: Range, read: Callable[[], Awaitable[Sequence[Batch]]]) -> None:
-        """Read a range, if there is room for it. `read` raises KafkaError."""
-        size = wanted.max_bytes
-        if self._nursery is None or size > MAX_AHEAD_RANGE_BYTES or wanted in self._ranges:
+    def start(
+        self, wanted: Range, largest_batch: int, read: Callable[[], Awaitable[Sequence[Batch]]]
+    ) -> None:
+        """Read a range, if there is room for it. `read` raises KafkaError.
+
+        One batch comes whole, however little is asked for: until it is here it counts as `largest_batch`,
+        the bytes that a batch of the topic may have.
+        """
+        if self._nursery is None or wanted.max_bytes > MAX_AHEAD_RANGE_BYTES or wanted in self._ranges:
             return
+        size = max(wanted.max_bytes, largest_batch)
         now = trio.current_time()
         self._drop_old(now)
         if self.bytes + size > MAX_AHEAD_BYTES or len(self._ranges) >= MAX_AHEAD_ENTRIES:

@@ -10,9 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.log import partition as partition_module
-from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch
+from mesh.reader import NotServed
+from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, header_of
 from tests.unit.gateway.log.test_partition_appends import logged
-from wireproto.dafka.additions import LOOKUP_TIMESTAMP, STATUS_DONE, AddressStatus
+from wireproto.dafka.additions import LOOKUP_OFFSET, LOOKUP_TIMESTAMP, STATUS_DONE, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.row import row_of
 
@@ -34,6 +35,10 @@ class Lookups:
             await meanwhile()
         self.bounds.append(bound)
         rows = [row_of(content, -1) for content in self._kept[address][: bound + 1]]
+        if kind == LOOKUP_OFFSET:
+            for sequence, row in enumerate(rows):
+                if row.last_offset >= target:
+                    return AddressStatus(address, STATUS_DONE, sequence, row.pack())
         if kind != LOOKUP_TIMESTAMP:
             target = max(row.max_timestamp for row in rows)
         for sequence, row in enumerate(rows):
@@ -148,3 +153,113 @@ def _recompressed(content: bytes) -> bytes:
     cut[8:12] = (len(cut) - 12).to_bytes(4, "big")
     cut[CRC_START - 4 : CRC_START] = crc32c(bytes(cut[CRC_START:])).to_bytes(4, "big")
     return bytes(cut)
+
+
+@pytest.mark.parametrize("which", ["first", "largest"])
+def test_a_look_up_by_timestamp_is_no_consumer_and_reads_nothing_ahead(which: str) -> None:
+    async def body(log: FakeLog) -> None:
+        lookups(log)
+        for time in (7, 8, 5):
+            await log.write(batch(b"a", timestamp=NOW_MS + time))
+        partition, ahead = log.partition, log.context.cold.ahead
+        search = partial(partition.offset_for_timestamp, NOW_MS + 8)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ahead.run)
+            await wait_all_tasks_blocked()
+            for _ in range(2):
+                assert await (search if which == "first" else partition.max_timestamp)() == (1, NOW_MS + 8, 0)
+            await wait_all_tasks_blocked()
+            assert (ahead.started, log.reader.reads) == (0, 2)
+            nursery.cancel_scope.cancel()
+
+    logged(body, tail_cache_bytes=1)
+
+
+# several members ------------------------------------------------------------------------------------------
+
+MEMBERS = ("store-1", "store-2", "store-3")
+
+
+class Copies:
+    """What each member gives: its own bytes for what `FakeLog` keeps, or nothing."""
+
+    def __init__(self, log: FakeLog, **damage: Any) -> None:
+        self._read = log.reader.read
+        self._damage = {name.replace("_", "-"): made for name, made in damage.items()}
+        self.asked: list[str] = []
+        log.reader.read = self.read  # type: ignore[method-assign, assignment]
+
+    async def read(self, members: Any, *arguments: Any) -> list[bytes]:
+        """As `mesh.reader`: the first of `members` that answers."""
+        for member in members:
+            self.asked.append(member)
+            damage = self._damage.get(member, list)
+            if damage is not None:
+                made: list[bytes] = damage(await self._read((member,), *arguments))
+                return made
+        raise NotServed(f"none of {members} answered")
+
+
+def bit_flipped(contents: list[bytes]) -> list[bytes]:
+    return [*contents[:-1], contents[-1][:-1] + bytes([contents[-1][-1] ^ 1])]
+
+
+def second_lost(contents: list[bytes]) -> list[bytes]:
+    return contents[:1] + contents[2:]
+
+
+async def write_three(log: FakeLog) -> list[bytes]:
+    for value in (b"a", b"b", b"c"):
+        view = memoryview(bytearray(batch(value)))
+        log.partition.append(header_of(view), view, -1, NOW_MS)
+        await wait_all_tasks_blocked()
+    for member in MEMBERS:
+        log.acknowledge(store=member)
+    return log.producer.kept[log.partition.chain()[0].address]
+
+
+@pytest.mark.parametrize(
+    ("damage", "asked", "bad_copies"),
+    [
+        ({}, 1, 0),
+        ({"store_1": bit_flipped}, 2, 1),
+        ({"store_1": bit_flipped, "store_2": second_lost}, 3, 2),
+        ({"store_1": second_lost, "store_2": None}, 3, 1),
+        ({"store_1": None, "store_2": bit_flipped}, 3, 1),
+    ],
+)
+def test_after_a_bad_copy_the_next_member_is_asked(
+    damage: dict[str, Any], asked: int, bad_copies: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(log: FakeLog) -> None:
+        kept = await write_three(log)
+        members = Copies(log, **damage)
+        assert list(await log.partition.read_cold(0, 1000)) == kept
+        assert members.asked == list(MEMBERS[:asked])
+        assert log.context.cold.bad_copies == bad_copies
+
+    logged(body, tail_cache_bytes=1, stores=MEMBERS)
+    bad = [record.getMessage() for record in caplog.records if "bad copy" in record.getMessage()]
+    assert len(bad) == bad_copies
+    for name, made in damage.items():
+        assert any(name.replace("_", "-") in text for text in bad) == (made is not None)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (dict.fromkeys(("store_1", "store_2", "store_3"), bit_flipped), "damaged"),
+        ({"store_1": bit_flipped, "store_2": None, "store_3": None}, "damaged"),
+        (dict.fromkeys(("store_1", "store_2", "store_3"), None), "answered"),
+    ],
+)
+def test_without_a_good_copy_it_is_an_error(damage: dict[str, Any], says: str) -> None:
+    async def body(log: FakeLog) -> None:
+        await write_three(log)
+        members = Copies(log, **damage)
+        with pytest.raises(KafkaError, match=says) as error:
+            await log.partition.read_cold(0, 1000)
+        assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert members.asked == list(MEMBERS)
+
+    logged(body, tail_cache_bytes=1, stores=MEMBERS)

@@ -41,7 +41,7 @@ def giving(*contents: bytes) -> Callable[[], Awaitable[tuple[bytes, ...]]]:
 def test_a_range_is_given_once_and_only_as_it_was_asked_for() -> None:
     async def body(ahead: ReadAhead) -> None:
         wanted = Range("A", 10, 100)
-        ahead.start(wanted, giving(b"one", b"two"))
+        ahead.start(wanted, 1, giving(b"one", b"two"))
         for other in (Range("B", 10, 100), Range("A", 11, 100), Range("A", 10, 99)):
             assert await ahead.take(other) is None
         assert ahead.bytes == 100
@@ -52,12 +52,24 @@ def test_a_range_is_given_once_and_only_as_it_was_asked_for() -> None:
     running(body)
 
 
-def test_what_is_here_counts_with_its_size_and_what_is_on_its_way_with_its_cap() -> None:
+@pytest.mark.parametrize(("max_bytes", "largest_batch", "expected"), [(1000, 9, 1000), (1, 5000, 5000)])
+def test_what_is_here_counts_with_its_size_and_what_is_on_its_way_with_what_it_may_become(
+    max_bytes: int, largest_batch: int, expected: int
+) -> None:
     async def body(ahead: ReadAhead) -> None:
-        ahead.start(Range("A", 10, 1000), giving(b"abc"))
-        assert ahead.bytes == 1000
+        ahead.start(Range("A", 10, max_bytes), largest_batch, giving(b"abc"))
+        assert ahead.bytes == expected
         await wait_all_tasks_blocked()
         assert ahead.bytes == 3
+
+    running(body)
+
+
+def test_ranges_of_a_byte_are_as_many_as_whole_batches_have_room() -> None:
+    async def body(ahead: ReadAhead) -> None:
+        for number in range(10):
+            ahead.start(Range("A", number, 1), MAX_AHEAD_BYTES // 4, giving(b"x"))
+        assert (ahead.started, ahead.bytes) == (4, MAX_AHEAD_BYTES)
 
     running(body)
 
@@ -67,7 +79,7 @@ def test_a_failed_read_is_left_to_who_asks() -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "gone")
 
     async def body(ahead: ReadAhead) -> None:
-        ahead.start(Range("A", 10, 100), fails)
+        ahead.start(Range("A", 10, 100), 1, fails)
         await wait_all_tasks_blocked()
         assert await ahead.take(Range("A", 10, 100)) is None
         assert (ahead.bytes, ahead.used) == (0, 0)
@@ -80,13 +92,13 @@ def test_a_full_read_ahead_takes_no_more_until_something_is_old() -> None:
         size = read_ahead.MAX_AHEAD_RANGE_BYTES
         count = MAX_AHEAD_BYTES // size
         for number in range(count):
-            ahead.start(Range("A", number, size), giving(bytes(size)))
-        ahead.start(Range("A", count, size), giving(b"no room"))
+            ahead.start(Range("A", number, size), 1, giving(bytes(size)))
+        ahead.start(Range("A", count, size), 1, giving(b"no room"))
         await wait_all_tasks_blocked()
         assert ahead.bytes == MAX_AHEAD_BYTES
         assert await ahead.take(Range("A", count, size)) is None
         await trio.sleep(read_ahead.AHEAD_SECONDS)
-        ahead.start(Range("A", count, size), giving(b"room"))
+        ahead.start(Range("A", count, size), 1, giving(b"room"))
         assert await ahead.take(Range("A", count, size)) == (b"room",)
         assert ahead.bytes == 0
 
@@ -99,7 +111,7 @@ def test_many_small_ranges_are_bounded_too(limit: int, monkeypatch: pytest.Monke
 
     async def body(ahead: ReadAhead) -> None:
         for number in range(limit + 1):
-            ahead.start(Range("A", number, 1), giving(b"x"))
+            ahead.start(Range("A", number, 1), 1, giving(b"x"))
         assert ahead.started == limit
 
     running(body)
@@ -107,12 +119,12 @@ def test_many_small_ranges_are_bounded_too(limit: int, monkeypatch: pytest.Monke
 
 def test_who_asks_for_very_much_and_a_reader_that_does_not_run_read_nothing_ahead() -> None:
     async def body(ahead: ReadAhead) -> None:
-        ahead.start(Range("A", 0, read_ahead.MAX_AHEAD_RANGE_BYTES + 1), giving(b"x"))
+        ahead.start(Range("A", 0, read_ahead.MAX_AHEAD_RANGE_BYTES + 1), 1, giving(b"x"))
         assert ahead.started == 0
 
     running(body)
     stopped = ReadAhead()
-    stopped.start(Range("A", 0, 1), giving(b"x"))
+    stopped.start(Range("A", 0, 1), 1, giving(b"x"))
     assert stopped.started == 0
 
 
@@ -135,3 +147,19 @@ def test_who_goes_through_the_log_is_read_ahead_for_and_gets_the_same_batches() 
             nursery.cancel_scope.cancel()
 
     logged(body, tail_cache_bytes=1)
+
+
+def test_a_range_read_ahead_counts_as_the_largest_batch_that_its_topic_takes() -> None:
+    async def body(log: FakeLog) -> None:
+        for number in range(3):
+            await log.write(batch(b"%d" % number))
+        cold, partition = log.context.cold, log.partition
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cold.ahead.run)
+            await wait_all_tasks_blocked()
+            await cold.read(partition, 0, 1)
+            await cold.read(partition, 1, 1)
+            assert (cold.ahead.started, cold.ahead.bytes) == (1, 5000)
+            nursery.cancel_scope.cancel()
+
+    logged(body, tail_cache_bytes=1, configs={"max.message.bytes": "5000"})
