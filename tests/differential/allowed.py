@@ -93,7 +93,6 @@ ALLOWED: list[Allowed] = [
     Allowed("metadata.auto_created:first.*", "the topic is made before the answer, so that it is in it"),
     Allowed("produce.null_records:*", "Kafka never answers (a NullPointerException): INVALID_RECORD here"),
     Allowed("produce.twice_in_one_request:*", "both are stored and answered; Kafka drops the first unsaid"),
-    Allowed("fetch.twice_in_one_request:*", "both places are answered; Kafka keeps the last of them"),
     Allowed("fetch.partition_limit:limit -1.*", "Kafka fails inside; a limit below 1 is as 0 here"),
     Allowed("fetch.isolation:level 2.*", "Kafka fails inside on an unknown level; read_uncommitted here"),
     Allowed("fetch.isolation:level -1.*", "as level 2"),

@@ -153,8 +153,22 @@ def forgotten(side: Side, version: int) -> None:
 
 @case(FetchRequest)
 def twice_in_one_request(side: Side, version: int) -> None:
-    topic = three_batches(side)
-    side.ask(fetch(side, version, {topic: [fetch_partition(0, 0), fetch_partition(0, 5)]}))
+    """A partition has one place in the answer, and what is said of it last counts."""
+    topic, other = three_batches(side), three_batches(side, "other")
+    for label, asks in {
+        "records": [(0, 0), (1, 0), (0, 5)],
+        "an error last": [(0, 0), (0, 100)],
+        "an error first": [(0, 100), (0, 2)],
+        "unknown": [(9, 0), (9, 0)],
+    }.items():
+        side.ask(fetch(side, version, {topic: [fetch_partition(*ask) for ask in asks]}), label)
+    entries = [
+        entry
+        for name, asks in [(topic, [(0, 5)]), (topic, [(1, 0), (0, 2)]), (other, [(0, 0)]), (other, [(0, 2)])]
+        for entry in fetch(side, version, {name: [fetch_partition(*ask) for ask in asks]}).topics
+    ]
+    side.ask(fetch(side, version, {}, topics=entries), "topics twice")
+    side.ask(fetch(side, version, {}, topics=entries[::2] + entries[1::2]), "topics in turns")
 
 
 @case(FetchRequest, range(4, 15))
