@@ -15,7 +15,7 @@ import trio
 from mesh.node import Node
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
-from mesh.requests import Requests
+from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -137,9 +137,7 @@ class Producer:
             mine = {seal.address: seal for seal in seals if member in seal.members}
             entries = _entries((address, -1) for address in mine)
             for status in await self._ask_list(b"S", member, entries):
-                seal = mine.get(status.address)
-                if seal is None:
-                    continue
+                seal = mine[status.address]
                 if status.status == STATUS_DONE:
                     seal.on_sealed(member, status.sequence, status.row)
                 elif status.status == STATUS_NOT_HERE:
@@ -162,22 +160,40 @@ class Producer:
             nursery.cancel_scope.cancel()
 
     async def close(self, member: str, ends: Sequence[tuple[str, int]]) -> list[AddressStatus]:
-        """Tell one member the agreed ends of segments, until it answers."""
+        """Tell one member the agreed ends of segments, until it answers: one status for each."""
         return await self._ask_list(b"C", member, _entries(ends))
 
-    async def delete(self, member: str, addresses: Sequence[str]) -> None:
-        """Have one member delete addresses, until it has."""
-        await self._ask_list(b"X", member, _entries((address, -1) for address in addresses))
+    async def delete(self, member: str, addresses: Sequence[str]) -> list[AddressStatus]:
+        """Have one member delete addresses, until it answers: one status for each, STATUS_DONE once it is
+        gone.
+        """
+        return await self._ask_list(b"X", member, _entries((address, -1) for address in addresses))
 
     async def _ask_list(
         self, message_id: bytes, member: str, entries: Sequence[tuple[str, bytes]]
     ) -> list[AddressStatus]:
+        """One status for each address of `entries`, which has each once, and for no other."""
         statuses: list[AddressStatus] = []
         for start in range(0, len(entries), LIST_ENTRIES):
-            packed = tuple(data for _, data in entries[start : start + LIST_ENTRIES])
-            answer = await self.requests.ask(member, partial(_request, message_id, member, packed))
-            statuses += answer.statuses
+            statuses += await self._ask_piece(message_id, member, dict(entries[start : start + LIST_ENTRIES]))
         return statuses
+
+    async def _ask_piece(
+        self, message_id: bytes, member: str, missing: dict[str, bytes]
+    ) -> list[AddressStatus]:
+        statuses: list[AddressStatus] = []
+        said = False
+        while True:
+            packed = tuple(missing.values())
+            answer = await self.requests.ask(member, partial(_request, message_id, member, packed))
+            statuses += [s for s in answer.statuses if missing.pop(s.address, None) is not None]
+            if not missing:
+                return statuses
+            if not said:
+                left_out = next(iter(missing))
+                logger.warning("store %s answers, and not for %s: it is asked again", member, left_out)
+                said = True
+            await trio.sleep(REPEAT_LAST_SECONDS)
 
     def forget(self, writer: Writer) -> None:
         """The segment is closed or deleted: no acknowledgement of it is expected any more."""
