@@ -7,11 +7,16 @@ addresses and its id are never used again.
 The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
 it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece behind that.
 Segments that recovery found empty take the same way.
+
+What a store cannot delete, because its disk cannot be read there, stays in the list and is tried again after
+a pause; everything else goes on meanwhile.
 """
 
 import logging
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import trio
 
@@ -19,9 +24,14 @@ from gateway.catalog.interface import Entry
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.topic import Topic
+from wireproto.dafka.additions import STATUS_DONE
 
 SEGMENTS_AT_ONCE = 256
 """Segments whose addresses are deleted, and then their keys, in one step."""
+
+RETRY_SECONDS = 30.0
+"""Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
+and that seldom heals by itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +43,10 @@ class Deletion:
         self._context = context
         self._work = trio.Event()
         self._work.set()
+        self._now = -math.inf
+        """When the round that is under way began."""
+        self._refused: dict[str, float] = {}
+        """Addresses that some member could not delete, and when they are tried again."""
         context.segments_dropped = self._work_is_there
 
     def _work_is_there(self) -> None:
@@ -47,20 +61,27 @@ class Deletion:
     async def run(self) -> None:
         """Work on the tombstones, those of earlier lives first, for ever."""
         while True:
-            await self._work.wait()
+            with trio.move_on_at(self._next_retry()):
+                await self._work.wait()
             self._work = trio.Event()
+            self._now = trio.current_time()
             await self._delete_dropped()
             for entry in self._context.catalog.range(keys.TOMBSTONES):
                 await self._delete_topic(entry)
 
+    def _next_retry(self) -> float:
+        return min((at for at in self._refused.values() if at > self._now), default=math.inf)
+
     async def _delete_topic(self, tombstone: Entry) -> None:
         catalog = self._context.catalog
         topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
-        while segments := catalog.range(keys.segments_prefix(topic_id))[:SEGMENTS_AT_ONCE]:
-            found = [keys.unpack(entry.value) for entry in segments]
-            await self._delete([(segment["address"], segment["members"]) for segment in found])
-            closings = [keys.closing_key(segment["address"]) for segment in found]
-            await catalog.transact([], {}, [*(entry.key for entry in segments), *closings])
+        prefix = keys.segments_prefix(topic_id)
+        while segments := self._due(catalog.range(prefix)):
+            gone = await self._delete(segments)
+            closings = [keys.closing_key(address) for address in gone]
+            await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
+        if catalog.range(prefix):
+            return  # some member has not confirmed yet
         prefix = f"{keys.PARTITIONS}{topic_id.hex()}/"
         while partitions := catalog.range(prefix)[:SEGMENTS_AT_ONCE]:
             await catalog.transact([], {}, [entry.key for entry in partitions])
@@ -69,22 +90,44 @@ class Deletion:
 
     async def _delete_dropped(self) -> None:
         catalog = self._context.catalog
-        while dropped := catalog.range(keys.SEGMENT_TOMBSTONES)[:SEGMENTS_AT_ONCE]:
-            await self._delete(
-                [
-                    (entry.key.removeprefix(keys.SEGMENT_TOMBSTONES), keys.unpack(entry.value)["members"])
-                    for entry in dropped
-                ]
-            )
-            await catalog.transact([], {}, [entry.key for entry in dropped])
+        while dropped := self._due(catalog.range(keys.SEGMENT_TOMBSTONES)):
+            gone = await self._delete(dropped)
+            await catalog.transact([], {}, [entry.key for entry in gone.values()])
 
-    async def _delete(self, segments: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Have every member delete these addresses; returns when all have."""
+    def _due(self, entries: Sequence[Entry]) -> dict[str, Entry]:
+        """The first of these segments that are not put off, by their addresses."""
+        addressed = ((_address_of(entry), entry) for entry in entries)
+        due = (pair for pair in addressed if self._refused.get(pair[0], -math.inf) <= self._now)
+        return dict(islice(due, SEGMENTS_AT_ONCE))
+
+    async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Have every member delete these segments; gives those that all have deleted."""
         members: dict[str, list[str]] = defaultdict(list)
-        for address, holders in segments:
-            for member in holders:
+        for address, entry in segments.items():
+            for member in keys.unpack(entry.value)["members"]:
                 members[member].append(address)
-        self._context.closer.drop([address for address, _ in segments])
+        self._context.closer.drop(list(segments))
+        refused: set[str] = set()
         async with trio.open_nursery() as nursery:
             for member, addresses in members.items():
-                nursery.start_soon(self._context.producer.delete, member, addresses)
+                nursery.start_soon(self._delete_at, member, addresses, refused)
+        for address in segments:
+            self._refused.pop(address, None)
+        self._refused |= dict.fromkeys(sorted(refused), trio.current_time() + RETRY_SECONDS)
+        return {address: entry for address, entry in segments.items() if address not in refused}
+
+    async def _delete_at(self, member: str, addresses: Sequence[str], refused: set[str]) -> None:
+        statuses = await self._context.producer.delete(member, addresses)
+        failed = {status.address: status.status for status in statuses if status.status != STATUS_DONE}
+        refused.update(failed)
+        if unheard := sorted(failed.keys() - self._refused.keys()):
+            logger.error(
+                "store %s could not delete %d segments, %s among them (status %d): its log says what its disk "
+                "has; it is asked again every %d s",
+                member, len(unheard), unheard[0], failed[unheard[0]], RETRY_SECONDS,
+            )  # fmt: skip
+
+
+def _address_of(entry: Entry) -> str:
+    """A segment's address, which its key ends with."""
+    return entry.key.rpartition("/")[2].rpartition("-")[2]

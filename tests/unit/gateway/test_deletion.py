@@ -1,0 +1,163 @@
+"""Deleting topics: nothing leaves the catalog before every member has confirmed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.deletion import RETRY_SECONDS, Deletion
+from gateway.log import catalog_keys as keys
+from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
+from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
+
+BAD, GOOD = "bad-store", "good-store"
+TOPIC, OTHER_TOPIC = bytes(16), bytes([1] * 16)
+A, B, C, D = (letter * 32 for letter in "ABCD")
+
+
+class Stores(FakeRequests):
+    """Delete what they are asked to, but for what `BAD` has in places that it cannot read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: set[str] = set()
+        self.deleted: dict[str, list[str]] = {BAD: [], GOOD: []}
+        """What each store was asked to delete, in order."""
+
+    async def ask(self, store: str, make: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        addresses = [AddressStatus.unpack(entry).address for entry in make(self.new_id()).entries]
+        self.deleted[store] += addresses
+        return SimpleNamespace(
+            statuses=[AddressStatus(address, self._status(store, address), -1) for address in addresses]
+        )
+
+    def _status(self, store: str, address: str) -> int:
+        return STATUS_STORAGE_ERROR if store == BAD and address in self.unreadable else STATUS_DONE
+
+
+class Setup:
+    """A catalog with `TOPIC` (A and B) and `OTHER_TOPIC` (C) deleted, and the empty segment D dropped."""
+
+    def __init__(self) -> None:
+        self.log = FakeLog()
+        self.stores = Stores()
+        self.log.producer.requests = self.stores  # type: ignore[assignment]
+        self.catalog = self.log.context.catalog
+        self.deletion = Deletion(self.log.context)
+
+    async def fill(self) -> None:
+        puts = {
+            keys.tombstone_key(TOPIC): keys.pack({"name": "orders"}),
+            keys.tombstone_key(OTHER_TOPIC): keys.pack({"name": "payments"}),
+            keys.partition_key(TOPIC, 0): keys.pack({}),
+            keys.partition_key(OTHER_TOPIC, 0): keys.pack({}),
+            keys.segment_tombstone_key(D): keys.pack({"members": [BAD, GOOD]}),
+        }
+        for topic, start, address in ((TOPIC, 0, A), (TOPIC, 9, B), (OTHER_TOPIC, 0, C)):
+            segment = {"address": address, "members": [BAD, GOOD]}
+            puts[keys.segment_key(topic, 0, start, address)] = keys.pack(segment)
+            puts[keys.closing_key(address)] = keys.pack({"end": 8, "members": [GOOD]})
+        await self.catalog.transact([], puts)
+
+    def left(self) -> set[str]:
+        return {entry.key for entry in self.catalog.range("/")}
+
+
+def of_topic(topic: bytes, *segments: tuple[int, str]) -> set[str]:
+    """The keys of a deleted topic that still has these segments."""
+    kept = {keys.tombstone_key(topic), keys.partition_key(topic, 0)}
+    for start, address in segments:
+        kept |= {keys.segment_key(topic, 0, start, address), keys.closing_key(address)}
+    return kept
+
+
+def run(body: Callable[[Setup], Awaitable[None]]) -> None:
+    async def main() -> None:
+        setup = Setup()
+        await setup.fill()
+        with trio.fail_after(100 * RETRY_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(setup.deletion.run)
+                await body(setup)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_every_member_deleted_leaves_the_catalog() -> None:
+    async def body(setup: Setup) -> None:
+        await trio.sleep(1)
+        assert setup.left() == set()
+        assert {store: sorted(asked) for store, asked in setup.stores.deleted.items()} == {
+            BAD: [A, B, C, D],
+            GOOD: [A, B, C, D],
+        }
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "left"),
+    [
+        ({B}, of_topic(TOPIC, (9, B))),
+        ({A, B}, of_topic(TOPIC, (0, A), (9, B))),
+        ({D}, {keys.segment_tombstone_key(D)}),
+        (
+            {A, C, D},
+            of_topic(TOPIC, (0, A)) | of_topic(OTHER_TOPIC, (0, C)) | {keys.segment_tombstone_key(D)},
+        ),
+    ],
+    ids=["a segment", "a topic", "an empty segment", "everywhere"],
+)
+def test_what_some_member_could_not_delete_stays_and_is_tried_again(
+    unreadable: set[str], left: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """And holds up nothing else."""
+    caplog.set_level(logging.ERROR)
+
+    async def body(setup: Setup) -> None:
+        setup.stores.unreadable = unreadable
+        await trio.sleep(1)
+        for tries in range(1, 4):
+            assert setup.left() == left
+            asked = [address for address in setup.stores.deleted[BAD] if address in unreadable]
+            assert sorted(asked) == sorted([*unreadable] * tries)
+            await trio.sleep(RETRY_SECONDS)
+        setup.stores.unreadable = set()
+        await trio.sleep(RETRY_SECONDS)
+        assert setup.left() == set()
+        await trio.sleep(10 * RETRY_SECONDS)
+        assert len(setup.stores.deleted[BAD]) == 4 + 4 * len(unreadable), "nothing is tried again after that"
+
+    run(body)
+    said = [record.getMessage() for record in caplog.records]
+    steps = [unreadable & {D}, unreadable & {A, B}, unreadable & {C}]
+    assert [line.partition(" among")[0] for line in said] == [
+        f"store {BAD} could not delete {len(step)} segments, {min(step)}" for step in steps if step
+    ]
+
+
+def test_new_work_does_not_bring_the_pause_of_what_failed_to_an_end() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.unreadable = {A}
+        await trio.sleep(1)
+        for number in range(10):
+            dropped = f"{number:032X}"
+            key = keys.segment_tombstone_key(dropped)
+            await setup.catalog.transact([], {key: keys.pack({"members": [BAD]})})
+            setup.log.context.segments_dropped()
+            await trio.sleep(1)
+            assert setup.stores.deleted[BAD][-1] == dropped
+            assert setup.left() == of_topic(TOPIC, (0, A))
+        assert setup.stores.deleted[BAD].count(A) == 1
+        await trio.sleep(RETRY_SECONDS - 10)
+        assert setup.stores.deleted[BAD].count(A) == 2
+
+    run(body)
