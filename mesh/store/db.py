@@ -29,6 +29,8 @@ WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 MAX_WRITE_BUFFERS = 8
 """Memtables before writes stall: 64 MiB in all at the worst."""
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+METADATA_BLOCK_BYTES = 16 * 1024
+"""One piece of a table's index or filter."""
 BLOB_BYTES = 512
 """Values from this size up live in blob files."""
 BLOB_FILE_BYTES = 256 * 1024 * 1024
@@ -80,6 +82,12 @@ def _options(create: bool) -> rocksdict.Options:
     table.set_block_cache(rocksdict.Cache(BLOCK_CACHE_BYTES))
     table.set_bloom_filter(10, False)
     table.set_cache_index_and_filter_blocks(True)
+    # In pieces: the index of a large file does not fit into a shard of the cache, and would be read from the
+    # disk for every few keys.
+    table.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(METADATA_BLOCK_BYTES)
+    table.set_pin_top_level_index_and_filter(True)
     options.set_block_based_table_factory(table)
     return options
 

@@ -37,6 +37,7 @@ def consumer(server: Standalone) -> Consumer:
         "bootstrap.servers": server.bootstrap,
         "group.id": "none",
         "fetch.message.max.bytes": 1_000_000,
+        "queued.min.messages": 1,  # no further Fetch while one is measured
     }
     return Consumer(settings)
 
