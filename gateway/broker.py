@@ -40,7 +40,7 @@ class Broker:
         self._changing = trio.Lock()
 
     def wake_parked(self) -> None:
-        """The gateway stops: parked fetches answer at once."""
+        """Have parked fetches answered at once: the gateway stops, or others wait for their memory."""
         for waiter in tuple(self.parked):
             waiter.advanced()
 

@@ -60,6 +60,10 @@ STARVED_SECONDS = 10.0
 has not sent to the end or answers it has not read: without this, three clients that dribble 100 MiB each
 would stop every other producer for an hour."""
 
+HURRY_SECONDS = 1.0
+"""Seconds that somebody waits for memory before all parked fetches are answered with what there is: a Fetch
+keeps its request's memory while it waits for records, and may wait for minutes."""
+
 MAX_CONNECTIONS = 10_000
 """Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on
 file descriptors lowers it further."""

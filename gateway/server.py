@@ -25,7 +25,13 @@ from gateway.api.registry import Registry
 from gateway.budget import Budget, Gate
 from gateway.connection import Connection, is_disk_failure
 from gateway.connection_context import ConnectionContext, LogLimit
-from gateway.connection_limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, MAX_LINGERING, Limits
+from gateway.connection_limits import (
+    ACCEPT_BACKOFF_SECONDS,
+    CHECK_SECONDS,
+    HURRY_SECONDS,
+    MAX_LINGERING,
+    Limits,
+)
 from gateway.dispatch import Dispatcher
 from gateway.failures import DiskFailed
 from gateway.listener_sockets import ListenerSocket, close_all
@@ -58,7 +64,7 @@ class Server:
     """One Kafka endpoint with its connections.
 
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
-    handlers.
+    handlers. `hurry` is called when others wait for the memory of requests whose answers are put off.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class Server:
         metrics: Metrics,
         limits: Limits | None = None,
         produce_gate: Gate | None = None,
+        hurry: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -83,6 +90,7 @@ class Server:
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.connection")),
         )
+        self._hurry = hurry
         self.connections: set[Connection] = set()
         self._lingering = 0
         self._accepting = trio.CancelScope()
@@ -231,6 +239,9 @@ class Server:
                 if why is not None:
                     _log.info("closing the connection of %s: %s", connection.client_address, why)
                     connection.close("deadline")
+            requests = (self.context.request_memory, self.context.small_request_memory)
+            if any(memory.longest_wait(now) >= HURRY_SECONDS for memory in requests):
+                self._hurry()
             starved = self.limits.starved_seconds
             if self.context.request_memory.longest_wait(now) > starved:
                 self._free_memory(lambda c: c.half_received_bytes, "a request it has not sent to the end")

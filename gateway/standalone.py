@@ -249,6 +249,7 @@ class Standalone:
             broker=broker,
             metrics=self.metrics,
             produce_gate=broker.context.window_gate,
+            hurry=broker.wake_parked,
         )
         register_metrics(self.metrics, broker, self.store, self.node)
         sockets = await open_listeners(self.settings.listen)

@@ -118,14 +118,17 @@ class FetchJob:
         self._cold: list[Wanted] = []
         self._found = 0
         self._failed = False
+        self._hurried = request.shutting_down.is_set()
         self._advanced: set[Partition] = set()
         self._woken = trio.Event()
 
     def advanced(self, partition: Partition | None = None, /) -> None:
         """A partition that this Fetch waits for has something new (`gateway.log.partition.FetchWaiter`);
-        without one, the gateway stops.
+        without one, it is to answer with what there is.
         """
-        if partition is not None:
+        if partition is None:
+            self._hurried = True
+        else:
             self._advanced.add(partition)
         self._woken.set()
 
@@ -233,7 +236,7 @@ class FetchJob:
         try:
             await self._park(wanted_of)
             with trio.move_on_after(seconds):
-                while not self._enough() and not self._request.shutting_down.is_set():
+                while not self._enough() and not self._hurried:
                     await self._woken.wait()
                     self._woken = trio.Event()
                     advanced, self._advanced = self._advanced, set()

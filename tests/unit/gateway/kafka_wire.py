@@ -203,7 +203,10 @@ async def running(
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
-    server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False), limits=limits)
+    server = Server(
+        registry=fakes.registry, broker=None, metrics=Metrics(with_process=False), limits=limits,
+        hurry=fakes.release.set,
+    )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, sockets)

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.api.registry import Request, Response
 from gateway.connection_limits import (
     FIRST_REQUEST_SECONDS,
+    HURRY_SECONDS,
     IDLE_SECONDS,
     MIN_BYTES_PER_SECOND,
     STALL_SECONDS,
@@ -255,3 +256,30 @@ def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
             assert reasons(server) == {("memory",): 1}
 
     serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
+
+
+@pytest.mark.parametrize("size", [90 * KIB, 10 * KIB])
+def test_a_parked_request_gives_its_memory_to_those_who_wait_for_it(size: int) -> None:
+    async def body(server: Running, client: Client, time: Time) -> None:
+        context = server.server.context
+        memory = context.request_memory if size > 16 * KIB else context.small_request_memory
+        async with server.client() as parked, trio.open_nursery() as nursery:
+            await parked.send(request(PARK, 1, bytes(size)))
+            await time.passes(60)
+            assert server.fakes.ran == [bytes(size)]
+            assert not server.fakes.release.is_set()  # nobody else wants anything
+            nursery.start_soon(client.send, request(ECHO, 2, bytes(size)))
+            await wait_all_tasks_blocked()
+            assert memory.waiting == 1
+            await time.passes(HURRY_SECONDS)
+            assert await client.frame() == answer(2, bytes(size))
+            assert await parked.frame() == answer(1, bytes(size))
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+
+    serve(
+        body,
+        Limits(
+            max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB, small_request_memory_bytes=15 * KIB
+        ),
+    )

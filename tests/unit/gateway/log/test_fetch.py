@@ -201,3 +201,23 @@ def test_a_deleted_topic_ends_the_wait_as_unknown() -> None:
         assert results == [(0, 3, 0)]
 
     logged(body)
+
+
+def test_a_parked_fetch_that_is_hurried_answers_with_what_there_is() -> None:
+    async def body(log: FakeLog) -> None:
+        await fill(log, 1)
+        results: list[Any] = []
+
+        async def parked() -> None:
+            results.extend(await fetched(log, (0, 0, SIZE), min_bytes=1 << 20, max_wait_ms=60_000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(parked)
+            await wait_all_tasks_blocked()
+            began = trio.current_time()
+            (waiter,) = log.broker.parked
+            waiter.advanced()
+        assert trio.current_time() == began
+        assert results == [(0, 0, 1)]
+
+    logged(body)
