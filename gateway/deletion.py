@@ -122,8 +122,8 @@ class Deletion:
         refused.update(failed)
         if unheard := sorted(failed.keys() - self._refused.keys()):
             logger.error(
-                "store %s could not delete %d segments, %s among them (status %d): its log says what its disk "
-                "has; it is asked again every %d s",
+                "store %s could not delete %d segments, %s among them (status %d): its own log says why; "
+                "it is asked again every %d s",
                 member, len(unheard), unheard[0], failed[unheard[0]], RETRY_SECONDS,
             )  # fmt: skip
 

@@ -1,0 +1,231 @@
+"""Whatever can be decoded and is nonsense: the nodes of a store and of a gateway live, and so do their tasks.
+
+The messages name addresses, requests and stores that there are, in every state that other such messages
+bring them into.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from mesh.node import Node
+from mesh.producer import Producer
+from mesh.protocol.recovery import Seal
+from mesh.protocol.writer import Writer
+from mesh.reader import NotServed, Reader
+from mesh.requests import Requests
+from mesh.store.store import Store, StoreSettings
+from mesh.zmq_trio import Context
+from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES
+from wireproto.dafka.additions import (
+    AddressStatus,
+    Announcement,
+    Answer,
+    End,
+    Found,
+    Listed,
+    Ping,
+    Pong,
+    Request,
+    Rows,
+)
+from wireproto.dafka.fields import MAX_SEQUENCE
+from wireproto.dafka.messages import Record
+from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, BatchHeader
+
+STORE = "5" * 32
+LIFE = "A" * 16
+ADDRESSES = [f"{LIFE}{number:016X}" for number in range(4)]
+ASKED_AT_ONCE = 10
+"""Requests of the gateway that may wait for an answer; their ids follow those of the addresses."""
+
+REQUESTERS = st.integers(len(ADDRESSES), len(ADDRESSES) + ASKED_AT_ONCE - 1).map(lambda n: f"{LIFE}{n:016X}")
+NAMED = st.sampled_from([ADDRESSES[0], ADDRESSES[0], *ADDRESSES])
+STORES = st.sampled_from([STORE, STORE, STORE, ADDRESSES[0]])
+NAMES = st.one_of(NAMED, REQUESTERS, STORES)
+SEQUENCES = st.one_of(
+    st.just(0), st.integers(0, 2), st.integers(0, 9999), st.sampled_from([MAX_SEQUENCE - 1, MAX_SEQUENCE])
+)
+INT64 = st.one_of(st.integers(-1, 9), st.sampled_from([-(2**63), 2**63 - 1]))
+INT32 = st.one_of(st.integers(-1, 9), st.sampled_from([-(2**31), 2**31 - 1]))
+INT16 = st.one_of(st.integers(-1, 9), st.sampled_from([-(2**15), 2**15 - 1]))
+
+HEADERS = st.builds(
+    BatchHeader, INT64, st.just(HEADER_BYTES - 12), INT32, st.just(MAGIC), COUNTS, INT16, INT32, INT64, INT64,
+    INT64, INT16, INT32, INT32,
+)  # fmt: skip
+CONTENTS = st.one_of(BYTES, *[HEADERS.map(lambda header: HEADER.pack(*header))] * 3)
+
+KNOWN = {
+    "address": NAMED,
+    "requester": st.one_of(REQUESTERS, REQUESTERS, NAMES),
+    "store": STORES,
+    "subject": st.just("orders"),
+    "sequence": SEQUENCES,
+    "log": st.sampled_from(["log/0", "log/1"]),
+    "cluster_id": st.sampled_from(["cluster", "cluster", "other", ""]),
+    "members": st.just((STORE,)),
+    "w": st.just(1),
+    "content": CONTENTS,
+}
+"""Fields whose values are mostly such as the nodes know."""
+
+
+@st.composite
+def known(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> Any:
+    value = draw(values)
+    if draw(st.integers(0, 9)) == 0:
+        return value
+    return value._replace(**{name: draw(KNOWN[name]) for name in value._fields if name in KNOWN})
+
+
+def lists(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(elements, max_size=5).map(tuple)
+
+
+ENTRIES = {b"O": known(SEGMENTS), b"S": known(STATUSES), b"C": known(STATUSES), b"X": known(STATUSES)}
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    letter = draw(st.sampled_from(sorted(ENTRIES)))
+    entries = draw(lists(ENTRIES[letter]))
+    return Request(letter, STORE, draw(NAMES), tuple(entry.pack() for entry in entries))
+
+
+def _with_id(letter: bytes, answer: Answer) -> Answer:
+    return answer._replace(id=letter)
+
+
+ANSWERS = st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, lists(known(STATUSES)))
+LISTS = st.builds(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))))
+OTHERS = [known(made) for kind, made in MESSAGES.items() if kind not in (Request, Answer, Listed)]
+TYPES = [
+    *(ANSWERS.map(partial(_with_id, letter)) for letter in (b"o", b"s", b"c", b"x")),
+    *(known(MESSAGES[kind]) for kind in (Pong, End, Found, Rows)),
+    LISTS,
+    LISTS,
+]
+"""An answer for each of `Gateway.tasks`, in their order."""
+
+
+@st.composite
+def fitting_answers(draw: st.DrawFn) -> Any:
+    """An answer of the right type, from the right store, to a request that may still wait for it."""
+    number = draw(st.integers(0, len(TYPES) - 1))
+    requester = f"{LIFE}{len(ADDRESSES) + number:016X}"
+    return draw(TYPES[number])._replace(requester=requester, store=STORE)
+
+
+RECORDS = known(MESSAGES[Record])
+ANY = st.one_of(requests(), fitting_answers(), ANSWERS, LISTS, st.one_of(OTHERS), RECORDS, RECORDS)
+
+
+class Owner:
+    def progressed(self, writer: Writer, /) -> None: ...
+
+    def fenced(self, writer: Writer, reason: str, /) -> None: ...
+
+
+def announcement(address: str) -> Announcement:
+    return Announcement(address, "orders", "cluster", "log/0", 3, 0, (STORE,), 1, b"{}")
+
+
+OPENED = Request(b"O", STORE, "R1", (announcement(ADDRESSES[0]).pack(),))
+
+
+class Gateway:
+    """The gateway's side, with a request of each kind on its way and an open writer."""
+
+    def __init__(self, context: Context) -> None:
+        self.node = Node(context)
+        self.requests = Requests(self.node)
+        self.requests.prefix = LIFE
+        self.requests._count = len(ADDRESSES) - 1
+        self.producer = Producer(self.node, self.requests)
+        self.reader = Reader(self.requests)
+
+    def tasks(self) -> list[Callable[[], Awaitable[Any]]]:
+        first, second, *_ = ADDRESSES
+        producer, reader = self.producer, self.reader
+        return [  # the first of them has the id behind the addresses
+            lambda: producer.open([announcement(first), announcement(second)]),
+            lambda: producer.seal([Seal(address, [STORE], 1) for address in ADDRESSES]),
+            lambda: producer.close(STORE, [(first, 3), (second, -1)]),
+            lambda: producer.delete(STORE, [first, second]),
+            lambda: self.requests.ask(STORE, lambda requester: Ping(STORE, requester)),
+            lambda: reader.read([STORE], first, "orders", 0, 3, 1000),
+            lambda: reader.lookup([STORE], first, 0, 3, 9),
+            lambda: reader.rows([STORE], first, 0, 9),
+            lambda: reader.announcement([STORE], first),
+            lambda: reader.segments(STORE),
+        ]
+
+    async def expects(self, task: Callable[[], Awaitable[Any]]) -> None:
+        with contextlib.suppress(NotServed):
+            await task()
+
+    def write(self) -> None:
+        writer = self.producer.start(ADDRESSES[0], "orders", [STORE], 1, Owner())
+        writer.opened(trio.current_time())
+        for _ in range(3):
+            self.producer.append(writer, b"content")
+
+
+def commit_all(store: Store) -> None:
+    """As the shell does it, but that no fsync is waited for."""
+    for effect in store.ingest.take_effects(trio.current_time()):
+        store.node.send(effect)
+    while (commit := store.ingest.take_commit()) is not None:
+        store.database.write(commit)
+        for again in store.ingest.committed(commit):
+            store.node.send(again)
+
+
+def batch_at_the_last_offset() -> bytes:
+    return HEADER.pack(MAX_SEQUENCE, HEADER_BYTES - 12, 0, MAGIC, 0, 0, 1, 0, 0, -1, -1, -1, 1)
+
+
+@given(st.lists(st.tuples(ANY, st.booleans()), min_size=10, max_size=40))
+@example([(Record(ADDRESSES[0], "orders", 0, batch_at_the_last_offset()), True)])
+@example([(Answer(b"o", f"{LIFE}{4:016X}", STORE, (AddressStatus("F" * 32, 0, 1),)), False)])
+def test_nothing_but_a_malformed_message_escapes_a_handler(messages: list[tuple[Any, bool]]) -> None:
+    """A malformed one is counted by the node; all these can be decoded."""
+
+    async def main() -> None:
+        context = Context()
+        with tempfile.TemporaryDirectory() as directory:
+            store = Store(context, StoreSettings(Path(directory), STORE))
+            gateway = Gateway(context)
+            try:
+                async with trio.open_nursery() as nursery:
+                    for task in gateway.tasks():
+                        nursery.start_soon(gateway.expects, task)
+                        await wait_all_tasks_blocked()
+                    gateway.write()
+                    store.ingest.on_request(OPENED)
+                    for message, committed in messages:
+                        frames = [bytes(frame) for frame in message.frames()]
+                        store.node._on_frames(frames)
+                        gateway.node._on_frames(frames)
+                        if committed:
+                            commit_all(store)
+                        await wait_all_tasks_blocked()
+                    commit_all(store)
+                    nursery.cancel_scope.cancel()
+                assert store.node.malformed == gateway.node.malformed == 0
+            finally:
+                store.database.close()
+                context.close()
+
+    trio.run(main)
