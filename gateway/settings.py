@@ -7,13 +7,40 @@ nobody should have to set are constants beside the code that they bound, listed 
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from gateway.listeners import DEFAULT_LISTENER_NAME, ListenerSpec
+
+TOWER_PORT_IN = 5556
+"""Where nodes publish their beacons to a tower, by default; as the C tower's."""
+
+TOWER_PORT_OUT = 5557
+"""Where nodes hear a tower, by default."""
+
+
+class TowerAddress(NamedTuple):
+    """A tower as nodes reach it."""
+
+    host: str
+    port_in: int
+    port_out: int
+
+
+class MeshListen(NamedTuple):
+    """Where a node's publisher binds: the first free port from `first_port` to `last_port`; 0: any."""
+
+    host: str
+    first_port: int = 0
+    last_port: int = 0
+
+
+LOCAL_MESH = MeshListen("127.0.0.1")
+LOCAL_TOWER = TowerAddress("127.0.0.1", TOWER_PORT_IN, TOWER_PORT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What can be set. Immutable: a change is a restart."""
+    """What can be set of `dafka standalone`. Immutable: a change is a restart."""
 
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
@@ -46,9 +73,8 @@ class Settings:
     metrics: ListenerSpec | None = None
     """Where to serve metrics and health over HTTP; None: nowhere."""
 
-    mesh_listen: str | None = None
-    """HOST:PORT as ZeroMQ binds it (port `*` picks one) for native Dafka peers; None: the mesh stays in
-    the process."""
+    mesh_listen: MeshListen | None = None
+    """Where native Dafka peers reach the store; None: the mesh stays in the process."""
 
     rebuild_catalog: bool = False
     """Set the catalog aside and read it back from the store."""
@@ -61,3 +87,74 @@ class Settings:
 
     log_format: str = "text"
     """"text" for people, "json" (one object a line) for machines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """What can be set of `dafka gateway`. What `Settings` has too means the same."""
+
+    listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
+    data: Path = Path("dafka-gateway-data")
+
+    tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
+    """The towers that introduce it to the stores; at least one."""
+
+    stores: int = 1
+    """Stores that are waited for, and become members, at the very first start."""
+
+    mesh_listen: MeshListen = LOCAL_MESH
+    """Where the other nodes of the mesh reach this one."""
+
+    mesh_advertise: str = ""
+    """The host that they are told; empty: the address that the tower sees."""
+
+    partitions: int = 1
+    topics: tuple[tuple[str, int], ...] = ()
+    auto_create_topics: bool = True
+    relax_replication_factor: bool = False
+    tail_cache_bytes: int = 64 * 1024 * 1024
+    metrics: ListenerSpec | None = None
+    rebuild_catalog: bool = False
+    accept_loss: bool = False
+    log_level: str = "info"
+    log_format: str = "text"
+
+
+LogSettings: TypeAlias = Settings | GatewaySettings
+"""Either process that serves Kafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshStoreSettings:
+    """What can be set of `dafka store`. What `Settings` and `GatewaySettings` have too means the same."""
+
+    data: Path = Path("dafka-store-data")
+
+    name: str = ""
+    """What people call it; empty: its incarnation's first characters."""
+
+    tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
+    mesh_listen: MeshListen = LOCAL_MESH
+    mesh_advertise: str = ""
+    fsync: str = "always"
+    fsync_interval_ms: int = 1000
+    metrics: ListenerSpec | None = None
+    accept_loss: bool = False
+    log_level: str = "info"
+    log_format: str = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TowerSettings:
+    """What can be set of `dafka tower`."""
+
+    listen: str = "127.0.0.1"
+    """The host that it binds."""
+
+    port_in: int = TOWER_PORT_IN
+    port_out: int = TOWER_PORT_OUT
+    """Ports; 0 picks a free one."""
+
+    metrics: ListenerSpec | None = None
+    log_level: str = "info"
+    log_format: str = "text"

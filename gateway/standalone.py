@@ -21,6 +21,7 @@ from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.health import Health, serve_health
 from gateway.listener_sockets import ListenerSocket, open_listeners
+from gateway.listeners import join_host_port
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.rebuild import rebuilt_entries
@@ -30,6 +31,7 @@ from gateway.server import Server
 from gateway.settings import Settings
 from gateway.signals import watch_signals
 from gateway.standalone_metrics import register_metrics
+from mesh.binding import bind_tcp
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.node import Node
 from mesh.producer import Producer
@@ -176,9 +178,10 @@ class Standalone:
         name = uuid.uuid4().hex
         for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
-        if self.settings.mesh_listen:
-            endpoint = self.store.node.publisher.bind(f"tcp://{self.settings.mesh_listen}")
-            logger.warning("the mesh listens on %s: whoever reaches it may write and delete", endpoint)
+        if self.settings.mesh_listen is not None:
+            port = bind_tcp(self.store.node.publisher, *self.settings.mesh_listen)
+            where = join_host_port(self.settings.mesh_listen.host, port)
+            logger.warning("the mesh listens on %s: whoever reaches it may write and delete", where)
         with trio.fail_after(GREETING_SECONDS):
             await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
             await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))

@@ -10,12 +10,17 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from gateway.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from gateway.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
-from gateway.settings import Settings
+from gateway.settings import GatewaySettings, Settings
+
+Made = TypeVar("Made")
+WithTopics = TypeVar("WithTopics", Settings, GatewaySettings)
 
 CONFIG_VARIABLE: Final = "DAFKA_CONFIG"
 BOOTSTRAP_VARIABLE: Final = "DAFKA_BOOTSTRAP"
@@ -38,7 +43,25 @@ class ConfigurationError(Exception):
 def load_settings(
     flags: Mapping[str, Any], *, config: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Settings:
-    """The settings of this process.
+    """The settings of `dafka standalone`; as `load`."""
+    return with_partitions(load(Settings, OPTIONS, flags, config=config, environment=environment))
+
+
+def with_partitions(settings: WithTopics) -> WithTopics:
+    """Topics to create without a number of partitions get the default one."""
+    topics = tuple((name, partitions or settings.partitions) for name, partitions in settings.topics)
+    return dataclasses.replace(settings, topics=topics)
+
+
+def load(
+    make: Callable[..., Made],
+    options: Mapping[str, Option],
+    flags: Mapping[str, Any],
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Made:
+    """The settings of this process, of those in `options`: `make(**values)` of what was set.
 
     `flags` has, by the settings' names, texts (tuples of them where repeatable) or booleans; None or an
     empty tuple for a flag that was not given. Without `config`, the file is the one that `DAFKA_CONFIG`
@@ -50,9 +73,9 @@ def load_settings(
     check_environment(environment)
     if config is None and environment.get(CONFIG_VARIABLE):
         config = Path(environment[CONFIG_VARIABLE])
-    file = _read_file(config) if config is not None else {}
+    file = _read_file(config, options) if config is not None else {}
     values: dict[str, Any] = {}
-    for name, option in OPTIONS.items():
+    for name, option in options.items():
         if flags.get(name) not in (None, ()):
             values[name] = _parse(option, flags[name], flag_of(name))
         elif variable_of(name) in environment:
@@ -60,9 +83,7 @@ def load_settings(
             values[name] = _parse(option, text.split() if option.repeatable else text, variable_of(name))
         elif name in file:
             values[name] = _parse(option, file[name], f"{key_of(name)} in {config}")
-    settings = Settings(**values)
-    topics = tuple((name, partitions or settings.partitions) for name, partitions in settings.topics)
-    return dataclasses.replace(settings, topics=topics)
+    return make(**values)
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
@@ -71,7 +92,9 @@ def check_environment(environment: Mapping[str, str]) -> None:
     Raises:
         ConfigurationError: There is one.
     """
-    known = [variable_of(name) for name in OPTIONS] + [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
+    tables = (OPTIONS, GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS)
+    known = [variable_of(name) for name in dict.fromkeys(chain(*tables))]
+    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
     for variable in sorted(environment):
         if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_FOR_TESTS):
             continue
@@ -81,7 +104,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
             )
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
     """The file's values as `_parse` takes them, by the settings' names."""
     try:
         with path.open("rb") as file:
@@ -96,13 +119,13 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"the configuration {path} cannot be read: {reason}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"the configuration {path} is not TOML: {error}") from error
-    known = {key_of(name): name for name in OPTIONS}
+    known = {key_of(name): name for name in options}
     values = {}
     for key, value in table.items():
         name = known.get(key.replace("_", "-"))
         if name is None:
             raise ConfigurationError(f"{path} sets {key}, which is no setting{_nearest(key, known)}")
-        values[name] = _text(OPTIONS[name], value, f"{key} in {path}")
+        values[name] = _text(options[name], value, f"{key} in {path}")
     return values
 
 

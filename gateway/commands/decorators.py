@@ -1,6 +1,6 @@
 """Click's options, made from the table of settings."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,19 +8,18 @@ import click
 
 from gateway.commands.configuration import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE, load_settings
 from gateway.commands.logs import set_up_logs
-from gateway.commands.options import OPTIONS, flag_of
+from gateway.commands.options import OPTIONS, Option, flag_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-LOG_OPTIONS = ("log_level", "log_format")
+LOG_OPTIONS = {name: OPTIONS[name] for name in ("log_level", "log_format")}
 
 
-def setting_options(names: Iterable[str]) -> Callable[[Function], Function]:
+def setting_options(options: Mapping[str, Option]) -> Callable[[Function], Function]:
     """The flags of these settings; their values are what `load_settings` takes."""
 
     def decorate(function: Function) -> Function:
-        for name in reversed(list(names)):
-            option = OPTIONS[name]
+        for name, option in reversed([*options.items()]):
             flags = f"{flag_of(name)}/--no-{flag_of(name)[2:]}" if option.off else flag_of(name)
             text: dict[str, Any] = {"metavar": option.metavar, "multiple": option.repeatable}
             function = click.option(

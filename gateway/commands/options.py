@@ -110,10 +110,10 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "mesh_listen": Option(
         "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
-        "reaches it may write and delete. Without a port, a free one is picked.",
+        "reaches it may write and delete. Of a range the first free port is taken, without a port any.",
         parsing.parse_mesh_listen,
         "off",
-        metavar="HOST[:PORT]",
+        metavar="HOST[:PORT[-PORT]]",
     ),
     "rebuild_catalog": Option(
         "Set the catalog aside and read it back from the store: for one start, after the catalog was lost or "

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.listeners import InvalidListener, ListenerSpec, parse_listener, split_host_port
+from gateway.settings import TOWER_PORT_IN, TOWER_PORT_OUT, MeshListen, TowerAddress
 from gateway.topic_names import invalid_topic_name
 
 MAX_PARTITIONS: Final = 10_000
@@ -39,15 +40,69 @@ def parse_metrics(text: str) -> ListenerSpec:
     return ListenerSpec("METRICS", host, port)
 
 
-def parse_mesh_listen(text: str) -> str:
-    """HOST[:PORT] as ZeroMQ binds it; without a port, one is picked."""
+def parse_mesh_listen(text: str) -> MeshListen:
+    """HOST[:PORT[-PORT]]: where the mesh binds; of several ports the first free one is taken, without one
+    any.
+    """
+    rest, dash, last = text.rpartition("-")
+    if dash and last.isdigit() and rest[-1:].isdigit() and ":" in rest:
+        host, low = split_host_port(rest)
+        high = parse_port(last)
+        if not 1 <= low <= high:
+            raise ValueError(f"{low}-{high} is not a range of ports")
+        return MeshListen(host, low, high)
+    host, port = _host_with_port(text)
+    return MeshListen(host, port, port)
+
+
+def _host_with_port(text: str) -> tuple[str, int]:
+    """HOST or HOST:PORT; 0 without a port."""
     try:
-        host, port = split_host_port(text)
+        return split_host_port(text)
     except InvalidListener:
         if ":" in text.rpartition("]")[2]:
             raise
-        host, port = split_host_port(f"{text}:0")
-    return f"{f'[{host}]' if ':' in host else host}:{port or '*'}"
+        return split_host_port(f"{text}:0")
+
+
+def parse_towers(texts: Sequence[str]) -> tuple[TowerAddress, ...]:
+    """Every tower, HOST[:IN:OUT]; at least one."""
+    if not texts:
+        raise ValueError("at least one tower is needed, for example 127.0.0.1:5556:5557")
+    return tuple(_parse_tower(text) for text in texts)
+
+
+def _parse_tower(text: str) -> TowerAddress:
+    ports = text.rpartition("]")[2].count(":")
+    if ports == 0:
+        host, _ = split_host_port(f"{text}:0")
+        return TowerAddress(host, TOWER_PORT_IN, TOWER_PORT_OUT)
+    if ports != 2:
+        raise ValueError(f"{text[:64]!r} is not HOST or HOST:IN:OUT; an IPv6 address is written in brackets")
+    rest, _, out = text.rpartition(":")
+    host, port_in = split_host_port(rest)
+    port_out = parse_port(out)
+    if not port_in:
+        raise ValueError("the port of a tower is 1 to 65535")
+    return TowerAddress(host, port_in, port_out)
+
+
+def parse_host(text: str) -> str:
+    """A host name or address, without a port."""
+    host, _ = split_host_port(f"{text}:0")
+    return host
+
+
+def parse_name(text: str) -> str:
+    """A name for people: printable, without spaces, 1 to 64 characters."""
+    if not 1 <= len(text) <= 64 or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError(f"{text[:32]!r} is not a name of 1 to 64 printable characters without spaces")
+    return text
+
+
+def parse_port(text: str) -> int:
+    """A port, 1 to 65535."""
+    return parse_number(1, 65535)(text)
 
 
 def parse_topics(text: str) -> tuple[tuple[str, int | None], ...]:

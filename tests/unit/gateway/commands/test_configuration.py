@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.commands.configuration import ConfigurationError, load_settings
 from gateway.commands.options import OPTIONS, flag_of, key_of, variable_of
 from gateway.listeners import ListenerSpec
-from gateway.settings import Settings
+from gateway.settings import MeshListen, Settings
 
 # name: a text, and the value it stands for
 WRITTEN: dict[str, tuple[str, Any]] = {
@@ -25,7 +25,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "relax_replication_factor": ("true", True),
     "tail_cache_bytes": ("0", 0),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
-    "mesh_listen": ("127.0.0.1", "127.0.0.1:*"),
+    "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
     "rebuild_catalog": ("true", True),
     "accept_loss": ("true", True),
     "log_level": ("debug", "debug"),

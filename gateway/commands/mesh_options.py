@@ -1,0 +1,117 @@
+"""How the settings of the mesh's processes are written: `dafka tower`, `dafka store`, `dafka gateway`.
+
+A name has one meaning in all of them, but for `listen`: Kafka clients' address at a gateway, a host at a
+tower.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from gateway.commands import parsing
+from gateway.commands.options import OPTIONS, Option
+
+MAX_STORES: Final = 100
+"""Stores of one mesh, as a setting: more is more often a slip of the finger than a wish."""
+
+_TOWER: Final = Option(
+    "The tower that introduces this node to the others; may be given several times, for towers that stand "
+    "in for each other.",
+    parsing.parse_towers,
+    "127.0.0.1:5556:5557",
+    metavar="HOST[:IN:OUT]",
+    repeatable=True,
+)
+_MESH_LISTEN: Final = Option(
+    "Where the other nodes of the mesh reach this one. Of a range the first free port is taken, without a "
+    "port any. Nobody is asked for a password: whoever reaches it may write and delete.",
+    parsing.parse_mesh_listen,
+    "127.0.0.1",
+    metavar="HOST[:PORT[-PORT]]",
+)
+_MESH_ADVERTISE: Final = Option(
+    "The host that other nodes are told to use: needed in containers and behind NAT. Without it they are "
+    "told the address that the tower sees.",
+    parsing.parse_host,
+    "none",
+    metavar="HOST",
+)
+
+GATEWAY_OPTIONS: Final[dict[str, Option]] = {
+    "listen": OPTIONS["listen"],
+    "data": replace(
+        OPTIONS["data"],
+        help="Directory of the catalog, made if absent. One process uses it at a time.",
+        default="dafka-gateway-data",
+    ),
+    "tower": _TOWER,
+    "stores": Option(
+        "Stores that are waited for at the very first start; all of them become members. Later ones are "
+        "admitted by 'dafka stores admit'.",
+        parsing.parse_number(1, MAX_STORES),
+        "1",
+        metavar="N",
+    ),
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "partitions": OPTIONS["partitions"],
+    "topics": OPTIONS["topics"],
+    "auto_create_topics": OPTIONS["auto_create_topics"],
+    "relax_replication_factor": OPTIONS["relax_replication_factor"],
+    "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
+    "metrics": OPTIONS["metrics"],
+    "rebuild_catalog": replace(
+        OPTIONS["rebuild_catalog"],
+        help="Set the catalog aside and read it back from the stores: for one start, after the catalog was "
+        "lost or refused. Waits for --stores of them.",
+    ),
+    "accept_loss": replace(
+        OPTIONS["accept_loss"],
+        help="Believe the stores where the catalog knows more. For one start, when no copy is left; what is "
+        "given up is said in the log.",
+    ),
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `GatewaySettings`, in the same order."""
+
+STORE_OPTIONS: Final[dict[str, Option]] = {
+    "data": replace(
+        OPTIONS["data"],
+        help="Directory of the records, made if absent. One process uses it at a time.",
+        default="dafka-store-data",
+    ),
+    "name": Option("What people call this store.", parsing.parse_name, "none", metavar="NAME"),
+    "tower": _TOWER,
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "fsync": OPTIONS["fsync"],
+    "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
+    "metrics": OPTIONS["metrics"],
+    "accept_loss": replace(
+        OPTIONS["accept_loss"],
+        help="Cut a damaged write-ahead log at its first bad byte and go on, as a new incarnation. For one "
+        "start, when no copy is left; what is given up is said in the log.",
+    ),
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `MeshStoreSettings`, in the same order."""
+
+TOWER_OPTIONS: Final[dict[str, Option]] = {
+    "listen": Option(
+        "The host or address that nodes reach the tower at. Nobody is asked for a password.",
+        parsing.parse_host,
+        "127.0.0.1",
+        metavar="HOST",
+    ),
+    "port_in": Option(
+        "The port that nodes send their beacons to.", parsing.parse_number(0, 65535), "5556", metavar="PORT"
+    ),
+    "port_out": Option(
+        "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), "5557", metavar="PORT"
+    ),
+    "metrics": OPTIONS["metrics"],
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `TowerSettings`, in the same order."""

@@ -1,0 +1,43 @@
+"""Binding a node's publisher to a TCP address that people gave."""
+
+import ipaddress
+import socket
+
+from mesh.zmq_trio import EndpointTaken, Publisher
+
+
+def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -> int:
+    """Bind to the first free port of a range (0: any) at a host name or address; the port.
+
+    Raises `EndpointTaken` with what to do.
+    """
+    address = _resolve(host)
+    last_error = ""
+    for port in range(first_port, last_port + 1):
+        try:
+            endpoint = publisher.bind(f"tcp://{address}:{port or '*'}")
+        except EndpointTaken as error:
+            last_error = str(error)
+        else:
+            return int(endpoint.rpartition(":")[2])
+    if first_port != last_port:
+        last_error += f" (nor to any port from {first_port} on)"
+    raise EndpointTaken(f"{last_error}; give --mesh-listen another port, or a range of them")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what is bound to `host`."""
+    try:
+        return ipaddress.ip_address(_resolve(host).strip("[]")).is_loopback
+    except EndpointTaken:
+        return False
+
+
+def _resolve(host: str) -> str:
+    """The address as ZeroMQ binds it: it looks up no names."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise EndpointTaken(f"cannot bind the mesh to {host}: {error}") from None
+    address = str(found[0][4][0])
+    return f"[{address}]" if ":" in address else address
