@@ -1,7 +1,8 @@
 """The reading side of a gateway's node: ranges of records, rows and look-ups from one member of a segment at
-a time.
+a time, and what one store knows of logs.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from mesh.protocol.range_read import RangeRefused, judge
-from mesh.requests import Requests
+from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -19,7 +20,10 @@ from wireproto.dafka.additions import (
     GetRows,
     ListSegments,
     Lookup,
+    Verified,
+    Verify,
 )
+from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import Fetch
 
 ANSWER_SECONDS = 5.0
@@ -30,16 +34,24 @@ MAX_RANGES_AT_ONCE = 64
 
 LIST_COUNT = 128
 ROWS_COUNT = 16_384
+VERIFY_COUNT = 1024
+"""Logs asked about in one VERIFY."""
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
 
 class NotServed(Exception):
-    """No member gave the range; `storage_error` when one of them could not read its disk."""
+    """No member gave the range; `storage_error` when one of them could not read its disk.
 
-    def __init__(self, text: str, *, storage_error: bool = False) -> None:
+    `silent` are the members that did not answer in time: they may have it.
+    """
+
+    def __init__(self, text: str, *, storage_error: bool = False, silent: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.storage_error = storage_error
+        self.silent = tuple(silent)
 
 
 class Reader:
@@ -127,21 +139,59 @@ class Reader:
                 return found
             first = listed.segments[-1][0].address
 
+    async def verify(self, member: str, entries: Sequence[tuple[str, str]]) -> list[Verified]:
+        """What one store knows of (log, address or "") each, in the same order.
+
+        Waits for ever for a store that does not answer, or not what was asked.
+        """
+        found: list[Verified] = []
+        for start in range(0, len(entries), VERIFY_COUNT):
+            found += await self._verify_piece(member, tuple(entries[start : start + VERIFY_COUNT]))
+        return found
+
+    async def _verify_piece(self, member: str, asked: tuple[tuple[str, str], ...]) -> list[Verified]:
+        said = False
+        while True:
+            rows = await self._requests.ask(member, partial(_verify, member, asked))
+            try:
+                found = Verified.unpack_all(rows.content)
+                if len(found) == len(asked):
+                    return found
+                wrong = f"tells of {len(found)} logs, not of {len(asked)}"
+            except MalformedMessage as error:
+                wrong = f"answers VERIFY with what cannot be read ({error})"
+            if not said:
+                logger.warning("store %s %s: it is asked again", member, wrong)
+                said = True
+            await trio.sleep(REPEAT_LAST_SECONDS)
+
     async def _first_of(
         self, members: Sequence[str], address: str, from_one: Callable[[str], Awaitable[Result]]
     ) -> Result:
         storage_error = False
+        silent: list[str] = []
+        said: list[str] = []
         for member in members:
             with trio.move_on_after(ANSWER_SECONDS):
                 try:
                     return await from_one(member)
                 except RangeRefused as refused:
                     storage_error = storage_error or refused.status == STATUS_STORAGE_ERROR
-        raise NotServed(f"no member of address {address} answered", storage_error=storage_error)
+                    said.append(str(refused))
+                    continue
+            silent.append(member)
+            said.append(f"store {member} did not answer in {ANSWER_SECONDS:g} s")
+        raise NotServed(
+            f"no member gave address {address}: {', '.join(said)}", storage_error=storage_error, silent=silent
+        )
 
 
 def _list_segments(member: str, first: str, count: int, requester: str) -> ListSegments:
     return ListSegments(member, requester, first, count)
+
+
+def _verify(member: str, entries: tuple[tuple[str, str], ...], requester: str) -> Verify:
+    return Verify(member, requester, entries)
 
 
 def _checked(status: AddressStatus) -> AddressStatus:

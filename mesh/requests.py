@@ -27,6 +27,7 @@ from wireproto.dafka.additions import (
     Pong,
     Request,
     Rows,
+    Verify,
 )
 from wireproto.dafka.messages import DirectRecord, Fetch
 
@@ -48,6 +49,7 @@ ANSWER_TYPES: dict[type[Any], type[Any]] = {
     Ping: Pong,
     Lookup: Found,
     GetRows: Rows,
+    Verify: Rows,
     ListSegments: Listed,
     Fetch: End,
 }

@@ -1,4 +1,5 @@
-"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, LIST. Disk reads happen in worker threads.
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, VERIFY, LIST. Disk reads happen in worker
+threads.
 
 Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets
 corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked for.
@@ -29,6 +30,8 @@ from wireproto.dafka.additions import (
     ListSegments,
     Lookup,
     Rows,
+    Verified,
+    Verify,
 )
 from wireproto.dafka.messages import DirectRecordEncoder, Fetch, Frames
 
@@ -62,6 +65,7 @@ class Server:
             (Fetch, self._fetch),
             (Lookup, self._lookup),
             (GetRows, self._rows),
+            (Verify, self._verify),
             (ListSegments, self._list),
         ):
             node.on(message_type, partial(self._enqueue, answer))
@@ -154,6 +158,30 @@ class Server:
             status = self._corrupt(error)
         answered = AddressStatus(request.address, status, last)
         return [Rows(request.requester, self._incarnation, answered, content).frames()]
+
+    def _verify(self, request: Verify) -> list[Frames]:
+        """What is on the disk of each log: the epochs in one multi-get, or one by one if that cannot be
+        read.
+        """
+        epochs: list[tuple[int, str] | None]
+        try:
+            epochs = list(self._database.highest_epochs([log for log, _ in request.entries]))
+        except StoreCorrupt:
+            epochs = [None] * len(request.entries)
+        found = [
+            self._verified(log, address, epoch)
+            for (log, address), epoch in zip(request.entries, epochs, strict=True)
+        ]
+        answered = AddressStatus(self._incarnation, STATUS_DONE, -1)
+        return [Rows(request.requester, self._incarnation, answered, Verified.pack_all(found)).frames()]
+
+    def _verified(self, log: str, address: str, epoch: tuple[int, str] | None) -> Verified:
+        try:
+            highest, life = self._database.highest_epoch(log) if epoch is None else epoch
+            state = self._database.load(address) if address else None
+        except StoreCorrupt as error:
+            return Verified(self._corrupt(error), -1, "", Phase.NATIVE)
+        return Verified(STATUS_DONE, highest, life, Phase.NATIVE if state is None else state.phase)
 
     def _list(self, request: ListSegments) -> list[Frames]:
         """Segments that cannot be read are left out, and logged: without an answer the asker would ask for

@@ -26,7 +26,7 @@ from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping, Pong, Request
 from wireproto.dafka.messages import DIRECTED, DirectRecord, Head, Record
 
-REQUEST_IDS = b"OSCXPQRI"
+REQUEST_IDS = b"OSCXPQRVI"
 """The ids of our own requests, each directed at one store."""
 
 STALL_RETRY_SECONDS = 0.005

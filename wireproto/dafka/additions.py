@@ -8,7 +8,7 @@ sixteen characters brings a node all its answers, and each answer names its requ
 docs/mesh-protocol.md has every message byte by byte.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from wireproto.dafka import fields
@@ -49,6 +49,10 @@ LEAST_ENTRY_BYTES = 4
 """Of one entry in a list: its length."""
 LEAST_STATUS_BYTES = 1 + 1 + 8 + 4
 """Of one status in a list: an address's length, status, sequence, the row's length."""
+LEAST_ASKED_BYTES = 1 + 1
+"""Of one entry of VERIFY: the lengths of a log and of an address."""
+LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1
+"""Of one entry of its answer: status, epoch, a life's length, phase."""
 
 
 class Announcement(NamedTuple):
@@ -267,6 +271,62 @@ class Rows(NamedTuple):
         ]
 
 
+class Verify(NamedTuple):
+    """VERIFY 'V': asks what is known of logs, so that a catalog that is older than its stores is noticed.
+
+    `entries` are pairs of a log and an address of it, or "" for none. The answer has the shape of ROWS'
+    answer, with `Verified` entries as content.
+    """
+
+    store: str
+    requester: str
+    entries: tuple[tuple[str, str], ...]
+
+    def frames(self) -> Frames:
+        return [
+            _directed(b"V", self.store)
+            + fields.name(self.requester)
+            + fields.entries([fields.string(log) + fields.string(address) for log, address in self.entries])
+        ]
+
+
+class Verified(NamedTuple):
+    """What a store knows of one entry of a VERIFY.
+
+    `epoch` is the highest that any OPEN announced for the log (-1: none), `life` the gateway life that did,
+    `phase` that of the address (0: nothing is known of it, or it was not asked for).
+    """
+
+    status: int
+    epoch: int
+    life: str
+    phase: int
+
+    @staticmethod
+    def pack_all(entries: Sequence["Verified"]) -> bytes:
+        """The content of the answer: one entry for each that was asked for, in the same order."""
+        return fields.entries(
+            [
+                fields.number1(status)
+                + fields.sequence_or_none(epoch)
+                + fields.string(life)
+                + fields.number1(phase)
+                for status, epoch, life, phase in entries
+            ]
+        )
+
+    @classmethod
+    def unpack_all(cls, content: Buffer) -> list["Verified"]:
+        """The entries in the content of an answer. Raises `MalformedMessage`."""
+        cursor = Cursor(bytes(content), 0)
+        found = [
+            cls(cursor.number1(), cursor.sequence_or_none(), cursor.string(), cursor.number1())
+            for _ in range(cursor.count(LEAST_VERIFIED_BYTES))
+        ]
+        cursor.finish()
+        return found
+
+
 class ListSegments(NamedTuple):
     """LIST 'I': asks for the announcements a store keeps, from address `first` on, `count` at most.
 
@@ -384,6 +444,12 @@ def _rows(header: bytes, content: Buffer) -> Rows:
     return rows
 
 
+def _verify(topic: str, cursor: Cursor) -> Verify:
+    store, requester = _store_of(topic), cursor.name()
+    entries = tuple((cursor.string(), cursor.string()) for _ in range(cursor.count(LEAST_ASKED_BYTES)))
+    return Verify(store, requester, entries)
+
+
 def _get_rows(topic: str, cursor: Cursor) -> GetRows:
     return GetRows(_store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
 
@@ -397,6 +463,7 @@ _register(b"Q", _lookup)
 _register(b"q", lambda topic, cursor: Found(*_parties_of(topic), AddressStatus.take(cursor)))
 _register(b"R", _get_rows)
 register_with_content(b"r", _rows)
+_register(b"V", _verify)
 _register(
     b"I",
     lambda topic, cursor: ListSegments(_store_of(topic), cursor.name(), cursor.string(), cursor.number4()),

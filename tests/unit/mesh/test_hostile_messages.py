@@ -26,7 +26,7 @@ from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
-from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES
+from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES, VERIFIED
 from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
@@ -38,6 +38,7 @@ from wireproto.dafka.additions import (
     Pong,
     Request,
     Rows,
+    Verified,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
 from wireproto.dafka.messages import Record
@@ -46,7 +47,7 @@ from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 STORE = "5" * 32
 LIFE = "A" * 16
 ADDRESSES = [f"{LIFE}{number:016X}" for number in range(4)]
-ASKED_AT_ONCE = 10
+ASKED_AT_ONCE = 11
 """Requests of the gateway that may wait for an answer; their ids follow those of the addresses."""
 
 REQUESTERS = st.integers(len(ADDRESSES), len(ADDRESSES) + ASKED_AT_ONCE - 1).map(lambda n: f"{LIFE}{n:016X}")
@@ -115,6 +116,7 @@ TYPES = [
     *(known(MESSAGES[kind]) for kind in (Pong, End, Found, Rows)),
     LISTS,
     LISTS,
+    st.builds(Rows, NAMES, STORES, STATUSES, st.lists(VERIFIED, max_size=3).map(Verified.pack_all) | BYTES),
 ]
 """An answer for each of `Gateway.tasks`, in their order."""
 
@@ -169,6 +171,7 @@ class Gateway:
             lambda: reader.rows([STORE], first, 0, 9),
             lambda: reader.announcement([STORE], first),
             lambda: reader.segments(STORE),
+            lambda: reader.verify(STORE, [("log/0", first), ("log/1", "")]),
         ]
 
     async def expects(self, task: Callable[[], Awaitable[Any]]) -> None:

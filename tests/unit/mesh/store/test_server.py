@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from mesh.node import Node
+from mesh.protocol.address_state import Phase
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import keys
 from mesh.store.db import Database
@@ -35,6 +36,9 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    Rows,
+    Verified,
+    Verify,
 )
 from wireproto.dafka.messages import Fetch, decode
 
@@ -64,6 +68,7 @@ class Setup:
             Lookup: self.server._lookup,
             GetRows: self.server._rows,
             ListSegments: self.server._list,
+            Verify: self.server._verify,
         }
         return [decode([bytes(frame) for frame in frames]) for frames in handle[type(asked)](asked)]
 
@@ -168,3 +173,61 @@ def test_list_leaves_deleted_and_never_announced_addresses_out(
     assert setup.addresses(ListSegments(STORE, "R1", first, count)) == expected
     (listed,) = setup.ask(ListSegments(STORE, "R1", first, count))
     assert [entry for entry, _ in listed.segments] == [announcement(address) for address in expected]
+
+
+def verified(setup: Setup, *entries: tuple[str, str]) -> list[Verified]:
+    (answer,) = setup.ask(Verify(STORE, "R1", entries))
+    assert isinstance(answer, Rows)
+    assert answer.status == (STORE, STATUS_DONE, -1, b"")
+    return Verified.unpack_all(answer.content)
+
+
+def test_verify_tells_epochs_and_phases_in_the_order_asked(setup: Setup) -> None:
+    for asked in (request(b"S", OTHER), request(b"C", LAST, BATCHES - 1)):
+        setup.ingest.on_request(asked)
+    settle(setup.ingest, setup.database)
+    life = "A" * 16
+    assert verified(
+        setup,
+        (f"log/{LAST}", LAST),
+        (f"log/{ADDRESS}", ADDRESS),
+        ("log/nobody's", ADDRESS),
+        (f"log/{ADDRESS}", ""),
+        (f"log/{OTHER}", OTHER),
+        (f"log/{OTHER}", "D" * 32),
+    ) == [
+        (STATUS_DONE, 0, "C" * 16, Phase.CLOSED),
+        (STATUS_DONE, 0, life, Phase.OPEN),
+        (STATUS_DONE, -1, "", Phase.OPEN),
+        (STATUS_DONE, 0, life, Phase.NATIVE),
+        (STATUS_DONE, 0, "B" * 16, Phase.SEALED),
+        (STATUS_DONE, 0, "B" * 16, Phase.NATIVE),
+    ]
+    assert verified(setup) == []
+    setup.ingest.on_request(request(b"X", OTHER))
+    settle(setup.ingest, setup.database)
+    assert verified(setup, (f"log/{OTHER}", OTHER)) == [(STATUS_DONE, 0, "B" * 16, Phase.DELETED)]
+
+
+@pytest.mark.parametrize(
+    "key", [keys.meta_key(ADDRESS), keys.epoch_key(f"log/{ADDRESS}")], ids=["meta", "epoch"]
+)
+def test_verify_tells_what_it_cannot_read_and_answers_the_rest(setup: Setup, key: bytes) -> None:
+    setup.database._db.put(key, b"?")
+    bad, good = verified(setup, (f"log/{ADDRESS}", ADDRESS), (f"log/{OTHER}", OTHER))
+    assert bad == (STATUS_STORAGE_ERROR, -1, "", Phase.NATIVE)
+    assert good == (STATUS_DONE, 0, "B" * 16, Phase.OPEN)
+    assert setup.server.storage_errors == 1
+
+
+def test_verify_reads_all_epochs_at_once(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    get_many = setup.database.get_many
+
+    def counting(wanted: list[bytes]) -> list[bytes | None]:
+        reads.append(len(wanted))
+        return get_many(wanted)
+
+    monkeypatch.setattr(setup.database, "get_many", counting)
+    assert len(verified(setup, *[(f"log/{number}", "") for number in range(1000)])) == 1000
+    assert reads == [1000]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.wireproto.dafka.vectors import OWN, SEGMENT, c_vectors, own_vectors
 from wireproto.dafka import beacons
-from wireproto.dafka.additions import AddressStatus, Announcement
+from wireproto.dafka.additions import AddressStatus, Announcement, Verified
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.fields import MAX_LIST_ENTRIES, Cursor
 from wireproto.dafka.messages import decode
@@ -104,6 +104,9 @@ BROKEN: dict[str, list[bytes]] = {
     "an empty entry": [b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\0"],
     "a status where an announcement should be": [b"O@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS],
     "a row of 2^32-1 bytes": [b"NR7/S1\0\1\2A9\0" + SEQUENCE + b"\xff\xff\xff\xff"],
+    "more logs than bytes": [b"V@S1/\0\1\2R7\0\0\0\2\2L0\0"],
+    "2^32-1 logs": [b"V@S1/\0\1\2R7\xff\xff\xff\xff"],
+    "a log without an address": [b"V@S1/\0\1\2R7\0\0\0\1\2L0"],
     "a look-up of kind 3": [b"Q@S1/\0\1\2R7\2A9\3" + SEQUENCE + SEQUENCE],
 }
 
@@ -125,6 +128,26 @@ def test_the_table_breaks_one_thing_at_a_time() -> None:
     assert decode([b"Q@S1/\0\1\2R7\2A9\2" + SEQUENCE + SEQUENCE]).kind == 2
     assert decode([b"WS1\0\1\2R7\0\0\0\1\0\0\0\xff" + b"t" * 255]).subjects == ("t" * 255,)
     assert len(decode([b"WS1\0\1\2R7\0\0\x10\0" + bytes(4) * 4096]).subjects) == MAX_LIST_ENTRIES
+
+
+KNOWN = Verified.pack_all([Verified(0, 3, "A9", 3)])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        KNOWN[:-1],
+        KNOWN + b"\0",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\2" + KNOWN[4:],
+        b"\0\0\0\1\0" + TOO_HIGH + b"\0\0",
+    ],
+    ids=["empty", "cut", "a byte more", "2^32-1 entries", "more entries than bytes", "epoch 2^63"],
+)
+def test_broken_entries_of_what_is_known_are_refused(content: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        Verified.unpack_all(content)
 
 
 def truncations(good: dict[str, list[bytes]]) -> Iterator[tuple[str, list[bytes]]]:

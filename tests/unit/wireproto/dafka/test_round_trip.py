@@ -24,6 +24,8 @@ from wireproto.dafka.additions import (
     Pong,
     Request,
     Rows,
+    Verified,
+    Verify,
 )
 from wireproto.dafka.fields import MAX_LIST_ENTRIES, MAX_SEQUENCE, is_name
 from wireproto.dafka.messages import (
@@ -56,6 +58,7 @@ SEQUENCES = st.one_of(st.integers(0, 10), st.integers(0, MAX_SEQUENCE))
 HEADS = st.one_of(st.just(-1), SEQUENCES)
 COUNTS = st.integers(0, 2**32 - 1)
 BYTES = st.binary(max_size=40)
+VERIFIED = st.builds(Verified, st.integers(0, 255), HEADS, STRINGS, st.integers(0, 255))
 STATUSES = st.builds(AddressStatus, NAMES, st.integers(0, 255), HEADS, BYTES)
 SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
     lambda members: st.builds(
@@ -117,6 +120,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     Found: st.builds(Found, NAMES, NAMES, STATUSES),
     GetRows: st.builds(GetRows, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
     Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES),
+    Verify: st.builds(Verify, NAMES, NAMES, tuples(st.tuples(STRINGS, STRINGS))),
     ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
     Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
     End: st.builds(End, NAMES, NAMES, STATUSES),
@@ -158,6 +162,11 @@ def test_an_announcement_comes_back_as_it_was(segment: Announcement) -> None:
 @given(STATUSES)
 def test_a_status_comes_back_as_it_was(status: AddressStatus) -> None:
     assert AddressStatus.unpack(status.pack()) == status
+
+
+@given(st.lists(VERIFIED, max_size=4))
+def test_what_is_known_of_logs_comes_back_as_it_was(entries: list[Verified]) -> None:
+    assert Verified.unpack_all(Verified.pack_all(entries)) == entries
 
 
 @given(MESSAGES[Record])

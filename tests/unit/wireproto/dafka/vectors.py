@@ -26,6 +26,8 @@ from wireproto.dafka.additions import (
     Pong,
     Request,
     Rows,
+    Verified,
+    Verify,
 )
 from wireproto.dafka.messages import (
     Ack,
@@ -46,6 +48,7 @@ DOCUMENT = ROOT / "docs" / "mesh-protocol.md"
 
 SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
+VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3), Verified(STATUS_DONE, -1, "", 0)]
 
 OWN: dict[str, Any] = {
     "NODE-BEACON": beacons.NodeBeacon("N1", "127.0.0.1", 49152),
@@ -78,6 +81,8 @@ OWN: dict[str, Any] = {
     "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
     "ROWS": GetRows("S1", "R7", "A9", 2, 4),
     "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd"),
+    "VERIFY": Verify("S1", "R7", (("L0", "A9"), ("L1", ""))),
+    "VERIFY/ANSWER": Rows("R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED)),
     "LIST": ListSegments("S1", "R7", "A8", 128),
     "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
     "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
