@@ -84,7 +84,7 @@ class Broker:
             await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
         except CompareFailed:
             raise exists from None
-        await self.recovery.recover(topic.partitions)
+        await self.recovery.recover(topic.partitions, new=True)
         self.topics.add(topic)
 
     async def delete_topic(self, topic: Topic) -> None:

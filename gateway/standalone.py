@@ -24,7 +24,7 @@ from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.listeners import join_host_port
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
-from gateway.log.rebuild import rebuilt_entries
+from gateway.log.rebuild import logs_of, raise_epochs, rebuilt_entries
 from gateway.metrics import Metrics
 from gateway.ready import say_ready
 from gateway.server import Server
@@ -229,7 +229,11 @@ class Standalone:
 
     async def _rebuild(self, incarnation: str) -> None:
         """Read the catalog back from the store. The cluster's own key comes last: a crash starts it over."""
-        entries = list(rebuilt_entries(await self.reader.segments(incarnation)).items())
+        rebuilt = rebuilt_entries(await self.reader.segments(incarnation))
+        logs = logs_of(rebuilt)
+        known = await self.reader.verify(incarnation, [(log, "") for log in logs])
+        raise_epochs(rebuilt, {log: one.epoch for log, one in zip(logs, known, strict=True)})
+        entries = list(rebuilt.items())
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
             await self.catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
         logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))

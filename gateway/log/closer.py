@@ -3,6 +3,10 @@
 Rule: a member hears of an end only after the catalog has it. What some member has not confirmed is kept in
 the catalog (`/closing/<address>`), written with the end itself, so that a restart goes on with it. Until a
 store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
+
+Rule: before a segment that follows another one of the same life holds its first record, w members have heard
+where the one before it ended. Both have the same epoch, so only that tells a catalog from before the roll
+(`gateway.log.verification`).
 """
 
 import logging
@@ -48,6 +52,34 @@ class Closer:
             self._waiting[segment.address] = segment.last_sequence, set(segment.members)
         if segments:
             self._work.set()
+
+    async def begin_with_enough(self, segments: Sequence["Segment"]) -> None:
+        """As `begin`; returns when w members of each have answered.
+
+        What they answer does not matter here: one that cannot write its disk must not stop the log's other
+        members, and is asked again.
+        """
+        batch = {segment.address: (segment.last_sequence or 0, set(segment.members)) for segment in segments}
+        lacking = {segment.address: segment.w for segment in segments}
+        enough = trio.Event()
+
+        async def tell(member: str, addresses: list[str]) -> None:
+            await self._tell(member, batch)
+            for address in addresses:
+                lacking[address] -= 1
+            if max(lacking.values()) <= 0:
+                enough.set()
+
+        if not segments:
+            return
+        async with trio.open_nursery() as nursery:
+            for member in sorted({member for segment in segments for member in segment.members}):
+                mine = [segment.address for segment in segments if member in segment.members]
+                nursery.start_soon(tell, member, mine)
+            await enough.wait()
+            nursery.cancel_scope.cancel()
+        self._waiting.update(batch)
+        self._work.set()
 
     def drop(self, addresses: Sequence[str]) -> None:
         """These are being deleted: nobody needs to know their ends."""

@@ -2,9 +2,10 @@
 
 A partition that appends to a new segment holds its batches in the window meanwhile. A segment that follows
 another of the same life waits until that one is durable to its last record; closing the one and inserting the
-other is then one transaction. The order is fixed: catalog first, then OPEN on the members' disks, then the
-first RECORD, so that a crash leaves either nothing, or a segment that recovery can seal. That the members
-have confirmed is noted in the catalog behind that, off the producers' path.
+other is then one transaction. The order is fixed: catalog first, then CLOSE of the one before and OPEN on the
+members' disks, then the first RECORD, so that a crash leaves either nothing, or a segment that recovery can
+seal; and so that the stores never know more of a log than the catalog (`gateway.log.verification`). That the
+members have confirmed is noted in the catalog behind that, off the producers' path.
 
 A refusal is final: the store knows a newer epoch, or belongs to another cluster, so this catalog is not the
 one that the store has served. The partition serves nothing and says so; what the transaction had put is taken
@@ -110,7 +111,7 @@ class Opener:
             closed += self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
         await self._context.catalog.transact([], puts)
-        self._context.closer.begin(closed)
+        await self._context.closer.begin_with_enough(closed)
         # One that was deleted or failed meanwhile is announced to nobody.
         ready = {p: opening for p, opening in ready.items() if _goes_on(p, opening)}
         announcements = [self._announcement(partition, opening) for partition, opening in ready.items()]
@@ -198,13 +199,18 @@ class Opener:
             segment.address,
             topic.name,
             self._context.cluster_id,
-            f"{topic.id.hex()}/{partition.index}",
+            log_name(topic.id, partition.index),
             segment.epoch,
             segment.start_offset,
             segment.members,
             segment.w,
             details,
         )
+
+
+def log_name(topic_id: bytes, index: int) -> str:
+    """A partition's name for good, as the stores keep its highest epoch."""
+    return f"{topic_id.hex()}/{index}"
 
 
 def _goes_on(partition: Partition, opening: OpenSegment) -> bool:

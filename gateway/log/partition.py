@@ -99,6 +99,8 @@ class Partition:
         self.state = PartitionState.RECOVERING
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
+        self.withheld = False
+        """The stores refute the catalog's chain: nothing of it is shown."""
         self.deleted = False
         self.log_start_offset = 0
         self.high_watermark = 0
@@ -412,6 +414,18 @@ class Partition:
         if self._room is not None:
             self._room.unpark_all()
 
+    def raise_ends(self, end: int) -> None:
+        """The log is known to reach up to the offset `end`, if it is not known to reach further already."""
+        self.next_offset = max(self.next_offset, end)
+        self.high_watermark = max(self.high_watermark, end)
+
+    def serve(self, producers: ProducerState) -> None:
+        """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
+        self.producers = producers
+        self.state = PartitionState.READY
+        for waiter in tuple(self._waiters):
+            waiter.advanced(self)
+
     def delete(self) -> None:
         """The topic is being deleted: it serves nothing any more, and never will."""
         self.deleted = True
@@ -420,7 +434,14 @@ class Partition:
     # reading -----------------------------------------------------------------------------------------------
 
     def check_fetch_offset(self, offset: int) -> ErrorCode:
-        """OFFSET_OUT_OF_RANGE outside of the log; between high watermark and end there is nothing yet."""
+        """OFFSET_OUT_OF_RANGE outside of the log; between high watermark and end there is nothing yet.
+
+        Until the end of the log is known no offset is behind it: a client that was told so would reset its
+        position, or report lost data. NOT_LEADER_OR_FOLLOWER makes every client ask again, also those that
+        do not know OFFSET_NOT_AVAILABLE in a Fetch.
+        """
+        if self.withheld or (self.state is not PartitionState.READY and offset >= self.high_watermark):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log_start_offset <= offset <= self.next_offset:
             return ErrorCode.NONE
         return ErrorCode.OFFSET_OUT_OF_RANGE

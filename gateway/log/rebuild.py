@@ -5,15 +5,20 @@ topics, configs, chains and epochs come back from the announcements. What does n
 written to. Segments that no CLOSE has reached are taken as open, and recovery seals them as after any crash.
 
 The stores know no offsets beyond their rows; a closed segment's end is its last row's.
+
+Epochs that left no segment come from the stores too (`raise_epochs`): a segment that turned out empty is
+deleted, and the store remembers its epoch. Without that the first epoch of the rebuilt catalog would be
+refused as one that another life has used.
 """
 
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gateway.log import catalog_keys as keys
+from gateway.log.opener import log_name
 from gateway.log.producer_ids import BLOCK
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
@@ -69,6 +74,29 @@ def rebuilt_entries(found: Sequence[tuple[Announcement, AddressStatus]]) -> dict
 
 LOST_BLOCKS = 1000
 """Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
+
+
+def logs_of(entries: Mapping[str, bytes]) -> list[str]:
+    """The logs of all partitions of the topics among these entries, written to or not."""
+    topics = [keys.unpack(value) for key, value in entries.items() if key.startswith(keys.TOPICS)]
+    return [
+        log_name(bytes.fromhex(topic["id"]), index)
+        for topic in topics
+        for index in range(topic["partitions"])
+    ]
+
+
+def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
+    """Let each partition go on behind the highest epoch that the store knows of its log (-1: none)."""
+    record: dict[str, Any]
+    for log, epoch in epochs.items():
+        topic_id, _, index = log.partition("/")
+        key = keys.partition_key(bytes.fromhex(topic_id), int(index))
+        record = {"next_epoch": 0, "epochs": [], "log_start": 0}
+        if key in entries:
+            record = keys.unpack(entries[key])
+        if epoch >= record["next_epoch"]:
+            entries[key] = keys.pack({**record, "next_epoch": epoch + 1})
 
 
 def _add_chain(entries: dict[str, bytes], topic_id: bytes, index: int, segments: list[Found]) -> None:

@@ -1,22 +1,26 @@
 """Recovery of partitions when a gateway life begins (architecture: start and recovery of a partition).
 
+0. The stores are asked whether they know more than the catalog (`gateway.log.verification`).
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
 2. One catalog transaction per partition closes what was decided (an empty segment leaves the chain, and its
    address is deleted), and then CLOSE is repeated to members.
 3. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
-So a start reads neither the log nor anything that grows with it. Until 2 is done a partition takes no
-produces and knows no latest offset; until 3 is done it takes no produces.
+So a start reads neither the log nor anything that grows with it. Until 3 is done a partition takes no
+produces and answers no latest offset; what lies below the end of its last closed segment is served.
 
 Rule: when catalog and stores disagree, nothing is mended by guessing. A segment whose announcement was
 confirmed and that no member knows any more, an end below what was shown, a last segment that a store does not
-hold: the partition fails with the reason, and stays so.
+hold: the partition fails with the reason, and stays so. Its closed segments are still served, as far as the
+stores have them: the catalog is right about them, and each batch is checked. Of a catalog that the stores
+refute (0) nothing is served at all. A store that is only slow decides nothing: it is asked again.
 """
 
 import base64
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +35,7 @@ from gateway.log.opener import partition_record
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import HotBatches
+from gateway.log.verification import CatalogRefuted, CatalogUnverified, Verification
 from mesh import crash_points
 from mesh.protocol.recovery import Seal
 from mesh.reader import NotServed
@@ -60,6 +65,10 @@ NEXT_STEP = (
     "the store is not the one that it was: put back its data, or start once with --accept-loss to go on with"
     " what is there"
 )
+
+NO_PRODUCES = "serves no produces"
+
+UNREADABLE = "its last segment cannot be read back"
 
 logger = logging.getLogger(__name__)
 
@@ -97,24 +106,32 @@ class Recovery:
             partitions, self._again = list(self._again), set()
             await self.recover(partitions)
 
-    async def recover(self, partitions: Sequence[Partition]) -> None:
-        """Bring partitions to READY (or FAILED, with the reason), in rounds."""
+    async def recover(self, partitions: Sequence[Partition], *, new: bool = False) -> None:
+        """Bring partitions to READY (or FAILED, with the reason), in rounds. A store that is slow leaves one
+        RECOVERING, and it is tried again.
+
+        `new`: the topic was just made, so no store can know of it, and none is asked.
+        """
         for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
             await self._recover_round(
                 [
                     partition
                     for partition in partitions[start : start + PARTITIONS_AT_ONCE]
                     if partition.state is not PartitionState.READY and not partition.deleted
-                ]
+                ],
+                new=new,
             )
 
-    async def _recover_round(self, partitions: Sequence[Partition]) -> None:
-        seals: dict[str, Seal] = {}
-        for partition in partitions:
-            self._load(partition)
-            for segment in partition.closed:
-                if segment.is_open:
-                    seals[segment.address] = Seal(segment.address, segment.members, segment.w)
+    async def _recover_round(self, partitions: Sequence[Partition], *, new: bool) -> None:
+        open_addresses = {partition: self._load(partition) for partition in partitions}
+        if not new and partitions:
+            partitions = await self._verify(open_addresses)
+        seals = {
+            segment.address: Seal(segment.address, segment.members, segment.w)
+            for partition in partitions
+            for segment in partition.closed
+            if segment.is_open
+        }
         if seals:
             await self._seal(list(seals.values()))
             crash_points.reach("between-copy-and-catalog")
@@ -122,12 +139,16 @@ class Recovery:
             for partition in partitions:
                 nursery.start_soon(self._finish, partition, seals)
 
-    def _load(self, partition: Partition) -> None:
-        """Everything that the catalog says of a partition; nothing of an earlier attempt is kept."""
+    def _load(self, partition: Partition) -> list[str]:
+        """Everything that the catalog says of a partition; nothing of an earlier attempt is kept but what was
+        shown. The addresses of its open segments.
+        """
         catalog, topic_id = self._context.catalog, partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
         partition.state = PartitionState.RECOVERING
+        partition.withheld = False
         partition.closed = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
+        open_addresses = [segment.address for segment in partition.closed if segment.is_open]
         if self._accept_loss and partition.closed:
             last = partition.closed[-1]
             partition.closed[-1] = replace(last, end_offset=None, last_sequence=None, announced=False)
@@ -139,20 +160,56 @@ class Recovery:
             partition.epochs = LeaderEpochs.from_list(record["epochs"])
             partition.leader_epoch = record["next_epoch"]
             partition.log_start_offset = record["log_start"]
+        ends = [segment.end_offset for segment in partition.closed if segment.end_offset is not None]
+        partition.raise_ends(max(ends, default=partition.log_start_offset))
+        return open_addresses
+
+    async def _verify(self, open_addresses: dict[Partition, list[str]]) -> list[Partition]:
+        """The partitions whose catalog no store refutes; the others have failed."""
+        verification = Verification(self._context.reader, self._context.stores, open_addresses)
+        async with self._saying_whom(verification.missing):
+            await verification.ask()
+        verified: list[Partition] = []
+        for partition, addresses in open_addresses.items():
+            if partition.deleted:
+                continue
+            try:
+                try:
+                    verification.check(partition, addresses)
+                except CatalogRefuted:
+                    # A transaction that was under way when the catalog was read may be in it by now.
+                    verification.check(partition, self._load(partition))
+            except CatalogRefuted as error:
+                partition.withheld = True
+                self._fail(partition, "serves nothing", str(error))
+            except CatalogUnverified as error:
+                self._fail(partition, NO_PRODUCES, str(error))
+            else:
+                verified.append(partition)
+        return verified
 
     async def _seal(self, seals: list[Seal]) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._say_what_is_missing, seals)
+        def missing() -> set[str]:
+            return {member for seal in seals if not seal.decidable for member in seal.missing()}
+
+        async with self._saying_whom(missing):
             await self._context.producer.seal(seals)
+
+    @asynccontextmanager
+    async def _saying_whom(self, missing: Callable[[], set[str]]) -> AsyncIterator[None]:
+        """Log for which stores this waits, while it takes long."""
+
+        async def say() -> None:
+            while True:
+                await trio.sleep(WAITING_LOGGED_SECONDS)
+                self.waiting_for = tuple(sorted(missing()))
+                logger.warning("recovery waits for the stores %s: start them", ", ".join(self.waiting_for))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say)
+            yield
             nursery.cancel_scope.cancel()
         self.waiting_for = ()
-
-    async def _say_what_is_missing(self, seals: list[Seal]) -> None:
-        while True:
-            await trio.sleep(WAITING_LOGGED_SECONDS)
-            missing = {member for seal in seals if not seal.decidable for member in seal.missing()}
-            self.waiting_for = tuple(sorted(missing))
-            logger.warning("recovery waits for the stores %s: start them", ", ".join(self.waiting_for))
 
     async def _finish(self, partition: Partition, seals: dict[str, Seal]) -> None:
         """Close what was sealed, know the ends, rebuild the idempotence state. A failure is the partition's
@@ -164,17 +221,28 @@ class Recovery:
                 self._set_ends(partition)
                 producers = await self._producers(partition)
             except Inconsistent as error:
-                self._fail(partition, f"{error}; {NEXT_STEP}")
-            except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
-                self._fail(partition, f"its last segment cannot be read back: {error}; {NEXT_STEP}")
+                self._fail(partition, NO_PRODUCES, f"{error}; {NEXT_STEP}")
+            except NotServed as error:
+                if error.silent:
+                    self._try_again(partition, error)
+                else:
+                    self._fail(partition, NO_PRODUCES, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+            except (KafkaError, InvalidBatch, ValueError, KeyError) as error:
+                self._fail(partition, NO_PRODUCES, f"{UNREADABLE}: {error}; {NEXT_STEP}")
             else:
                 if partition.state is PartitionState.RECOVERING and not partition.deleted:
-                    partition.producers = producers
-                    partition.state = PartitionState.READY
+                    partition.serve(producers)
+
+    def _try_again(self, partition: Partition, error: NotServed) -> None:
+        """A store was too slow: that says nothing of what it has."""
+        if partition.state is PartitionState.RECOVERING and not partition.deleted:
+            partition.reason = f"its recovery waits for the stores {', '.join(error.silent)}: {error}"
+            logger.warning("partition %s-%d: %s", partition.topic.name, partition.index, partition.reason)
+            self._enqueue(partition)
 
     @staticmethod
-    def _fail(partition: Partition, reason: str) -> None:
-        logger.error("partition %s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
+    def _fail(partition: Partition, what: str, reason: str) -> None:
+        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
         partition.fail(reason)
 
     # ends ------------------------------------------------------------------------------------------------
