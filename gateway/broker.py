@@ -13,7 +13,7 @@ from gateway.log.context import LogContext
 from gateway.log.partition import FetchWaiter
 from gateway.log.recovery import Recovery
 from gateway.log.topic import Topic
-from gateway.settings import Settings
+from gateway.settings import LogSettings
 from gateway.topics import Topics, build_topic, load_topics, topic_record
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -24,7 +24,7 @@ NODE_ID = 1
 class Broker:
     """One gateway. Made when the catalog is open and the stores are known; `recover` before it serves."""
 
-    def __init__(self, context: LogContext, settings: Settings, deliver: Callable[[], None]) -> None:
+    def __init__(self, context: LogContext, settings: LogSettings, deliver: Callable[[], None]) -> None:
         self.node_id = NODE_ID
         self.deliver = deliver
         """Hands what was just published to nodes in this process (`mesh.zmq_trio.Context.deliver`)."""

@@ -3,9 +3,8 @@
 The same nodes and the same code as in processes of their own; frames cross the link. The only module of
 `gateway`, with the command line, that starts a store.
 
-Order of a start: data directories (lock, identity) -> store -> catalog -> link confirmed both ways ->
-recovery of all partitions -> listeners -> "ready". Order of a stop: listeners, answers in flight, gateway,
-store.
+Order of a start: data directories (lock, identity) -> store -> the gateway's life (`gateway.life`), which
+joins by confirming the link both ways. The store stops last.
 """
 
 import logging
@@ -16,27 +15,16 @@ from pathlib import Path
 
 import trio
 
-from gateway.api.registry import load_apis
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
-from gateway.health import Health, serve_health
-from gateway.listener_sockets import ListenerSocket, open_listeners
-from gateway.listeners import join_host_port
+from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.rebuild import logs_of, raise_epochs, rebuilt_entries
-from gateway.metrics import Metrics
-from gateway.ready import say_ready
-from gateway.server import Server
+from gateway.process_metrics import register_log, register_nodes, register_store
 from gateway.settings import Settings
-from gateway.signals import watch_signals
-from gateway.standalone_metrics import register_metrics
-from mesh.binding import bind_tcp
+from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
-from mesh.node import Node
-from mesh.producer import Producer
-from mesh.reader import Reader
-from mesh.requests import Requests
 from mesh.store.committer import Fsync
 from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
@@ -44,8 +32,6 @@ from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping
 
 FIRST_STORE_ID = 1000
-SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long the committer's thread waits for the interpreter while the loop is busy: in every fsync's path."""
 
 ENTRIES_AT_ONCE = 1000
 """Entries of a rebuilt catalog in one transaction."""
@@ -111,24 +97,19 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-class Standalone:
+class Standalone(Life):
     """One run of `dafka standalone`."""
 
-    def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
-        self.settings = settings
-        self.context = context
-        self.directories = directories
-        self.metrics = Metrics()
-        self.health = Health()
-        self.store = self._open_store(context)
-        self.node = Node(context)
-        self.requests = Requests(self.node)
-        self.producer = Producer(self.node, self.requests)
-        self.reader = Reader(self.requests)
-        self.catalog = self._open_catalog(directories.path / "gateway" / "catalog.sqlite")
+    settings: Settings
 
-    def _open_catalog(self, path: Path) -> SqliteCatalog:
+    def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
+        self.directories = directories
+        self.store = self._open_store(settings, context)
+        super().__init__(settings, context, self._open_catalog)
+
+    def _open_catalog(self) -> SqliteCatalog:
         """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
+        path = catalog_path(self.directories.gateway.path)
         if self.settings.rebuild_catalog:
             if not self.store.ingest.cluster_id:
                 raise DataDirectoryRefused(
@@ -141,8 +122,7 @@ class Standalone:
                 logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
         return SqliteCatalog(path)
 
-    def _open_store(self, context: Context) -> Store:
-        settings = self.settings
+    def _open_store(self, settings: Settings, context: Context) -> Store:
         return open_store(
             context,
             StoreSettings(
@@ -158,37 +138,24 @@ class Standalone:
         """Start everything, serve, stop in order."""
         async with trio.open_nursery() as outer:
             await outer.start(self.store.run)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.catalog.run)
-                await nursery.start(self.node.run)
-                nursery.start_soon(self.producer.run)
-                await self._link()
-                broker = await self._broker()
-                self.node.on_drained(broker.completions.settle)
-                nursery.start_soon(broker.run)
-                await broker.recover()
-                await self._create_topics(broker)
-                await self._serve(broker)
-                nursery.cancel_scope.cancel()
-            await self.catalog.aclose()
+            await self.run()
             outer.cancel_scope.cancel()
 
-    async def _link(self) -> None:
+    async def _join(self, nursery: trio.Nursery) -> None:  # noqa: ARG002
         """Connect gateway and store, and confirm the link both ways before anything is published."""
         name = uuid.uuid4().hex
         for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
         if self.settings.mesh_listen is not None:
             port = bind_tcp(self.store.node.publisher, *self.settings.mesh_listen)
-            where = join_host_port(self.settings.mesh_listen.host, port)
-            logger.warning("the mesh listens on %s: whoever reaches it may write and delete", where)
+            warn_if_open(self.settings.mesh_listen.host, port)
         with trio.fail_after(GREETING_SECONDS):
             await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
             await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
 
-    async def _broker(self) -> Broker:
+    async def _log_context(self) -> LogContext:
         cluster_id = await self._agree_on_cluster()
-        context = LogContext(
+        return LogContext(
             self.catalog,
             self.producer,
             self.reader,
@@ -196,7 +163,6 @@ class Standalone:
             stores=(self.directories.store.incarnation,),
             tail_cache_bytes=self.settings.tail_cache_bytes,
         )
-        return Broker(context, self.settings, self.context.deliver)
 
     async def _agree_on_cluster(self) -> str:
         """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves
@@ -245,48 +211,7 @@ class Standalone:
             f"{keys.STORES}{FIRST_STORE_ID}": keys.pack({"incarnation": incarnation, "name": "standalone"}),
         }
 
-    async def _create_topics(self, broker: Broker) -> None:
-        for name, partitions in self.settings.topics:
-            if broker.topics.get(name) is None:
-                await broker.create_topic(name, partitions, {}, 1)
-
-    async def _serve(self, broker: Broker) -> None:
-        server = Server(
-            registry=load_apis(),
-            broker=broker,
-            metrics=self.metrics,
-            produce_gate=broker.context.window_gate,
-            hurry=broker.wake_parked,
-        )
-        register_metrics(self.metrics, broker, self.store, self.node)
-        sockets = await open_listeners(self.settings.listen)
-        async with trio.open_nursery() as nursery:
-            if self.settings.metrics is not None:
-                pages = await open_listeners([self.settings.metrics])
-                await nursery.start(serve_health, pages, self.health, self.metrics)
-
-            def stop() -> None:
-                self.health.not_ready("stopping")
-                server.shut_down()
-
-            await nursery.start(watch_signals, stop)
-            nursery.start_soon(self._wake_parked, server, broker)
-            await nursery.start(self._serve_clients, server, sockets, nursery)
-            self.health.ready()
-            say_ready(sockets)
-
-    @staticmethod
-    async def _wake_parked(server: Server, broker: Broker) -> None:
-        await server.context.shutting_down.wait()
-        broker.wake_parked()
-
-    @staticmethod
-    async def _serve_clients(
-        server: Server,
-        sockets: list[ListenerSocket],
-        nursery: trio.Nursery,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        await server.serve(sockets, task_status=task_status)
-        nursery.cancel_scope.cancel()
+    def _register_metrics(self, broker: Broker) -> None:
+        register_log(self.metrics, broker)
+        register_store(self.metrics, self.store)
+        register_nodes(self.metrics, (self.node, self.store.node))

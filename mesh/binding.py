@@ -1,9 +1,12 @@
 """Binding a node's publisher to a TCP address that people gave."""
 
 import ipaddress
+import logging
 import socket
 
 from mesh.zmq_trio import EndpointTaken, Publisher
+
+logger = logging.getLogger(__name__)
 
 
 def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -> int:
@@ -19,18 +22,22 @@ def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -
         except EndpointTaken as error:
             last_error = str(error)
         else:
+            logger.info("the mesh listens on tcp://%s:%s", address, endpoint.rpartition(":")[2])
             return int(endpoint.rpartition(":")[2])
     if first_port != last_port:
         last_error += f" (nor to any port from {first_port} on)"
     raise EndpointTaken(f"{last_error}; give --mesh-listen another port, or a range of them")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to `host`."""
-    try:
-        return ipaddress.ip_address(_resolve(host).strip("[]")).is_loopback
-    except EndpointTaken:
-        return False
+def warn_if_open(host: str, port: int) -> None:
+    """Say that other machines reach what is bound there, if they do."""
+    address = _resolve(host)
+    if not ipaddress.ip_address(address.strip("[]")).is_loopback:
+        logger.warning(
+            "the mesh listens on %s:%d without keys: whoever reaches it may read, write and delete",
+            address,
+            port,
+        )
 
 
 def _resolve(host: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 import trio
 
-from gateway import standalone
+from gateway import life
 from gateway.listeners import ListenerSpec
 from gateway.settings import Settings
 from gateway.standalone import Standalone, open_directories
@@ -32,8 +32,8 @@ async def running(
     async def no_signals(stop: Any, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
 
-    monkeypatch.setattr(standalone, "say_ready", say_ready)
-    monkeypatch.setattr(standalone, "watch_signals", no_signals)
+    monkeypatch.setattr(life, "say_ready", say_ready)
+    monkeypatch.setattr(life, "watch_signals", no_signals)
     directories, context = open_directories(data), Context()
     listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
     try:

@@ -1,4 +1,6 @@
-"""What a standalone gateway shows to Prometheus of its log and its store."""
+"""What processes show to Prometheus of their logs, stores and nodes. Each figure is read at the scrape."""
+
+from collections.abc import Sequence
 
 from gateway.broker import Broker
 from gateway.metrics import Metrics
@@ -6,18 +8,17 @@ from mesh.node import Node
 from mesh.store.store import Store
 
 
-def register_metrics(metrics: Metrics, broker: Broker, store: Store, node: Node) -> None:
-    """Register the log's and the store's figures; each is read at scrape time."""
-    _register_log(metrics, broker)
-    _register_store(metrics, store)
+def register_nodes(metrics: Metrics, nodes: Sequence[Node]) -> None:
+    """What the nodes of this process could not read."""
     metrics.counter(
         "dafka_mesh_malformed_messages_total",
         "Mesh messages dropped because they break the wire format.",
-        lambda: node.malformed + store.node.malformed,
+        lambda: sum(node.malformed for node in nodes),
     )
 
 
-def _register_log(metrics: Metrics, broker: Broker) -> None:
+def register_log(metrics: Metrics, broker: Broker) -> None:
+    """What a gateway knows of its partitions."""
     context = broker.context
     partitions = broker.topics.partition_count()
     metrics.gauge(
@@ -48,7 +49,8 @@ def _register_log(metrics: Metrics, broker: Broker) -> None:
     )
 
 
-def _register_store(metrics: Metrics, store: Store) -> None:
+def register_store(metrics: Metrics, store: Store) -> None:
+    """What a store knows of itself."""
     statistics, ingest, server = store.committer.statistics, store.ingest, store.server
     metrics.gauge("dafka_store_queued_bytes", "Bytes waiting for a commit.", lambda: ingest.queued_bytes)
     metrics.counter("dafka_store_commits_total", "Commits.", lambda: statistics.commits)
