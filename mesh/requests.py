@@ -40,7 +40,7 @@ RANGE_REPEAT_SECONDS = 2.0
 """A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be
 large."""
 
-ANSWER_IDS = b"oscxpqri"
+ANSWER_IDS = b"oscxypqri"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
 to."""
 
@@ -66,6 +66,9 @@ class Pending:
         self.message = message
         self.answered = trio.Event()
         self.answer: Any = None
+        self.pause = trio.CancelScope()
+        """Until it is sent again."""
+        self.hurried = False
 
     def fits(self, answer: Any) -> bool:
         """Whether this is of the type that was asked for, and from the store that was asked."""
@@ -113,6 +116,10 @@ class Requests:
         """
         self.unclaimed: Callable[[Answer], None] = lambda _answer: None
         """Called with an answer of list type that no request waits for."""
+        self.introduced: Callable[[Pong], None] = lambda _pong: None
+        """Called with every PONG, but those that claim to answer another request."""
+        self.heard: set[str] = set()
+        """Stores that answered or acknowledged something; whoever watches over them empties it."""
         self._node = node
         self._count = 0
         self._pending: dict[str, Pending] = {}
@@ -134,10 +141,11 @@ class Requests:
         with self._awaiting(pending):
             while True:
                 self._node.send(pending.message)
-                with trio.move_on_after(interval):
+                with trio.move_on_after(interval) as pending.pause:
                     await pending.answered.wait()
                     return pending.answer
-                interval = min(interval * 2, REPEAT_LAST_SECONDS)
+                interval = REPEAT_FIRST_SECONDS if pending.hurried else min(interval * 2, REPEAT_LAST_SECONDS)
+                pending.hurried = False
 
     async def ask_range(self, store: str, make: Make) -> tuple[list[DirectRecord], End]:
         """Send a directed FETCH until its END is here; with the DIRECT-RECORDs that came."""
@@ -145,9 +153,16 @@ class Requests:
         with self._awaiting(pending):
             while True:
                 self._node.send(pending.message)
-                with trio.move_on_after(RANGE_REPEAT_SECONDS):
+                with trio.move_on_after(RANGE_REPEAT_SECONDS) as pending.pause:
                     await pending.answered.wait()
                     return pending.records, pending.answer
+
+    def hurry(self, store: str) -> None:
+        """A store is there again: send what it has not answered at once."""
+        for pending in self._pending.values():
+            if pending.store == store:
+                pending.hurried = True
+                pending.pause.cancel()
 
     @contextmanager
     def _awaiting(self, pending: Pending) -> Iterator[None]:
@@ -160,13 +175,24 @@ class Requests:
 
     def _on_answer(self, answer: Any) -> None:
         pending = self._pending.get(answer.requester)
-        if pending is None and isinstance(answer, Answer):
-            self.unclaimed(answer)
-        elif pending is None or pending.answered.is_set() or not pending.fits(answer):
+        if pending is None:
+            self._on_unclaimed(answer)
+        elif pending.answer is not None or not pending.fits(answer):
             self.refused_answers += 1
         else:
             pending.answer = answer
             pending.answered.set()
+            self.heard.add(answer.store)
+            if isinstance(answer, Pong):
+                self.introduced(answer)
+
+    def _on_unclaimed(self, answer: Any) -> None:
+        if isinstance(answer, Answer):
+            self.unclaimed(answer)
+        elif isinstance(answer, Pong):
+            self.introduced(answer)
+        else:
+            self.refused_answers += 1
 
     def _on_record(self, record: DirectRecord) -> None:
         pending = self._pending.get(record.requester)

@@ -124,7 +124,7 @@ async def create_topic(broker: Broker, taken: TakenNames, new: NewTopic) -> Topi
 
 
 def _store_count(broker: Broker) -> int:
-    return len(broker.context.stores)
+    return len(broker.context.stores.admitted)
 
 
 def _check_name(broker: Broker, taken: TakenNames, name: str) -> None:

@@ -9,9 +9,10 @@ from gateway.log.cold import ColdReader
 from gateway.log.opener import Opener
 from gateway.log.producer_ids import ProducerIds
 from gateway.log.tail_cache import TailCache
+from gateway.stores import Stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gateway.catalog.interface import Catalog
     from gateway.log.partition import Partition
@@ -25,7 +26,7 @@ the store's queue, so that the store never refuses what the gateway sent."""
 
 
 class LogContext:
-    """Made once per gateway life. `stores` are the incarnations of the stores in the catalog."""
+    """Made once per gateway life. `stores`: the catalog's, or incarnations of some that are always there."""
 
     def __init__(
         self,
@@ -34,14 +35,14 @@ class LogContext:
         reader: "Reader",
         *,
         cluster_id: str,
-        stores: tuple[str, ...],
+        stores: "Stores | Sequence[str]",
         tail_cache_bytes: int,
     ) -> None:
         self.catalog = catalog
         self.producer = producer
         self.reader = reader
         self.cluster_id = cluster_id
-        self.stores = stores
+        self.stores = stores if isinstance(stores, Stores) else Stores.always(catalog, stores)
         self.tail_cache = TailCache(tail_cache_bytes)
         self.opener = Opener(self)
         self.closer = Closer(self)
@@ -64,9 +65,10 @@ class LogContext:
         elif held <= MAX_WINDOW_BYTES // 2:
             gate.open()
 
-    def members_for(self, _partition: "Partition") -> tuple[str, ...]:
+    def members_for(self, partition: "Partition") -> tuple[str, ...]:
         """The stores that will keep a partition's next segment."""
-        return self.stores
+        topic = partition.topic
+        return self.stores.choose(f"{topic.id.hex()}/{partition.index}", topic.replication_factor)
 
     @staticmethod
     def now_ms() -> int:

@@ -166,7 +166,11 @@ class Recovery:
 
     async def _verify(self, open_addresses: dict[Partition, list[str]]) -> list[Partition]:
         """The partitions whose catalog no store refutes; the others have failed."""
-        verification = Verification(self._context.reader, self._context.stores, open_addresses)
+        verification = Verification(
+            self._context.reader,
+            [store.incarnation for store in self._context.stores.admitted],
+            open_addresses,
+        )
         async with self._saying_whom(verification.missing):
             await verification.ask()
         verified: list[Partition] = []

@@ -86,7 +86,7 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.topics = FakeTopics()
-        self.context = SimpleNamespace(stores=("store",) * stores)
+        self.context = SimpleNamespace(stores=SimpleNamespace(admitted=("store",) * stores))
         self.settings = SimpleNamespace(
             **{"partitions": 1, "auto_create_topics": True, "relax_replication_factor": False} | settings
         )

@@ -131,7 +131,8 @@ class FakeLog:
         self.now_ms = NOW_MS
         self.context.now_ms = lambda: self.now_ms  # type: ignore[method-assign]
         configs = configs or {}
-        self.topic = Topic("orders", TOPIC_ID, configs, effective_topic_configs(configs))
+        settings = effective_topic_configs(configs)
+        self.topic = Topic("orders", TOPIC_ID, configs, settings, replication_factor=len(stores))
         self.topic.partitions = [Partition(self.context, self.topic, index) for index in range(partitions)]
         for partition in self.topic.partitions:
             partition.state = PartitionState.READY

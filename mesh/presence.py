@@ -1,0 +1,105 @@
+"""Watches over the stores from a gateway: who is there, what it is called, how much room it has.
+
+The machine is `mesh.protocol.presence`; this sends its PINGs, and tells it of the PONGs and of every store
+that answered or acknowledged anything.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from mesh.node import Node
+from mesh.protocol.presence import LIVE_SECONDS, ROUND_SECONDS, Presence, Seen
+from mesh.requests import Requests
+from wireproto.dafka.additions import ANY_STORE, Ping, Pong
+
+FIRST_ROUND_SECONDS = 0.1
+"""The rounds of the first `LIVE_SECONDS` follow each other so quickly: links come up one by one then."""
+
+logger = logging.getLogger(__name__)
+
+
+class StorePresence:
+    """Made once per gateway life, before anything is connected; `run` asks for ever."""
+
+    def __init__(self, node: Node, requests: Requests) -> None:
+        self._node = node
+        self._requests = requests
+        self._presence = Presence()
+        self._changed = trio.Event()
+        requests.introduced = self._on_pong
+
+    @property
+    def seen(self) -> Mapping[str, Seen]:
+        """Every store that ever answered, by incarnation."""
+        return self._presence.seen
+
+    @property
+    def live_stores(self) -> set[str]:
+        """The incarnations that are there. Changes while somebody waits: look at it, keep nothing."""
+        return self._presence.live
+
+    def live(self, incarnation: str) -> bool:
+        """Whether a store was heard of within the last seconds."""
+        return incarnation in self._presence.live
+
+    def free_bytes(self, incarnation: str) -> int | None:
+        """The room on a store's disk, as it said last; None if it did not."""
+        return self._presence.free_bytes(incarnation)
+
+    def name(self, incarnation: str) -> str:
+        """What people call a store: its own name for itself, and its incarnation if it never told one."""
+        known = self._presence.seen.get(incarnation)
+        return known.name if known is not None and known.name else incarnation
+
+    async def wait_for(self, predicate: Callable[["StorePresence"], bool]) -> None:
+        """Return once `predicate(self)` holds; it is looked at whenever something has changed."""
+        while not predicate(self):
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        started = trio.current_time()
+        while True:
+            now = trio.current_time()
+            self._take_heard(now)
+            for incarnation in self._presence.round(now):
+                logger.warning(
+                    "store %s (%s) has not been heard of for %g s",
+                    self.name(incarnation),
+                    incarnation,
+                    LIVE_SECONDS,
+                )
+                self._change()
+            for incarnation in (ANY_STORE, *self._presence.due()):
+                self._node.send(Ping(incarnation, self._requests.new_id()))
+            quick = now < started + LIVE_SECONDS
+            await trio.sleep(FIRST_ROUND_SECONDS if quick else ROUND_SECONDS)
+
+    def _take_heard(self, now: float) -> None:
+        heard, self._requests.heard = self._requests.heard, set()
+        for incarnation in heard:
+            if self._presence.heard(incarnation, now):
+                self._arrived(incarnation)
+
+    def _on_pong(self, pong: Pong) -> None:
+        arrived = self._presence.introduced(
+            pong.store,
+            pong.name,
+            pong.cluster_id,
+            getattr(pong, "free_bytes", 0) or None,
+            trio.current_time(),
+        )
+        if arrived:
+            self._arrived(pong.store)
+        self._change()
+
+    def _arrived(self, incarnation: str) -> None:
+        logger.info("store %s (%s) is there", self.name(incarnation), incarnation)
+        self._requests.hurry(incarnation)
+        self._change()
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
