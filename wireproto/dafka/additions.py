@@ -35,6 +35,7 @@ STATUS_FOREIGN_CLUSTER = 3
 STATUS_STALE_EPOCH = 4
 STATUS_SEALED = 5
 STATUS_INCOMPLETE = 6
+STATUS_OPEN = 7
 
 LOOKUP_OFFSET = 0
 """The first row whose last offset is at or after the target."""
@@ -146,10 +147,53 @@ class AddressStatus(NamedTuple):
         return value
 
 
-class Request(NamedTuple):
-    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C' or DELETE 'X', told apart by `id`.
+class Copy(NamedTuple):
+    """One segment that a store is to have up to sequence `end` (-1: it is empty), as COPY names it.
 
-    `entries` are packed `Announcement`s (OPEN) or `AddressStatus`es (the others; CLOSE: the end).
+    `sources` are incarnations that may have it, each once; none: the members of the announcement.
+    """
+
+    announcement: Announcement
+    end: int
+    sources: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        return self.announcement.address
+
+    def pack(self) -> bytes:
+        """The fields of the wire. Raises ValueError for what `unpack` refuses."""
+        self._check(ValueError)
+        return b"".join(
+            (
+                fields.long_bytes(self.announcement.pack()),
+                fields.sequence_or_none(self.end),
+                fields.strings(self.sources),
+            )
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Copy":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(Announcement.unpack(cursor.long_bytes()), cursor.sequence_or_none(), cursor.strings())
+        cursor.finish()
+        value._check(MalformedMessage)
+        return value
+
+    def _check(self, error: type[ValueError]) -> None:
+        if len(set(self.sources)) != len(self.sources):
+            raise error(f"{len(self.sources)} sources, {len(set(self.sources))} different ones")
+        if not all(map(fields.is_name, self.sources)):
+            raise error("a source is not a name")
+
+
+class Request(NamedTuple):
+    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X' or COPY 'Y', told apart by
+    `id`.
+
+    `entries` are packed `Announcement`s (OPEN), `Copy`s (COPY) or `AddressStatus`es (the others; CLOSE: the
+    end).
     Those of a decoded request have been read once, so unpacking them raises nothing.
     """
 
@@ -190,18 +234,22 @@ class Ping(NamedTuple):
 
 
 class Pong(NamedTuple):
-    """The answer to PING: the store's incarnation, cluster id ("" before its first OPEN) and name."""
+    """The answer to PING: the store's incarnation, cluster id ("" before its first OPEN) and name, and the
+    bytes that are free on its disk (0: not known).
+    """
 
     requester: str
     store: str
     cluster_id: str
     name: str
+    free_bytes: int = 0
 
     def frames(self) -> Frames:
         return [
             _answering(b"p", self.requester, self.store)
             + fields.string(self.cluster_id)
             + fields.string(self.name)
+            + fields.sequence(self.free_bytes)
         ]
 
 
@@ -455,10 +503,14 @@ def _get_rows(topic: str, cursor: Cursor) -> GetRows:
 
 
 _register_list_messages(b"O", Announcement.unpack)
+_register_list_messages(b"Y", Copy.unpack)
 for _id in (b"S", b"C", b"X"):
     _register_list_messages(_id, AddressStatus.unpack)
 _register(b"P", lambda topic, cursor: Ping(_store_of(topic), cursor.name()))
-_register(b"p", lambda topic, cursor: Pong(*_parties_of(topic), cursor.string(), cursor.string()))
+_register(
+    b"p",
+    lambda topic, cursor: Pong(*_parties_of(topic), cursor.string(), cursor.string(), cursor.sequence()),
+)
 _register(b"Q", _lookup)
 _register(b"q", lambda topic, cursor: Found(*_parties_of(topic), AddressStatus.take(cursor)))
 _register(b"R", _get_rows)

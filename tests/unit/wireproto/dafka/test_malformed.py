@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.wireproto.dafka.vectors import OWN, SEGMENT, c_vectors, own_vectors
 from wireproto.dafka import beacons
-from wireproto.dafka.additions import AddressStatus, Announcement, Verified
+from wireproto.dafka.additions import AddressStatus, Announcement, Copy, Verified
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.fields import MAX_LIST_ENTRIES, Cursor
 from wireproto.dafka.messages import decode
@@ -88,7 +88,9 @@ BROKEN: dict[str, list[bytes]] = {
     "a FETCH of C with a byte cap": [b"FA9\0\1\2R7\1t" + SEQUENCE + bytes(8)],
     "a PING that is not directed": [b"PS1\0\1\2R7"],
     "a PING with an address": [b"P@S1/A9\0\1\2R7"],
-    "a PONG without a store": [b"pR7\0\1\2C1\5store"],
+    "a PONG without a store": [b"pR7\0\1\2C1\5store" + SEQUENCE],
+    "a PONG without its free bytes": [b"pR7/S1\0\1\2C1\5store"],
+    "a status where a copy should be": [b"Y@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS],
     "an END without a store": [b"NR7\0\1" + STATUS],
     "an answer without a store": [b"oR7\0\1\0\0\0\0"],
     "2^32-1 subjects": [b"WS1\0\1\2R7\xff\xff\xff\xff"],
@@ -196,6 +198,20 @@ def test_a_segment_whose_members_make_no_quorum_is_refused_both_ways(
         Announcement.unpack(packed)
 
 
+@pytest.mark.parametrize("sources", [("S1", "S1"), ("",), ("S/1",), ("@S1",)])
+def test_sources_that_are_no_names_or_come_twice_are_refused_both_ways(
+    sources: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Copy(SEGMENT, 5, sources)
+    with pytest.raises(ValueError, match=r"different ones|not a name"):
+        copy.pack()
+    with monkeypatch.context() as patch:
+        patch.setattr(Copy, "_check", lambda *_: None)
+        packed = copy.pack()
+    with pytest.raises(MalformedMessage):
+        Copy.unpack(packed)
+
+
 def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
 
@@ -227,7 +243,7 @@ def test_any_frames_are_a_message_or_malformed(frames: list[bytes]) -> None:
     accepted_encodes_to_the_same(frames)
 
 
-IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxPpQqRrIiN"]
+IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxYyPpQqRrIiN"]
 PARTS = st.one_of(
     st.sampled_from(
         [b"\0\1", b"@S1/", b"R7/S1", b"A9", b"\2A9", b"\2R7", b"\1t", b"\0\0\0\1", b"\0\0\0\x10"]

@@ -14,6 +14,7 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    Copy,
     End,
     Found,
     GetRows,
@@ -75,6 +76,8 @@ SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
     )
 )
 
+COPIES = st.builds(Copy, SEGMENTS, HEADS, st.lists(NAMES, max_size=4, unique=True).map(tuple))
+
 
 def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(elements, max_size=4).map(tuple)
@@ -97,6 +100,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     StoreHello: st.builds(StoreHello, NAMES, NAMES),
     Request: st.one_of(
         st.builds(Request, st.just(b"O"), NAMES, NAMES, tuples(SEGMENTS.map(lambda segment: segment.pack()))),
+        st.builds(Request, st.just(b"Y"), NAMES, NAMES, tuples(COPIES.map(lambda copy: copy.pack()))),
         st.builds(
             Request,
             st.sampled_from([b"S", b"C", b"X"]),
@@ -105,9 +109,9 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
             tuples(STATUSES.map(lambda status: status.pack())),
         ),
     ),
-    Answer: st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, tuples(STATUSES)),
+    Answer: st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)),
     Ping: st.builds(Ping, NAMES, NAMES),
-    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS),
+    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES),
     Lookup: st.builds(
         Lookup,
         NAMES,
@@ -162,6 +166,11 @@ def test_an_announcement_comes_back_as_it_was(segment: Announcement) -> None:
 @given(STATUSES)
 def test_a_status_comes_back_as_it_was(status: AddressStatus) -> None:
     assert AddressStatus.unpack(status.pack()) == status
+
+
+@given(COPIES)
+def test_a_copy_comes_back_as_it_was(copy: Copy) -> None:
+    assert Copy.unpack(copy.pack()) == copy
 
 
 @given(st.lists(VERIFIED, max_size=4))
