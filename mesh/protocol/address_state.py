@@ -40,12 +40,16 @@ class AddressState:
         "accepted",
         "address",
         "announcement",
+        "asker",
         "end",
         "head",
+        "head_row",
         "last_row",
         "phase",
         "running_max",
+        "sources",
         "subject",
+        "wanted",
     )
 
     def __init__(self, address: str, subject: str = "") -> None:
@@ -58,8 +62,16 @@ class AddressState:
         """The running maximum timestamp (ms) up to `accepted`, -1 before the first row."""
         self.last_row = b""
         """The row at `accepted` (opened addresses only)."""
+        self.head_row = b""
+        """The row at `head`."""
         self.end = NO_END
         self.announcement: Announcement | None = None
+        self.wanted = NO_END
+        """How far COPY wants a sealed address, in memory only: a recovery repeats what it asked for."""
+        self.sources: tuple[str, ...] = ()
+        """Whom COPY named."""
+        self.asker = ""
+        """The requester of the latest COPY that found something missing."""
 
     def pack_meta(self) -> bytes:
         """Phase, end and announcement for the disk (the head is kept apart, in every commit)."""
@@ -80,4 +92,5 @@ class AddressState:
                 state.subject = state.announcement.subject
         state.head = state.accepted = head[0]
         state.last_row, state.running_max = head[1], head[2]
+        state.head_row = state.last_row
         return state

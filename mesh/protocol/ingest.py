@@ -3,14 +3,17 @@
 Rules: an address is kept without gaps from sequence 0 (contiguity); nothing is acknowledged, served, sealed
 or reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; a
 deleted one stays deleted; an epoch below the highest known for a log, the same epoch in another gateway life,
-or another cluster's segment, is refused.
+or another cluster's segment, is refused; what a gateway writes is kept only where it was announced; from
+other stores a record is taken as `copying` says, and acknowledged to a writer only while the address is open.
 
 Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue
 work; `take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed`
 gives the effects: acknowledgements (one per address, cumulative) and answers. So every answer passes through
 the commit queue behind the records that came before it; the records that come behind it are nothing to it,
 or it would starve while producers are faster than the disk. What needs no disk (a repeated ACK, a FETCH for
-a gap) is an effect at once, taken with `take_effects`.
+a gap) is an effect at once, taken with `take_effects`. What is missing and the writer does not give is told
+with `take_wants`: whoever fetches it from other stores gives it to `on_copy`. After a start `resume` is to be
+called with every address that the disk keeps as unfinished.
 
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
 whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
@@ -19,28 +22,44 @@ whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what co
 import logging
 from collections import deque
 from collections.abc import Callable
-from itertools import chain
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import chain, islice
+from typing import TypeVar
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
-from mesh.protocol.gaps import Gap
+from mesh.protocol.addresses import Addresses
+from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Truncation
+from mesh.protocol.copying import (
+    Taken,
+    Want,
+    check_copy,
+    copy_end,
+    is_unfinished,
+    same_segment,
+    sources_of,
+)
+from mesh.protocol.disk import Disk, StoreCorrupt
+from mesh.protocol.gaps import Gaps
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
     STATUS_INCOMPLETE,
     STATUS_NOT_HERE,
+    STATUS_OPEN,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
     Answer,
+    Copy,
     Request,
 )
 from wireproto.dafka.messages import Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import row_of
+
+__all__ = ["Accepted", "Commit", "Disk", "Ingest", "StoreCorrupt", "Truncation"]
 
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
 """Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back.
@@ -52,98 +71,18 @@ MAX_COMMIT_BYTES = 8 * 1024 * 1024
 MAX_COMMIT_RECORDS = 4096
 """Records in one commit: each costs the write some microseconds, however small it is."""
 
+MAX_COPIED_BYTES = 8 * 1024 * 1024
+"""Records that wait for a commit, beyond which copied ones are not taken: producers wait for one commit of
+them at most."""
+
 MAX_WAITING_REQUESTS = 1024
-"""OPEN, SEAL, CLOSE and DELETE that wait for their commit; further ones are not taken, and asked again. A
-gateway has a few on their way at a time."""
-
-MAX_CLOSED_STATES = 4096
-"""Closed, deleted and unreadable addresses kept in memory; others are read again when asked about."""
-
-MAX_ADDRESSES = 200_000
-"""Open, sealed and native addresses kept in memory; further ones are not opened or sealed, and their records
-are not taken."""
+"""OPEN, SEAL, CLOSE, DELETE and COPY that wait for their commit; further ones are not taken, and asked again.
+A gateway has a few on their way at a time."""
 
 logger = logging.getLogger(__name__)
 
 
-class StoreCorrupt(Exception):
-    """A stored value could not be read back whole."""
-
-
-class Disk(Protocol):
-    """Point reads of what is durable. All raise `StoreCorrupt`."""
-
-    def load(self, address: str) -> AddressState | None:
-        """What is kept of an address, or None."""
-
-    def row(self, address: str, sequence: int) -> tuple[bytes, int]:
-        """A record's row and the running maximum timestamp in it; (b"", -1) where no row is kept."""
-
-    def highest_epoch(self, log: str) -> tuple[int, str]:
-        """The highest epoch that any OPEN announced for this log and the life that did; (-1, "") for none."""
-
-
-class Accepted(NamedTuple):
-    """A record on its way to the disk. `row` is empty for native addresses."""
-
-    state: AddressState
-    sequence: int
-    content: bytes
-    row: bytes
-    running_max: int
-
-
-class Truncation(NamedTuple):
-    """Everything of an address behind `head` goes; `row` and `running_max` are those at `head`."""
-
-    state: AddressState
-    head: int
-    row: bytes
-    running_max: int
-
-
-class Commit:
-    """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed.
-
-    What requests change is written behind the commit's records, and may be: a commit holds no record of an
-    address from behind the request that sealed, closed or deleted it, because none was accepted.
-    """
-
-    def __init__(self, behind: int = 0) -> None:
-        self.behind = behind
-        """How many records were accepted before the requests: so many must be in commits up to this one."""
-        self.records: list[Accepted] = []
-        self.metas: dict[str, bytes] = {}
-        """address -> meta, packed as it was when it changed: later changes belong to a later commit."""
-        self.epochs: dict[str, tuple[int, str]] = {}
-        """log -> (highest epoch, the life that announced it)."""
-        self.cluster_id: str | None = None
-        self.truncations: list[Truncation] = []
-        self.closed: list[AddressState] = []
-        self.deletions: list[AddressState] = []
-        """Everything of these but their metas goes."""
-        self.answers: list[tuple[bytes, str, list[AddressState | AddressStatus]]] = []
-        """(id of the answer, requester, of what)."""
-        self.bytes = 0
-        """Content of the records."""
-        self.sealing = False
-
-    def take_over(self, later: "Commit") -> None:
-        """Take what `later` changes (it has no records yet) into this commit too."""
-        self.metas.update(later.metas)
-        self.epochs.update(later.epochs)
-        self.cluster_id = self.cluster_id or later.cluster_id
-        self.truncations += later.truncations
-        self.closed += later.closed
-        self.deletions += later.deletions
-        self.answers += later.answers
-        self.sealing = self.sealing or later.sealing
-
-    def __bool__(self) -> bool:
-        return bool(self.records or self.metas or self.answers or self.truncations or self.deletions)
-
-
-Entry = TypeVar("Entry", Announcement, AddressStatus)
+Entry = TypeVar("Entry", Announcement, AddressStatus, Copy)
 """What a request carries a list of."""
 
 
@@ -158,13 +97,12 @@ class Ingest:
         self.refused_records = 0
         self.refused_requests = 0
         """Requests that found `MAX_WAITING_REQUESTS` waiting."""
-        self.unreadable = 0
-        """RECORDs, HEADs and requests for addresses whose past cannot be read."""
-        self._disk = disk
-        self._states: dict[str, AddressState] = {}
-        self._closed: dict[str, AddressState] = {}
-        self._unreadable: dict[str, None] = {}
-        self._epochs: dict[str, tuple[int, str]] = {}
+        self.copied_records = 0
+        self.copied_bytes = 0
+        self.bad_copies = 0
+        """Records from other stores that failed their checks."""
+        self._addresses = Addresses(disk)
+        self._live = self._addresses.live
         self._waiting: deque[Commit] = deque()
         """What requests changed and no commit has yet: an entry for each place in the queue of records."""
         self._unanswered: set[tuple[bytes, str]] = set()
@@ -175,40 +113,65 @@ class Ingest:
         self._writing: list[Accepted] = []
         """The records of the commit that the shell has."""
         self._repeat: dict[str, AddressState] = {}
-        self._gaps: dict[str, Gap] = {}
+        self._gaps = Gaps()
+        self._wants: dict[str, Want | None] = {}
+        self._barriers = 0
+        """How many of `_waiting` are barriers."""
         self._fenced: dict[str, AddressState] = {}
+
+    @property
+    def unreadable(self) -> int:
+        """RECORDs, HEADs and requests for addresses whose past cannot be read."""
+        return self._addresses.unreadable
+
+    @property
+    def unannounced(self) -> int:
+        """RECORDs and HEADs of gateways' addresses that were not announced here."""
+        return self._addresses.unannounced
 
     # events: records --------------------------------------------------------------------------------------
 
     def on_record(self, record: Record, now: float) -> None:
         """A record as its producer published it, or as it sent it again for our FETCH."""
         address, subject, sequence, content = record
-        state = self._states.get(address) or self._heard(address, subject)
+        state = self._live.get(address) or self._addresses.heard(address, subject)
         if state is None:
             self.refused_records += 1
             return
-        if state.phase >= Phase.SEALED:
-            self._fenced[address] = state
+        if state.phase is not Phase.OPEN and not self._keeps_unannounced(state):
             return
         expected = state.accepted + 1
-        if sequence != expected:
-            if sequence > expected:
-                self._ask_for_gap(state, sequence - 1, now)
-            elif sequence <= state.head:
-                self._repeat[address] = state
-            return
-        if (
-            subject != state.subject
-            or self.queued_bytes + len(content) + RECORD_OVERHEAD_BYTES > MAX_QUEUED_BYTES
-        ):
+        if subject != state.subject:
             self.refused_records += 1
-            return
+        elif sequence == expected:
+            if self._accept(state, sequence, bytes(content)) and self._gaps:
+                self._close_gap(state, sequence, now)
+        elif sequence > expected:
+            self._gaps.keep(self._gaps.ask(state, sequence - 1, now), sequence, bytes(content))
+        elif sequence <= state.head:
+            self._repeat[address] = state
+
+    def _keeps_unannounced(self, state: AddressState) -> bool:
+        """Whether a RECORD or HEAD counts at an address that is not open here: a native producer's does."""
+        if state.phase >= Phase.SEALED:
+            self._fenced[state.address] = state
+            return False
+        return self._addresses.is_native(state)
+
+    def _accept(self, state: AddressState, sequence: int, content: bytes) -> bool:
+        """Queue the next record of an address, if it is one and there is room for it."""
+        if self.queued_bytes + len(content) + RECORD_OVERHEAD_BYTES > MAX_QUEUED_BYTES:
+            self.refused_records += 1
+            return False
         try:
-            self._accept(state, sequence, bytes(content), now)
+            self._append(state, sequence, content)
         except InvalidBatch:
             self.refused_records += 1
+            return False
+        return True
 
-    def _accept(self, state: AddressState, sequence: int, content: bytes, now: float) -> None:
+    def _append(self, state: AddressState, sequence: int, content: bytes) -> None:
+        """Raises `InvalidBatch`: then nothing has changed."""
         row = b""
         if state.phase is not Phase.NATIVE:
             parsed = row_of(content, state.running_max)
@@ -218,49 +181,109 @@ class Ingest:
         state.accepted = sequence
         self.queued_bytes += len(content) + RECORD_OVERHEAD_BYTES
         self._queue.append(Accepted(state, sequence, content, row, state.running_max))
-        if self._gaps:
-            gap = self._gaps.get(state.address)
-            if gap is not None and gap.accepted(sequence, now):
-                del self._gaps[state.address]
+
+    def _close_gap(self, state: AddressState, sequence: int, now: float) -> None:
+        """`sequence` was accepted: so are the records behind it that came out of turn."""
+        while (content := self._gaps.accepted(state, sequence, now)) is not None:
+            sequence += 1
+            if not self._accept(state, sequence, content):
+                return
 
     def on_head(self, head: Head, now: float) -> None:
         """The producer says what it has published: repeat the ACK, or ask for what is missing."""
-        state = self._states.get(head.address) or self._heard(head.address, head.subject)
-        if state is None:
+        state = self._live.get(head.address) or self._addresses.heard(head.address, head.subject)
+        if state is None or (state.phase is not Phase.OPEN and not self._keeps_unannounced(state)):
             return
-        if state.phase >= Phase.SEALED:
-            self._fenced[head.address] = state
-        elif head.sequence <= state.head:
+        if head.sequence <= state.head:
             self._repeat[head.address] = state
         elif head.sequence > state.accepted:
-            self._ask_for_gap(state, head.sequence, now)
+            self._gaps.ask(state, head.sequence, now)
 
-    def _ask_for_gap(self, state: AddressState, last: int, now: float) -> None:
-        gap = self._gaps.get(state.address)
-        if gap is None:
-            gap = self._gaps[state.address] = Gap(state, now)
-        gap.heard(last)
+    def on_copy(self, address: str, sequence: int, content: bytes, source: str, now: float) -> Taken:
+        """A record of an address in `take_wants`, as store `source` keeps it."""
+        state = self._live.get(address)
+        if state is None or state.announcement is None or sequence != state.accepted + 1:
+            return Taken.UNWANTED
+        end = copy_end(state)
+        if sequence > end:
+            return Taken.UNWANTED
+        if self.queued_bytes and self.queued_bytes + len(content) > MAX_COPIED_BYTES:
+            return Taken.NOT_NOW
+        try:
+            check_copy(state, content)
+            self._append(state, sequence, content)
+        except InvalidBatch as error:
+            self.bad_copies += 1
+            logger.error("store %s gave a bad copy of %s, sequence %d: %s", source, address, sequence, error)
+            return Taken.BAD
+        self.copied_records += 1
+        self.copied_bytes += len(content)
+        if self._gaps:
+            self._close_gap(state, sequence, now)
+        if sequence == end:
+            self._whole(state)
+        return Taken.TAKEN
+
+    def _whole(self, state: AddressState) -> None:
+        """Everything up to the end that CLOSE or COPY named was accepted: say so when it is durable."""
+        waiting = self._here()
+        self._want_rest(state)
+        if state.phase is Phase.CLOSED:
+            waiting.unfinished[state.address] = False
+            waiting.closed.append(state)
+        if state.asker:
+            waiting.answers.append((b"y", state.asker, [Copying(state, state.accepted)]))
+            state.asker = ""
+
+    def take_wants(self) -> dict[str, Want | None]:
+        """What is to be fetched from other stores, by address, as far as that has changed; None: nothing more
+        of this one.
+        """
+        wants, self._wants = self._wants, {}
+        return wants
+
+    def _want_rest(self, state: AddressState) -> None:
+        """Have fetched what lies before the end of a sealed or closed address, or nothing any more."""
+        last, sources = copy_end(state), sources_of(state, self.incarnation)
+        lacks = state.phase in (Phase.SEALED, Phase.CLOSED) and state.accepted < last
+        self._wants[state.address] = Want(state, last, sources, lasting=True) if lacks and sources else None
+
+    def resume(self, address: str) -> None:
+        """At a start: the disk keeps this address as one that may lack records."""
+        try:
+            state = self._addresses.state(address, "")
+        except StoreCorrupt as error:
+            self._addresses.unreadable += 1
+            logger.error("%s", error)
+            return
+        if state is not None and state.phase is Phase.OPEN:
+            self._gaps.watch(state)
+        elif state is not None and is_unfinished(state):
+            self._want_rest(state)
 
     # events: requests -------------------------------------------------------------------------------------
 
     def on_request(self, request: Request) -> None:
-        """OPEN, SEAL, CLOSE or DELETE. Raises `MalformedMessage` for entries that cannot be read.
+        """OPEN, SEAL, CLOSE, DELETE or COPY. Raises `MalformedMessage` for entries that cannot be read.
 
         One that is asked again while its answer waits is not taken twice.
         """
         answer_id = request.id.lower()
+        self._addresses.lives.heard(request.requester)
         if (answer_id, request.requester) in self._unanswered:
             return
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
             self.refused_requests += 1
             return
-        behind = self._taken + len(self._queue)
-        if not self._waiting or self._next.behind < behind:
-            self._waiting.append(Commit(behind))
-        states: list[AddressState | AddressStatus]
+        self._here()
+        states: list[Answered]
         if request.id == b"O":
             segments = [Announcement.unpack(entry) for entry in request.entries]
             states = [self._read(self._open, segment) for segment in segments]
+        elif request.id == b"Y":
+            copies = [Copy.unpack(entry) for entry in request.entries]
+            states = [self._read(self._copy, copy) for copy in copies]
+            self._note_asker(request.requester, states)
         else:
             handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
             wanted = [AddressStatus.unpack(entry) for entry in request.entries]
@@ -268,57 +291,135 @@ class Ingest:
         self._unanswered.add((answer_id, request.requester))
         self._next.answers.append((answer_id, request.requester, states))
 
+    def on_asked(self, requester: str) -> None:
+        """A PING came from `requester`: addresses that begin as it does are a gateway's."""
+        self._addresses.lives.heard(requester)
+
+    def _here(self) -> Commit:
+        """Where is kept what belongs behind the records that are in the queue now."""
+        behind = self._taken + len(self._queue)
+        if not self._waiting or self._next.behind < behind:
+            self._waiting.append(Commit(behind))
+        return self._next
+
     @property
     def _next(self) -> Commit:
         """Where the request at hand puts what it changes."""
         return self._waiting[-1]
 
-    def _read(
-        self, handle: Callable[[Entry], AddressState | AddressStatus], entry: Entry
-    ) -> AddressState | AddressStatus:
+    def _read(self, handle: Callable[[Entry], Answered], entry: Entry) -> Answered:
         """Handle one entry of a request; nothing has changed if the disk cannot be read."""
         try:
             return handle(entry)
         except StoreCorrupt as error:
-            self.unreadable += 1
+            self._addresses.unreadable += 1
             logger.error("%s", error)
             return AddressStatus(entry.address, STATUS_STORAGE_ERROR, -1)
 
-    def _open(self, segment: Announcement) -> AddressState | AddressStatus:
+    def _open(self, segment: Announcement) -> Answered:
         if self.cluster_id and segment.cluster_id != self.cluster_id:
             return AddressStatus(segment.address, STATUS_FOREIGN_CLUSTER, -1)
-        state = self._state(segment.address, segment.subject)
+        state = self._addresses.state(segment.address, segment.subject)
         if state is None:
             return AddressStatus(segment.address, STATUS_NOT_HERE, -1)
         if state.announcement == segment and state.phase is Phase.OPEN:
             return state
-        if state.phase is not Phase.NATIVE or state.accepted >= 0:
+        if state.phase is not Phase.NATIVE:
             return AddressStatus(segment.address, STATUS_SEALED, state.head)
-        epoch, life = self._highest_epoch(segment.log)
-        announcer = life_of(segment.address)
-        if segment.epoch < epoch or (segment.epoch == epoch and announcer != life):
+        if segment.epoch < self._addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
+            self._addresses.drop_empty(state)
             return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
-        if not self.cluster_id:
-            self.cluster_id = self._next.cluster_id = segment.cluster_id
-        self._epochs[segment.log] = self._next.epochs[segment.log] = segment.epoch, announcer
-        state.announcement, state.subject, state.phase = segment, segment.subject, Phase.OPEN
-        self._next.metas[segment.address] = state.pack_meta()
+        self._announce(state, segment, Phase.OPEN)
+        if sources_of(state, self.incarnation):
+            self._next.unfinished[state.address] = True
+            self._gaps.watch(state)
         return state
 
-    def _seal(self, wanted: AddressStatus) -> AddressState | AddressStatus:
-        state = self._state(wanted.address, "")
+    def _copy(self, copy: Copy) -> Answered:
+        segment = copy.announcement
+        if self.cluster_id and segment.cluster_id != self.cluster_id:
+            return AddressStatus(copy.address, STATUS_FOREIGN_CLUSTER, -1)
+        state = self._addresses.state(copy.address, segment.subject)
+        if state is None:
+            return AddressStatus(copy.address, STATUS_NOT_HERE, -1)
+        refusal = self._refuses_copy(state, copy)
+        if refusal != STATUS_DONE:
+            self._addresses.drop_empty(state)
+            return AddressStatus(copy.address, refusal, state.head)
+        if state.announcement is None:
+            self._announce(state, segment, max(state.phase, Phase.SEALED))
+            if state.accepted < state.end:
+                self._next.unfinished[state.address] = True
+                self._addresses.revive(state)
+        if state.phase is Phase.SEALED:
+            state.wanted = max(state.wanted, copy.end)
+        state.sources = copy.sources or state.sources
+        self._want_rest(state)
+        return Copying(state, copy.end)
+
+    def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
+        """Why a segment is not copied here, STATUS_DONE if it is. An older epoch alone is no reason: a chain
+        has many, and its segments come in any order.
+        """
+        if state.phase is Phase.OPEN:
+            return STATUS_OPEN
+        known = state.announcement
+        if (
+            state.phase is Phase.DELETED
+            or (state.phase is Phase.CLOSED and copy.end > state.end)
+            or (known is not None and not same_segment(known, copy.announcement))
+        ):
+            return STATUS_SEALED
+        if known is None and self._is_of_another_life(copy.announcement):
+            return STATUS_STALE_EPOCH
+        return STATUS_DONE
+
+    def _note_asker(self, requester: str, copies: list[Answered]) -> None:
+        for copy in copies:
+            if isinstance(copy, Copying) and copy.state.accepted < copy.end:
+                copy.state.asker = requester
+
+    def _is_of_another_life(self, segment: Announcement) -> bool:
+        """Whether another life announced the same epoch of the same log: one of both is not in the chain."""
+        epoch, life = self._addresses.highest_epoch(segment.log)
+        return segment.epoch == epoch and life_of(segment.address) != life
+
+    def _announce(self, state: AddressState, segment: Announcement, phase: Phase) -> None:
+        """Keep an announcement. What the address holds without one has no rows, counts for nobody, and goes:
+        from now on nothing of it is served.
+        """
+        if state.accepted >= 0:
+            state.head = state.accepted = state.running_max = -1
+            state.head_row = state.last_row = b""
+            self._repeat.pop(state.address, None)
+            self._gaps.end(state.address)
+            self._next.truncations.append(Truncation(state, -1, b"", -1))
+            self._barriers += not self._next.barrier
+            self._next.barrier = True
+        if not self.cluster_id:
+            self.cluster_id = self._next.cluster_id = segment.cluster_id
+        if segment.epoch >= self._addresses.highest_epoch(segment.log)[0]:
+            announced = segment.epoch, life_of(segment.address)
+            self._next.epochs[segment.log] = announced
+            self._addresses.set_epoch(segment.log, announced)
+        state.announcement, state.subject, state.phase = segment, segment.subject, phase
+        self._next.metas[segment.address] = state.pack_meta()
+
+    def _seal(self, wanted: AddressStatus) -> Answered:
+        state = self._addresses.state(wanted.address, "")
         if state is None:
             # Not STATUS_NOT_HERE: that one says that the seal is on the disk.
             return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
         if state.phase < Phase.SEALED:
             state.phase = Phase.SEALED
-            self._gaps.pop(state.address, None)
+            self._gaps.end(state.address)
+            self._want_rest(state)
             self._next.metas[state.address] = state.pack_meta()
             self._next.sealing = True
         return state
 
-    def _close(self, wanted: AddressStatus) -> AddressState | AddressStatus:
-        state, end = self._known_or_new(wanted.address, ""), wanted.sequence
+    def _close(self, wanted: AddressStatus) -> Answered:
+        state, end = self._addresses.known_or_new(wanted.address, ""), wanted.sequence
         if state.phase < Phase.CLOSED:
             if state.accepted > end:
                 state.last_row, state.running_max = self._row_at(state, end)
@@ -326,29 +427,34 @@ class Ingest:
                 self._next.truncations.append(Truncation(state, end, state.last_row, state.running_max))
             state.phase = Phase.CLOSED
             state.end = end
-            self._gaps.pop(state.address, None)
+            self._gaps.end(state.address)
             self._next.metas[state.address] = state.pack_meta()
             self._next.closed.append(state)
+            self._next.unfinished[state.address] = state.accepted < end
+        if is_unfinished(state):
+            self._want_rest(state)
         return state
 
     def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
         """(row, running maximum) of a sequence that was accepted. Raises `StoreCorrupt`."""
         if sequence < 0:
             return b"", -1
-        for entry in chain(self._queue, self._writing):
+        for entry in chain(reversed(self._queue), reversed(self._writing)):
             if entry.state is state and entry.sequence == sequence:
                 return entry.row, entry.running_max
-        row, running_max = self._disk.row(state.address, sequence)
+        row, running_max = self._addresses.row(state.address, sequence)
         if state.announcement is not None and not row:
             raise StoreCorrupt(f"address {state.address}: the row of sequence {sequence} is missing")
         return row, running_max
 
-    def _delete(self, wanted: AddressStatus) -> AddressState | AddressStatus:
-        state = self._known_or_new(wanted.address, "")
+    def _delete(self, wanted: AddressStatus) -> Answered:
+        state = self._addresses.known_or_new(wanted.address, "")
         if state.phase is not Phase.DELETED:
             state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
-            self._gaps.pop(state.address, None)
+            self._gaps.end(state.address)
+            self._want_rest(state)
             self._next.metas[state.address] = state.pack_meta()
+            self._next.unfinished[state.address] = False
             self._next.deletions.append(state)
         return AddressStatus(wanted.address, STATUS_DONE, -1)
 
@@ -361,7 +467,10 @@ class Ingest:
         queue, waiting = self._queue, self._waiting
         commit = Commit()
         size = taken = 0
-        for entry in queue:
+        limit = len(queue)
+        if self._barriers:
+            limit = min(limit, next(later.behind for later in waiting if later.barrier) - self._taken)
+        for entry in islice(queue, limit):
             size += len(entry.content)
             taken += 1
             if taken == MAX_COMMIT_RECORDS or size + taken * RECORD_OVERHEAD_BYTES >= MAX_COMMIT_BYTES:
@@ -371,6 +480,7 @@ class Ingest:
         del queue[:taken]
         self._taken += taken
         while waiting and waiting[0].behind <= self._taken:
+            self._barriers -= waiting[0].barrier
             commit.take_over(waiting.popleft())
         return commit or None
 
@@ -379,120 +489,95 @@ class Ingest:
         self.queued_bytes -= commit.bytes + len(commit.records) * RECORD_OVERHEAD_BYTES
         self._writing = []
         heads: dict[str, AddressState] = {}
-        for state, sequence, *_ in commit.records:
-            state.head = max(state.head, sequence)
-            heads[state.address] = state
-        for state, head, *_ in commit.truncations:
-            state.head = head
+        for state, sequence, _, row, _ in commit.records:
+            # Records without rows that came before the announcement are nothing any more.
+            if sequence > state.head and (row or state.announcement is None):
+                state.head, state.head_row = sequence, row
+                heads[state.address] = state
+        for state, head, row, _ in commit.truncations:
+            state.head, state.head_row = head, row
         for state in commit.deletions:
-            state.head, state.last_row = -1, b""
-        effects: list[Ack | Answer] = [
-            self._ack(state) for state in heads.values() if state.phase <= Phase.SEALED
-        ]
+            state.head, state.head_row, state.last_row = -1, b"", b""
+        effects: list[Ack | Answer] = [self._ack(state) for state in heads.values() if _acknowledges(state)]
         for answer_id, requester, states in commit.answers:
             statuses = tuple(self._status(answer_id, state) for state in states)
             effects.append(Answer(answer_id, requester, self.incarnation, statuses))
             self._unanswered.discard((answer_id, requester))
         for state in commit.closed:
-            if state.phase is Phase.CLOSED:
-                self._retire(state)
+            if state.phase is Phase.CLOSED and not is_unfinished(state):
+                self._addresses.retire(state)
         for state in commit.deletions:
-            self._forget(state)
+            self._addresses.forget(state)
+            self._gaps.end(state.address)
         return effects
 
-    def _status(self, answer_id: bytes, state: AddressState | AddressStatus) -> AddressStatus:
+    @staticmethod
+    def _status(answer_id: bytes, state: Answered) -> AddressStatus:
         if isinstance(state, AddressStatus):
             return state
+        if isinstance(state, Copying):
+            return _copied(state.state, state.end)
         status = STATUS_DONE
-        if answer_id == b"c" and state.phase is Phase.CLOSED and state.head < state.end:
+        if answer_id == b"c" and is_unfinished(state):
             status = STATUS_INCOMPLETE
         if answer_id == b"s" and state.announcement is None and state.phase is not Phase.DELETED:
             # Sealed, and never heard of: the asker must be able to tell this from an empty segment.
             return AddressStatus(state.address, STATUS_NOT_HERE, -1)
         if answer_id != b"s":
             return AddressStatus(state.address, status, state.head)
-        # A CLOSE behind this seal has cut the address already, if only in memory: head and row of its end.
-        return AddressStatus(state.address, status, min(state.head, state.accepted), state.last_row)
+        if state.accepted < state.head:
+            # A CLOSE behind this seal has cut the address already, if only in memory.
+            return AddressStatus(state.address, status, state.accepted, state.last_row)
+        return AddressStatus(state.address, status, state.head, state.head_row)
 
     # effects that need no disk ----------------------------------------------------------------------------
 
     def take_effects(self, now: float) -> list[Ack | Answer | Fetch]:
-        """Repeated ACKs, SEALED notices to writers that were cut off, FETCHes for gaps that are due."""
+        """Repeated ACKs, SEALED notices to writers that were cut off, FETCHes to writers that are due."""
         effects: list[Ack | Answer | Fetch] = [self._ack(state) for state in self._repeat.values()]
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
             effects.append(Answer(b"s", state.address, self.incarnation, (status,)))
         self._fenced.clear()
-        for address, gap in list(self._gaps.items()):
-            if now >= gap.due and gap.given_up:
-                del self._gaps[address]
-            elif fetch := gap.fetch(self.incarnation, now):
-                effects.append(fetch)
+        effects += self._gaps.fetches(self.incarnation, now)
+        for state, last in self._gaps.take_lagging(now):
+            sources = sources_of(state, self.incarnation)
+            if sources:
+                self._wants[state.address] = Want(state, last, sources, lasting=False)
         return effects
 
     def next_due(self) -> float | None:
         """When `take_effects` has something to do again, or None."""
-        return min((gap.due for gap in self._gaps.values()), default=None)
+        return self._gaps.next_due()
 
     def _ack(self, state: AddressState) -> Ack:
-        return Ack(state.address, self.incarnation, state.subject, state.head)
+        """Without a store where nothing was announced: it counts for no segment."""
+        store = "" if state.phase is Phase.NATIVE else self.incarnation
+        return Ack(state.address, store, state.subject, state.head)
 
     # states -----------------------------------------------------------------------------------------------
 
     def known(self, address: str) -> AddressState | None:
         """The state of an address in memory; its `head` bounds every read. Safe from any thread."""
-        return self._states.get(address) or self._closed.get(address)
+        return self._addresses.known(address)
 
     def heads(self) -> dict[str, int]:
-        """The durable heads of the addresses in memory that are not closed."""
-        return {address: state.head for address, state in self._states.items()}
+        """The durable heads of the addresses in memory that may still take records."""
+        return {address: state.head for address, state in self._live.items()}
 
-    def _heard(self, address: str, subject: str) -> AddressState | None:
-        """Whom a RECORD or HEAD is for; None if its past cannot be read or there is no room for it."""
-        try:
-            if address not in self._unreadable:
-                return self._state(address, subject)
-        except StoreCorrupt as error:
-            logger.error("%s", error)
-            # Remembered until a request asks again: its writer may send many records a second.
-            self._unreadable[address] = None
-            if len(self._unreadable) > MAX_CLOSED_STATES:
-                del self._unreadable[next(iter(self._unreadable))]
-        self.unreadable += 1
-        return None
 
-    def _state(self, address: str, subject: str) -> AddressState | None:
-        """The state of an address, a new one if need be; None if there is no room. Raises `StoreCorrupt`."""
-        if len(self._states) >= MAX_ADDRESSES and address not in self._states and address not in self._closed:
-            return None
-        return self._known_or_new(address, subject)
+def _acknowledges(state: AddressState) -> bool:
+    """Whether what became durable is told to the writer. What a recovery had copied is not: the writer was
+    cut off, and another recovery may decide on an earlier end.
+    """
+    return state.phase < Phase.SEALED or (state.phase is Phase.SEALED and state.wanted == NO_END)
 
-    def _known_or_new(self, address: str, subject: str) -> AddressState:
-        """As `_state`, room or not: for what leaves the memory with its commit."""
-        state = self.known(address)
-        if state is None:
-            state = self._disk.load(address) or AddressState(address, subject)
-            self._unreadable.pop(address, None)
-            if state.phase >= Phase.CLOSED:
-                self._retire(state)
-            else:
-                self._states[address] = state
-        return state
 
-    def _retire(self, state: AddressState) -> None:
-        self._states.pop(state.address, None)
-        self._closed[state.address] = state
-        if len(self._closed) > MAX_CLOSED_STATES:
-            del self._closed[next(iter(self._closed))]
-
-    def _forget(self, state: AddressState) -> None:
-        self._states.pop(state.address, None)
-        self._closed.pop(state.address, None)
-        self._gaps.pop(state.address, None)
-
-    def _highest_epoch(self, log: str) -> tuple[int, str]:
-        epoch = self._epochs.get(log)
-        if epoch is None:
-            epoch = self._epochs[log] = self._disk.highest_epoch(log)
-        return epoch
+def _copied(state: AddressState, end: int) -> AddressStatus:
+    """The answer to COPY up to `end`."""
+    if state.head >= end and state.phase is not Phase.DELETED:
+        return AddressStatus(state.address, STATUS_DONE, state.head)
+    if state.phase is Phase.DELETED or (state.phase is Phase.CLOSED and state.end < end):
+        return AddressStatus(state.address, STATUS_SEALED, state.head)
+    return AddressStatus(state.address, STATUS_INCOMPLETE, state.head)

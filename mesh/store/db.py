@@ -19,7 +19,8 @@ from typing import Any
 import rocksdict
 
 from mesh.protocol.address_state import AddressState
-from mesh.protocol.ingest import Commit, StoreCorrupt, Truncation
+from mesh.protocol.commit import Commit, Truncation
+from mesh.protocol.ingest import StoreCorrupt
 from mesh.store import keys
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
@@ -151,6 +152,11 @@ class Database:
             put(keys.epoch_key(log), _EPOCH.pack(epoch) + life.encode())
         for address, meta in commit.metas.items():
             put(keys.meta_key(address), meta)
+        for address, is_unfinished in commit.unfinished.items():
+            if is_unfinished:
+                put(keys.unfinished_key(address), b"")
+            else:
+                batch.delete(keys.unfinished_key(address))
         if commit.cluster_id is not None:
             put(keys.CLUSTER_ID, commit.cluster_id.encode())
         for state in commit.deletions:
@@ -239,13 +245,20 @@ class Database:
         """Addresses that were announced, sealed or closed, from `first` on, or `behind` it. Raises
         `StoreCorrupt`.
         """
+        return self._names(b"a", keys.meta_key(first) if first else b"a", count, behind=behind)
+
+    def unfinished(self, behind: str, count: int) -> list[str]:
+        """Addresses that may lack records, from behind one ("": from the first). Raises `StoreCorrupt`."""
+        return self._names(b"u", keys.unfinished_key(behind) if behind else b"u", count, behind=bool(behind))
+
+    def _names(self, letter: bytes, key: bytes, count: int, *, behind: bool) -> list[str]:
+        """The names in keys of this letter from `key` on, or behind it."""
         iterator = self._db.iter()
-        key = keys.meta_key(first) if first else b"a"
         iterator.seek(key + b"\0" if behind else key)
         found: list[str] = []
         while len(found) < count and iterator.valid():
             key = iterator.key()
-            if key[:1] != b"a":
+            if key[:1] != letter:
                 break
             found.append(key[2:].decode())
             iterator.next()

@@ -34,6 +34,11 @@ def epoch_key(log: str) -> bytes:
     return name_key(b"e", log)
 
 
+def unfinished_key(address: str) -> bytes:
+    """There, and empty, while an address may lack records that other stores have."""
+    return name_key(b"u", address)
+
+
 def record_prefix(address: str) -> bytes:
     """What the keys of an address's records start with; add `sequence_bytes`."""
     return name_key(b"m", address)

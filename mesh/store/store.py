@@ -4,36 +4,47 @@ mesh.
 How a record gets to the disk: `Node` decodes RECORD -> `Ingest.on_record` takes it if it is the next of its
 address -> when no more messages wait, `_pump` takes one `Commit` and `Committer.write` writes it -> the
 committer's thread fsyncs -> back on the loop `Ingest.committed` gives the ACKs, which are published, and the
-next commit is taken.
+next commit is taken. What other stores have and this one lacks `CatchUp` fetches from them, over the same
+node; they must be linked both ways.
 """
 
 import contextlib
 import logging
+import shutil
 import socket
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import trio
 
 from mesh.node import Node
-from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store.committer import Committer, Fsync
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
-from wireproto.dafka.additions import ANY_STORE, Ping, Pong, Request
+from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
 from wireproto.dafka.messages import DIRECTED, DirectRecord, Head, Record
 
-REQUEST_IDS = b"OSCXPQRVI"
+REQUEST_IDS = b"OSCXYPQRVI"
 """The ids of our own requests, each directed at one store."""
 
 STALL_RETRY_SECONDS = 0.005
 """Pause before a write that RocksDB put off (`no_slowdown`) is tried again."""
 
 GAP_TICK_SECONDS = 0.05
-"""How often gaps are looked at whose FETCH may be due again."""
+"""How often is looked for FETCHes that are due: of gaps, and to other stores."""
+
+FREE_BYTES_SECONDS = 1.0
+"""How old the free bytes may be that a PONG tells."""
+
+RESUMED_AT_ONCE = 64
+"""Addresses that may lack records, looked at before other tasks run at a start."""
 
 BELL_BYTES = 64
 """Bytes taken at once from the committer's thread: one for each report, and there is one at a time."""
@@ -50,6 +61,7 @@ class StoreSettings:
     name: str = "store"
     fsync: Fsync = Fsync.ALWAYS
     fsync_interval_seconds: float = 1.0
+    catch_up_bytes_per_second: float = CATCH_UP_BYTES_PER_SECOND
 
 
 class Store:
@@ -62,6 +74,11 @@ class Store:
         self.node = Node(context)
         self.database = Database(settings.path)
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
+        self.life = uuid4().hex[:16].upper()
+        """Begins the requester ids of what this store asks of others."""
+        self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second)
+        self._free_bytes = 0
+        self._free_bytes_at = -FREE_BYTES_SECONDS
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
         self.reclaimer = Reclaimer(self.database)
         self._reports: deque[tuple[Commit, StoreFailed | None]] = deque()
@@ -85,11 +102,14 @@ class Store:
         node, incarnation = self.node, self.settings.incarnation.encode()
         for prefix in (b"M", b"H", b"D" + incarnation, b"F" + DIRECTED.encode() + incarnation):
             node.subscribe(prefix)
+        for answer_id in (b"D", b"N"):
+            node.subscribe(answer_id + self.life.encode())
         for letter in REQUEST_IDS:
             node.subscribe(b"%c%b%b/" % (letter, DIRECTED.encode(), incarnation))
         node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
         node.on(Record, self._on_record)
         node.on(DirectRecord, self._on_direct_record)
+        node.on(End, lambda end: self.catch_up.on_end(end, trio.current_time()))
         node.on(Head, lambda head: self.ingest.on_head(head, trio.current_time()))
         node.on(Request, self._on_request)
         node.on(Ping, self._on_ping)
@@ -109,7 +129,8 @@ class Store:
                 nursery.start_soon(self._hear_committer)
                 nursery.start_soon(self.server.run)
                 nursery.start_soon(self.reclaimer.run)
-                nursery.start_soon(self._fetch_gaps)
+                nursery.start_soon(self._fetch_due)
+                nursery.start_soon(self._resume)
                 nursery.start_soon(self._write_stalled)
                 task_status.started()
                 await self._failed.wait()
@@ -144,6 +165,8 @@ class Store:
         if record.requester == self.settings.incarnation:
             again = Record(record.address, record.subject, record.sequence, record.content)
             self.ingest.on_record(again, trio.current_time())
+        else:
+            self.catch_up.on_record(record, trio.current_time())
 
     def _on_request(self, request: Request) -> None:
         if request.store == self.settings.incarnation:
@@ -152,7 +175,20 @@ class Store:
     def _on_ping(self, ping: Ping) -> None:
         if ping.store in (ANY_STORE, self.settings.incarnation):
             incarnation, name = self.settings.incarnation, self.settings.name
-            self.node.send(Pong(ping.requester, incarnation, self.ingest.cluster_id, name))
+            self.ingest.on_asked(ping.requester)
+            pong = Pong(ping.requester, incarnation, self.ingest.cluster_id, name, self._free())
+            self.node.send(pong)
+
+    def _free(self) -> int:
+        """Bytes that are free on the disk, 0 if it does not say."""
+        now = trio.current_time()
+        if now - self._free_bytes_at >= FREE_BYTES_SECONDS:
+            self._free_bytes_at = now
+            try:
+                self._free_bytes = shutil.disk_usage(self.settings.path).free
+            except OSError:
+                self._free_bytes = 0
+        return self._free_bytes
 
     # commits ----------------------------------------------------------------------------------------------
 
@@ -160,8 +196,11 @@ class Store:
         """All waiting messages are handled: send what needs no disk, and write the next commit."""
         if self._stopping:
             return
-        for effect in self.ingest.take_effects(trio.current_time()):
+        now = trio.current_time()
+        for effect in self.ingest.take_effects(now):
             self.node.send(effect)
+        for fetch in self.catch_up.take_effects(now):
+            self.node.send(fetch)
         while not self._busy and self._error is None:
             commit = self.ingest.take_commit()
             if commit is None:
@@ -226,9 +265,27 @@ class Store:
         self._error = error
         self._failed.set()
 
-    async def _fetch_gaps(self) -> None:
+    async def _fetch_due(self) -> None:
         while True:
             await trio.sleep(GAP_TICK_SECONDS)
-            due = self.ingest.next_due()
-            if due is not None and due <= trio.current_time():
-                self._pump()
+            now = trio.current_time()
+            for due in (self.ingest.next_due(), self.catch_up.next_due()):
+                if due is not None and due <= now:
+                    self._pump()
+                    break
+
+    async def _resume(self) -> None:
+        """Take up what lacked records when the store was last stopped."""
+        last = ""
+        while True:
+            try:
+                addresses = await trio.to_thread.run_sync(self.database.unfinished, last, RESUMED_AT_ONCE)
+            except StoreCorrupt as error:
+                logger.error("%s: what they lack is fetched when a gateway asks for it", error)
+                return
+            for address in addresses:
+                self.ingest.resume(address)
+            self._pump()
+            if len(addresses) < RESUMED_AT_ONCE:
+                return
+            last = addresses[-1]

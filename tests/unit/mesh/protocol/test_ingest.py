@@ -481,8 +481,8 @@ def test_a_commit_is_bounded_by_the_count_of_its_records_too() -> None:
     assert machine.queued_bytes == (MAX_COMMIT_RECORDS + 3) * RECORD_OVERHEAD_BYTES
     first = machine.take()
     assert [entry.sequence for entry in first.records] == list(range(MAX_COMMIT_RECORDS))
-    assert machine.committed(first) == [Ack(ADDRESS, STORE, "orders", MAX_COMMIT_RECORDS - 1)]
-    assert machine.settle() == [Ack(ADDRESS, STORE, "orders", MAX_COMMIT_RECORDS + 2)]
+    assert machine.committed(first) == [Ack(ADDRESS, "", "orders", MAX_COMMIT_RECORDS - 1)]
+    assert machine.settle() == [Ack(ADDRESS, "", "orders", MAX_COMMIT_RECORDS + 2)]
     assert machine.queued_bytes == 0
 
 
@@ -642,12 +642,14 @@ def test_the_head_and_the_row_that_a_seal_names_belong_together() -> None:
     assert (status.sequence, Row.unpack(status.row).last_offset) == (1, 101)
 
 
-def test_native_addresses_are_kept_without_rows_and_never_parsed() -> None:
+def test_native_addresses_are_kept_without_rows_and_never_parsed_and_count_for_no_segment() -> None:
     machine = Machine()
     machine.on_record(record(0, b"anything at all"), 0.0)
     commit = machine.take()
     assert [(entry.content, entry.row) for entry in commit.records] == [(b"anything at all", b"")]
-    assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 0)]
+    assert machine.committed(commit) == [Ack(ADDRESS, "", "orders", 0)]
+    machine.on_record(record(0, b"anything at all"), 0.0)
+    assert machine.take_effects(0.0) == [Ack(ADDRESS, "", "orders", 0)]
 
 
 def bad_disk(*names: str) -> Machine:
@@ -708,7 +710,7 @@ def test_a_close_whose_end_cannot_be_read_changes_nothing() -> None:
 def test_a_seal_without_room_is_not_taken_for_one_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """STATUS_NOT_HERE says that the seal is on the disk."""
     machine = opened()
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_ADDRESSES", 1)
+    monkeypatch.setattr("mesh.protocol.addresses.MAX_ADDRESSES", 1)
     other = "C" * 32
     assert machine.answers(request(b"S", other))[0].status == STATUS_STORAGE_ERROR
     assert machine.answers(open_request(announcement(SAME_LIFE)))[0].status == STATUS_NOT_HERE

@@ -109,7 +109,9 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
             tuples(STATUSES.map(lambda status: status.pack())),
         ),
     ),
-    Answer: st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)),
+    Answer: st.builds(
+        Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)
+    ),
     Ping: st.builds(Ping, NAMES, NAMES),
     Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES),
     Lookup: st.builds(

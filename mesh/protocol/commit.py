@@ -1,0 +1,91 @@
+"""What a store makes durable at once: records with their rows, and what requests changed."""
+
+from typing import NamedTuple
+
+from mesh.protocol.address_state import AddressState
+from wireproto.dafka.additions import AddressStatus
+
+
+class Accepted(NamedTuple):
+    """A record on its way to the disk. `row` is empty for native addresses."""
+
+    state: AddressState
+    sequence: int
+    content: bytes
+    row: bytes
+    running_max: int
+
+
+class Truncation(NamedTuple):
+    """Everything of an address behind `head` goes; `row` and `running_max` are those at `head`."""
+
+    state: AddressState
+    head: int
+    row: bytes
+    running_max: int
+
+
+class Copying(NamedTuple):
+    """What COPY is answered of one address: whether it has everything up to `end`."""
+
+    state: AddressState
+    end: int
+
+
+Answered = AddressState | AddressStatus | Copying
+"""What an answer says of one address: how its state is when the commit is durable, or a status."""
+
+
+class Commit:
+    """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed.
+
+    What requests change is written behind the commit's records, and may be: a commit holds no record of an
+    address from behind the request that sealed, closed or deleted it, because none was accepted, nor one
+    from behind a `barrier`.
+    """
+
+    def __init__(self, behind: int = 0) -> None:
+        self.behind = behind
+        """How many records were accepted before the requests: so many must be in commits up to this one."""
+        self.barrier = False
+        """No record that was accepted behind the requests may be in this commit."""
+        self.records: list[Accepted] = []
+        self.metas: dict[str, bytes] = {}
+        """address -> meta, packed as it was when it changed: later changes belong to a later commit."""
+        self.unfinished: dict[str, bool] = {}
+        """address -> whether a start must look whether it lacks records."""
+        self.epochs: dict[str, tuple[int, str]] = {}
+        """log -> (highest epoch, the life that announced it)."""
+        self.cluster_id: str | None = None
+        self.truncations: list[Truncation] = []
+        self.closed: list[AddressState] = []
+        self.deletions: list[AddressState] = []
+        """Everything of these but their metas goes."""
+        self.answers: list[tuple[bytes, str, list[Answered]]] = []
+        """(id of the answer, requester, of what)."""
+        self.bytes = 0
+        """Content of the records."""
+        self.sealing = False
+
+    def take_over(self, later: "Commit") -> None:
+        """Take what `later` changes (it has no records yet) into this commit too."""
+        self.metas.update(later.metas)
+        self.unfinished.update(later.unfinished)
+        self.epochs.update(later.epochs)
+        self.cluster_id = self.cluster_id or later.cluster_id
+        self.truncations += later.truncations
+        self.closed += later.closed
+        self.deletions += later.deletions
+        self.answers += later.answers
+        self.sealing = self.sealing or later.sealing
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.records
+            or self.metas
+            or self.answers
+            or self.truncations
+            or self.deletions
+            or self.unfinished
+            or self.closed
+        )
