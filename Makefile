@@ -8,6 +8,9 @@ RUN_ARGS   ?=
 # Two workers on two cores; `loadfile` keeps the peers that a file starts in one worker.
 TEST_ARGS  ?= -n 2 --dist loadfile
 BENCH_ARGS ?=
+SECONDS    ?= 60
+SEED       ?= 0
+SIM_ARGS   ?=
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
@@ -28,13 +31,14 @@ HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_
 LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean
+.PHONY: help run test lint format bench sim clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
 	@echo 'make test    set everything up and run all tests                 (TEST_ARGS=)'
 	@echo 'make lint    ruff, types, import layers'
 	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
+	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
 run: $(VENV)/.run-stamp
@@ -55,6 +59,9 @@ format: $(VENV)/.test-stamp
 
 bench: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+sim: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

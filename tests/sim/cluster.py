@@ -1,0 +1,333 @@
+"""A whole simulated cluster, and one schedule of it: work and faults for some seconds, then all heals, and
+everything must serve again with all that was promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections import Counter
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import trio
+
+from gateway.catalog.interface import Entry
+from gateway.log import catalog_keys as keys
+from mesh.store import db as store_db
+from mesh.store import store as store_module
+from tests.sim import invariants
+from tests.sim.catalog import CatalogFile
+from tests.sim.clients import Producer
+from tests.sim.disk import SimRocks
+from tests.sim.gateway_node import Life, state_of
+from tests.sim.history import History
+from tests.sim.loop import BrokenPromise, Loop, make_deterministic
+from tests.sim.network import Network
+from tests.sim.plan import GATEWAY, Fault, Plan
+from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SETTLE_SECONDS = 90.0
+"""How long a healed cluster may take until everything serves and every member knows every end. Closers and
+deletions pause up to 30 s before they ask again."""
+
+CHECK_SECONDS = 0.5
+"""How often everything is looked at, besides what is checked as it happens."""
+
+READ_SECONDS = 0.002
+"""What a read in a store's worker thread takes."""
+
+
+class World:
+    """One schedule under way."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.random = random.Random(plan.seed)
+        self.loop = Loop()
+        self.network = Network(self.loop, plan)
+        self.reached: Counter[str] = self.network.reached
+        self.history = History(self)
+        self.network.on_record = self.history.on_published
+        self.catalog_file = CatalogFile()
+        self.members = [Member(self, number) for number in range(plan.stores)]
+        self.lives: list[Life] = []
+        self.working = True
+        """There are new batches and faults."""
+        self.deleted_topics: set[str] = set()
+        self.producers: list[Producer] = []
+        self.nursery: trio.Nursery
+        self._gateway_down = 0
+        self._healed_at = 0.0
+        self._ids = 0
+        self._write_topics()
+
+    # the schedule -----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run the schedule. Raises `BrokenPromise`."""
+        async with trio.open_nursery() as self.nursery:
+            for member in self.members:
+                member.start()
+            self.start_gateway()
+            for fault in self.plan.happening:
+                self.loop.after(fault.at, self._begin, fault)
+            self._make_clients()
+            self.loop.after(self.plan.seconds, self._heal)
+            self.loop.after(CHECK_SECONDS, self._check)
+            await self.loop.over.wait()
+            self.nursery.cancel_scope.cancel()
+        if self.loop.failure is not None:
+            raise self.loop.failure
+
+    def _make_clients(self) -> None:
+        for number in range(self.plan.clients):
+            for topic in range(self.plan.topics):
+                for index in range(self.plan.partitions):
+                    acks, producer_id = self.random.choice(
+                        ((-1, number), (-1, number), (-1, -1), (1, -1), (0, -1))
+                    )
+                    producer = Producer(self, number, (f"topic-{topic}", index), producer_id, acks)
+                    self.producers.append(producer)
+                    producer.begin()
+
+    def _write_topics(self) -> None:
+        """The catalog as a gateway has made it that created these topics."""
+        configs = {"min.insync.replicas": str(self.plan.min_insync_replicas)}
+        values: dict[str, Any] = {keys.CLUSTER: {"id": "simulated", "format": keys.FORMAT}}
+        for number in range(self.plan.topics):
+            values[keys.topic_key(f"topic-{number}")] = {
+                "id": f"{number + 1:032x}",
+                "partitions": self.plan.partitions,
+                "replication_factor": self.plan.replication_factor,
+                "configs": configs,
+            }
+        for member in self.members:
+            values[f"{keys.STORES}{1000 + member.number}"] = {
+                "incarnation": member.incarnation,
+                "name": member.name,
+            }
+        for key, value in values.items():
+            self.catalog_file.entries[key] = Entry(key, keys.pack(value), 1, 1)
+        self.catalog_file.revision = 1
+
+    def _check(self) -> None:
+        if self.loop.over.is_set():
+            return
+        invariants.check_all(self)
+        if self._healed_at:
+            waiting = invariants.what_is_missing(self)
+            if not waiting:
+                self.loop.end()
+                return
+            if self.loop.now > self._healed_at + SETTLE_SECONDS:
+                raise BrokenPromise(f"all is healed for {SETTLE_SECONDS} s, and {waiting}")
+        self.loop.after(CHECK_SECONDS, self._check)
+
+    # faults -----------------------------------------------------------------------------------------------
+
+    def member(self, name: str) -> Member:
+        """The store of this name."""
+        return self.members[int(name.removeprefix("store "))]
+
+    def _begin(self, fault: Fault) -> None:
+        if not self.working:
+            return
+        handle: Callable[[Fault], None] = getattr(self, "_fault_" + fault.kind.replace(" ", "_"))
+        handle(fault)
+        self.reached[fault.kind if fault.target != GATEWAY else f"gateway {fault.kind}"] += 1
+
+    def _fault_crash(self, fault: Fault) -> None:
+        if fault.target == GATEWAY:
+            self._gateway_down += 1
+            self._kill_gateway(keep=fault.keep)
+            self.loop.after(fault.seconds, self._gateway_up)
+        else:
+            self._take_down(self.member(fault.target), fault)
+
+    def _take_down(self, member: Member, fault: Fault) -> None:
+        member.wanted_down += 1
+        member.crash(keep=fault.keep)
+        self.loop.after(fault.seconds, self._bring_up, member)
+
+    @staticmethod
+    def _bring_up(member: Member) -> None:
+        member.wanted_down -= 1
+        member.start()
+
+    def _fault_power_loss(self, fault: Fault) -> None:
+        for member in self.members:
+            self._take_down(member, fault)
+
+    def _fault_taken_for_dead(self, fault: Fault) -> None:
+        """The gateway goes on for a while beside the one that takes over."""
+        life = self.current_life()
+        if life is None or self._gateway_down:
+            return
+        life.zombie = True
+        self.catalog_file.crash(keep=self.random.random() < 0.5)
+        self.loop.after(fault.seconds, life.kill)
+        self.start_gateway()
+
+    def _fault_pause(self, fault: Fault) -> None:
+        member = self.member(fault.target)
+        if member.node is not None and not member.node.paused:
+            member.node.paused = True
+            self.loop.after(fault.seconds, self.network.resume, member.node)
+
+    def _fault_cut_link(self, fault: Fault) -> None:
+        self._cut([(fault.target, fault.other)], fault.seconds)
+
+    def _fault_isolate(self, fault: Fault) -> None:
+        others = [GATEWAY, *(member.name for member in self.members if member.name != fault.target)]
+        links = [(fault.target, other) for other in others] + [(other, fault.target) for other in others]
+        self._cut(links, fault.seconds)
+
+    def _cut(self, links: list[tuple[str, str]], seconds: float) -> None:
+        self.network.cut.update(links)
+        self.loop.after(seconds, self.network.cut.subtract, links)
+
+    def _fault_disk_full(self, fault: Fault) -> None:
+        member = self.member(fault.target)
+        member.full += 1
+        member.disk.full = True
+
+        def space() -> None:
+            member.full -= 1
+            member.disk.full = bool(member.full)
+
+        self.loop.after(fault.seconds, space)
+
+    def _fault_slow_disk(self, fault: Fault) -> None:
+        member = self.member(fault.target)
+        member.slow += 1
+
+        def fast() -> None:
+            member.slow -= 1
+
+        self.loop.after(fault.seconds, fast)
+
+    def _fault_delete_topic(self, fault: Fault) -> None:
+        life = self.current_life()
+        topic = None if life is None or not life.serving else life.broker.topics.get(fault.target)
+        if life is not None and topic is not None:
+            self.deleted_topics.add(fault.target)
+            self.nursery.start_soon(self._delete_topic, life, topic)
+
+    async def _delete_topic(self, life: Life, topic: Any) -> None:
+        with contextlib.suppress(Exception):
+            await life.broker.delete_topic(topic)
+
+    def _heal(self) -> None:
+        """No more faults and no more work: what was begun ends by itself within some seconds."""
+        self.working = False
+        self.network.healed = True
+        self._healed_at = self.loop.now + max((fault.seconds for fault in self.plan.happening), default=0)
+
+    # the gateway ------------------------------------------------------------------------------------------
+
+    def current_life(self) -> Life | None:
+        """The life that has the catalog."""
+        life = self.lives[-1] if self.lives else None
+        return None if life is None or life.over or life.zombie else life
+
+    def gateway_of(self, before: Life | None) -> Life | None:
+        """Where a client sends: where it sent before as long as that one serves, else to the newest."""
+        if before is not None and before.serving and self.random.random() < 0.9:
+            return before
+        return self.current_life()
+
+    def start_gateway(self) -> None:
+        life = Life(self, len(self.lives) + 1)
+        self.lives.append(life)
+        self.nursery.start_soon(life.run)
+
+    def _gateway_up(self) -> None:
+        self._gateway_down -= 1
+        if not self._gateway_down and self.current_life() is None:
+            self.start_gateway()
+
+    def _kill_gateway(self, *, keep: bool) -> None:
+        life = self.current_life()
+        if life is not None:
+            self.catalog_file.crash(keep=keep)
+            life.kill()
+
+    def life_ended(self, life: Life) -> None:
+        """A life ended by itself; something starts the next one."""
+        if not life.zombie and not self._gateway_down:
+            self._gateway_down += 1
+            self.loop.after(0.2, self._gateway_up)
+
+    def next_uuid(self) -> SimpleNamespace:
+        """In the place of `uuid4` where a life's prefix is made."""
+        self._ids += 1
+        return SimpleNamespace(hex=f"{self._ids:016x}{'0' * 16}")
+
+
+@dataclass
+class Outcome:
+    """What became of one schedule."""
+
+    plan: Plan
+    world: World
+    failure: Exception | None
+
+    @property
+    def text(self) -> str:
+        return "" if self.failure is None else f"{type(self.failure).__name__}: {self.failure}"
+
+
+@contextlib.contextmanager
+def simulated_parts(world: World) -> Iterator[None]:
+    """What the real shells reach for by name."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, **_: Any) -> Any:
+        await trio.sleep(READ_SECONDS)
+        return work(*args)
+
+    with (
+        patch.object(store_module, "Node", make_node),
+        patch.object(store_module, "Database", make_database_for(world)),
+        patch.object(store_module, "Committer", make_committer_for(world)),
+        patch.object(store_db, "rocksdict", SimRocks),
+        patch("mesh.requests.uuid4", world.next_uuid),
+        patch.object(store_module, "uuid4", world.next_uuid),
+        patch.object(
+            store_module, "shutil", SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40))
+        ),
+        patch.object(trio.to_thread, "run_sync", run_sync),
+    ):
+        yield
+
+
+def run(plan: Plan) -> Outcome:
+    """Run one schedule to its end."""
+    make_deterministic(plan.seed)
+    world = World(plan)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    failure: Exception | None = None
+    try:
+        with simulated_parts(world):
+            trio.run(world.run, clock=world.loop)
+    except Exception as error:  # noqa: BLE001  any failure of the real code is a finding
+        failure = _innermost(error)
+    finally:
+        logging.disable(disabled)
+    return Outcome(plan, world, failure)
+
+
+def _innermost(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+__all__ = ["BrokenPromise", "Outcome", "World", "run", "state_of"]

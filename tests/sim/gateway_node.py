@@ -1,0 +1,140 @@
+"""One gateway life of the simulated cluster: the real log, opener, closer, recovery, deletion and reader.
+
+What is simulated: the link (`SimNode`), the catalog's disk, and the clients, which call the partitions as the
+API's handlers do. A crash ends all tasks at once. A life that was only taken for dead (`zombie`) goes on
+answering its clients beside the next life, until it notices or ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+
+from gateway.broker import Broker
+from gateway.catalog.interface import CatalogFailed
+from gateway.log.context import LogContext
+from gateway.log.partition import Partition
+from gateway.settings import Settings
+from gateway.stores import Stores
+from mesh.node import Node
+from mesh.presence import StorePresence
+from mesh.producer import Producer
+from mesh.reader import Reader
+from mesh.requests import Requests
+from tests.sim.catalog import SimCatalog
+from tests.sim.clients import Consumer
+from tests.sim.network import SimNode
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import World
+
+CLUSTER_ID = "simulated"
+
+
+class SimContext(LogContext):
+    """The wall clock is the world's, with this life's own error."""
+
+    wall_offset_ms = 0
+    world: World
+
+    def now_ms(self) -> int:  # type: ignore[override]  # static in the real one
+        return 1_700_000_000_000 + int(self.world.loop.now * 1000) + self.wall_offset_ms
+
+
+class Life:
+    """One process of the gateway."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.serving = False
+        self.zombie = False
+        self.over = False
+        self.broker: Broker
+        self.producer: Producer
+        self.node = SimNode(world.network, "gateway")
+        self.catalog = SimCatalog(world.catalog_file, world)
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Serve until killed."""
+        with self._scope:
+            try:
+                await self._serve()
+            except* CatalogFailed:
+                self.world.reached["gateway ended by its catalog"] += 1
+                self.kill()
+                self.world.life_ended(self)
+
+    async def _serve(self) -> None:
+        node = cast("Node", self.node)
+        requests = Requests(node)
+        self.producer = Producer(node, requests)
+        presence = StorePresence(node, requests)
+        context = self._context(requests, Stores(self.catalog, presence))
+        self.broker = Broker(context, cast("Settings", SimSettings()), lambda: None)
+        self.node.on_drained(self.broker.completions.settle)
+        async with trio.open_nursery() as nursery:
+            self._adjust_topics()
+            nursery.start_soon(self.producer.run)
+            nursery.start_soon(presence.run)
+            nursery.start_soon(self.broker.run)
+            self.serving = True  # a client may come at any time: what is not recovered says so
+            for partition in self.partitions():
+                self.world.history.watch(self, partition)
+            nursery.start_soon(Consumer(self).run)
+            await self.broker.recover()
+            await trio.sleep_forever()
+
+    def _context(self, requests: Requests, stores: Stores) -> LogContext:
+        world = self.world
+        context = SimContext(
+            self.catalog,
+            self.producer,
+            Reader(requests),
+            cluster_id=CLUSTER_ID,
+            stores=stores,
+            tail_cache_bytes=world.plan.tail_cache_bytes,
+        )
+        context.world = world
+        context.wall_offset_ms = world.random.randint(-5000, 5000)
+        return context
+
+    def _adjust_topics(self) -> None:
+        """Segments smaller than the config allows, so that a short schedule has many."""
+        for topic in self.broker.topics.all():
+            topic.settings = replace(topic.settings, segment_bytes=self.world.plan.segment_bytes)
+
+    def partitions(self) -> list[Partition]:
+        return [partition for topic in self.broker.topics.all() for partition in topic.partitions]
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        topic = self.broker.topics.get(name)
+        return None if topic is None else topic.partitions[index]
+
+    def kill(self) -> None:
+        """The process is gone, now."""
+        if not self.over:
+            self.over = True
+            self.serving = False
+            self.node.leave()
+            self._scope.cancel()
+
+
+class SimSettings:
+    """What the broker asks of the settings."""
+
+    accept_loss = False
+
+
+def state_of(partition: Partition) -> dict[str, Any]:
+    """For messages."""
+    return {
+        "state": partition.state.value,
+        "reason": partition.reason,
+        "high watermark": partition.high_watermark,
+        "next offset": partition.next_offset,
+        "chain": [(s.address, s.start_offset, s.end_offset, s.last_sequence) for s in partition.chain()],
+    }

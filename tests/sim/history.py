@@ -1,0 +1,158 @@
+"""What the world has seen, and the promises that are checked as it happens.
+
+Kept beside the cluster, by nobody whom a crash could touch: what was published under which address, what each
+incarnation ever fsynced, what was acknowledged, what was shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from gateway.log.partition import Partition, PartitionState
+from tests.sim.loop import BrokenPromise
+from wireproto.dafka.messages import Record
+from wireproto.records.header import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mesh.protocol.ingest import Commit
+    from tests.sim.clients import PartitionName
+    from tests.sim.cluster import World
+    from tests.sim.gateway_node import Life
+
+
+class Watcher:
+    """A consumer that is parked at a partition of one life: told whenever the high watermark moves."""
+
+    def __init__(self, history: History, life: Life, partition: Partition) -> None:
+        self._history = history
+        self._life = life
+        self._partition = partition
+        self._seen = -1
+        self._checked: dict[str, int] = {}
+
+    def advanced(self, _partition: Partition | None = None, /) -> None:
+        """The high watermark of the partition moved, or the partition failed."""
+        partition = self._partition
+        if self._life.over:
+            return
+        if partition.high_watermark < self._seen:
+            raise BrokenPromise(
+                f"the high watermark of {partition} went back from {self._seen} to {partition.high_watermark}"
+            )
+        if partition.high_watermark > self._seen and partition.state is PartitionState.READY:
+            self._seen = partition.high_watermark
+            for opened in partition.open_segments():
+                self._check_durable(opened.segment, opened.writer.committed)
+
+    def _check_durable(self, segment: Any, committed: int) -> None:
+        address = segment.address
+        if committed <= self._checked.get(address, -1):
+            return
+        history = self._history
+        history.check_durable(segment, committed)
+        for sequence in range(self._checked.get(address, -1) + 1, committed + 1):
+            history.show(
+                (self._partition.topic.name, self._partition.index), history.published[address][sequence]
+            )
+        self._checked[address] = committed
+
+
+class History:
+    """Of one schedule."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.published: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
+        """address -> sequence -> content."""
+        self.fsynced: defaultdict[tuple[str, str], int] = defaultdict(lambda: -1)
+        """(address, incarnation) -> the highest sequence that it ever had fsynced."""
+        self.acknowledged: defaultdict[PartitionName, dict[int, bytes]] = defaultdict(dict)
+        """base offset -> name of the batch, of those that a producer with acks=all was told are durable."""
+        self.shown: defaultdict[PartitionName, dict[int, bytes]] = defaultdict(dict)
+        """base offset -> content, of what was below a high watermark."""
+
+        self.compared: set[tuple[str, str]] = set()
+        """(address, incarnation) of closed segments that were compared record by record."""
+        self.places: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        """address -> base offset -> sequence."""
+
+    # as it happens ----------------------------------------------------------------------------------------
+
+    def on_published(self, record: Record) -> None:
+        """A writer published a record, or sent it again."""
+        known = self.published[record.address]
+        content = bytes(record.content)
+        if record.sequence not in known:
+            known[record.sequence] = content
+            self.places[record.address][read_header(content).base_offset] = record.sequence
+        elif known[record.sequence] != content:
+            raise BrokenPromise(f"sequence {record.sequence} of {record.address} was used for two records")
+
+    def on_fsynced(self, incarnation: str, commit: Commit) -> None:
+        """A store's commit is durable."""
+        for entry in commit.records:
+            if not entry.row:
+                continue  # kept as a native record: it counts for nobody
+            address = entry.state.address
+            self.fsynced[address, incarnation] = max(entry.sequence, self.fsynced[address, incarnation])
+            published = self.published.get(address)
+            if published is not None and published.get(entry.sequence) != entry.content:
+                raise BrokenPromise(
+                    f"a store keeps another record as {entry.sequence} of {address} than was published"
+                )
+
+    def on_acknowledged(self, log: Partition, name: bytes, offset: int) -> None:
+        """A producer with acks=all was told that its batch is durable at this offset."""
+        partition = log.topic.name, log.index
+        for opened in log.open_segments():
+            sequence = self.places[opened.segment.address].get(offset)
+            if sequence is not None:
+                self.check_durable(opened.segment, sequence)
+        known = self.acknowledged[partition].setdefault(offset, name)
+        if known != name:
+            raise BrokenPromise(f"offset {offset} of {partition} was given to {known!r} and to {name!r}")
+        shown = self.shown[partition].get(offset)
+        if shown is not None and name not in shown:
+            raise BrokenPromise(
+                f"{name!r} was acknowledged at offset {offset} of {partition}, which shows another"
+            )
+
+    def check_durable(self, segment: Any, sequence: int) -> None:
+        """What is shown or acknowledged was fsynced by w members (some may have been lost since)."""
+        have = sum(self.fsynced[segment.address, member] >= sequence for member in segment.members)
+        if have < segment.w:
+            raise BrokenPromise(
+                f"sequence {sequence} of {segment.address} counts as durable, and {have} members have fsynced"
+                f" it, not {segment.w}"
+            )
+
+    def watch(self, life: Life, partition: Partition) -> None:
+        """Follow what a life shows of a partition."""
+        partition.add_waiter(Watcher(self, life, partition))
+
+    def show(self, partition: PartitionName, content: bytes) -> None:
+        """A batch is visible."""
+        offset = read_header(content).base_offset
+        known = self.shown[partition].setdefault(offset, content)
+        if known != content:
+            raise BrokenPromise(f"offset {offset} of {partition} was shown with two contents")
+
+    def on_read(self, partition: PartitionName, offset: int, batches: Iterable[Any]) -> None:
+        """A consumer was given these batches for an offset."""
+        for batch in batches:
+            content = bytes(batch)
+            header = read_header(content)
+            known = self.shown[partition].get(header.base_offset)
+            if known is not None and known != content:
+                raise BrokenPromise(
+                    f"offset {header.base_offset} of {partition} was read with another content"
+                )
+            if offset > header.last_offset:
+                raise BrokenPromise(
+                    f"offset {offset} of {partition} was asked for, {header.base_offset} came"
+                )
+            offset = header.last_offset + 1
+            self.show(partition, content)

@@ -1,0 +1,200 @@
+"""What must hold of the whole cluster whenever it is looked at, and what must be so once all is healed.
+
+Looked at from outside: the catalog's file, the disks, and what `History` saw.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from gateway.log import catalog_keys as keys
+from gateway.log.partition import PartitionState
+from gateway.log.segment import Segment
+from mesh.protocol.address_state import Phase
+from mesh.protocol.ingest import StoreCorrupt
+from mesh.store import keys as store_keys
+from tests.sim.loop import BrokenPromise
+from wireproto.records.header import read_header
+
+if TYPE_CHECKING:
+    from tests.sim.clients import PartitionName
+    from tests.sim.cluster import World
+    from tests.sim.disk import SimDatabase
+
+
+def chains(world: World) -> dict[PartitionName, list[Segment]]:
+    """The chains as the catalog's file has them, of topics that are not deleted."""
+    names = {}
+    for entry in world.catalog_file.range(keys.TOPICS):
+        names[keys.unpack(entry.value)["id"]] = entry.key.removeprefix(keys.TOPICS)
+    found: defaultdict[PartitionName, list[Segment]] = defaultdict(list)
+    for entry in world.catalog_file.range(keys.SEGMENTS):
+        topic_id, index, _ = entry.key.removeprefix(keys.SEGMENTS).split("/")
+        if topic_id in names:
+            found[names[topic_id], int(index)].append(Segment.unpack(entry.value))
+    return found
+
+
+def check_all(world: World) -> None:
+    """Everything that must hold at any time. Raises `BrokenPromise`."""
+    disks = {member.incarnation: member.database() for member in world.members}
+    found = chains(world)
+    for partition, chain in found.items():
+        _check_chain(partition, chain)
+        for segment in chain:
+            if not segment.is_open:
+                _check_closed(world, segment, disks)
+        _check_kept(world, partition, chain, disks)
+        _check_doubles(world, partition, chain)
+    for life in world.lives:
+        if not life.over and life.serving:
+            for log in life.partitions():
+                _check_shown_watermark(world, (log.topic.name, log.index), log, zombie=life.zombie)
+    _check_deleted(world, disks)
+
+
+def _check_chain(partition: PartitionName, chain: list[Segment]) -> None:
+    """No holes and no overlaps, and only the last ones are open."""
+    for before, after in pairwise(chain):
+        if before.end_offset != after.start_offset:
+            raise BrokenPromise(
+                f"the chain of {partition} goes from {before.end_offset} ({before.address}) to"
+                f" {after.start_offset} ({after.address})"
+            )
+
+
+def _check_closed(world: World, segment: Segment, disks: dict[str, SimDatabase]) -> None:
+    """A closed segment is whole on w members, and the same on all that have it as closed."""
+    last = segment.last_sequence
+    assert last is not None
+    world.history.check_durable(segment, last)
+    published = world.history.published[segment.address]
+    confirmed = keys.closing_key(segment.address) not in world.catalog_file.entries
+    for member in segment.members:
+        database = disks.get(member)
+        state = None if database is None else database.load(segment.address)
+        if (
+            database is not None
+            and confirmed
+            and (state is None or (state.phase, state.head) != (Phase.CLOSED, last))
+        ):
+            raise BrokenPromise(
+                f"{member} has confirmed that {segment.address} ends at {last}, and keeps"
+                f" {'nothing of it' if state is None else f'it up to {state.head}, {state.phase.name}'}"
+            )
+        if database is None or state is None or state.phase is not Phase.CLOSED:
+            continue
+        if state.end != last or state.head > last:
+            raise BrokenPromise(
+                f"{segment.address} ends at {last}, and {member} keeps it up to {state.head}, with the end"
+                f" {state.end}"
+            )
+        if (segment.address, member) in world.history.compared and state.head == last:
+            continue
+        try:
+            records = database.records(segment.address)
+        except StoreCorrupt as error:
+            raise BrokenPromise(f"{member}: {error}") from None
+        if any(published.get(sequence) != content for sequence, content in records.items()):
+            raise BrokenPromise(f"{member} keeps {segment.address} with other records than were published")
+        if state.head == last:
+            world.history.compared.add((segment.address, member))
+
+
+def _check_kept(
+    world: World, partition: PartitionName, chain: list[Segment], disks: dict[str, SimDatabase]
+) -> None:
+    """What was acknowledged or shown is in the chain, at its offset, on a disk that is left."""
+    history = world.history
+    for offset, name in history.acknowledged[partition].items():
+        content = _content_at(world, chain, offset, disks)
+        if content is None or name not in content:
+            raise BrokenPromise(
+                f"{name!r} was acknowledged at offset {offset} of {partition}, and is not there"
+            )
+    for offset, shown in history.shown[partition].items():
+        if _content_at(world, chain, offset, disks) != shown:
+            raise BrokenPromise(f"offset {offset} of {partition} was shown, and is not there as it was")
+
+
+def _content_at(
+    world: World, chain: list[Segment], offset: int, disks: dict[str, SimDatabase]
+) -> bytes | None:
+    """The batch with this base offset, if it is in the chain and some member's disk has it."""
+    for segment in reversed(chain):
+        if segment.start_offset > offset:
+            continue
+        sequence = world.history.places[segment.address].get(offset)
+        if sequence is None or (segment.last_sequence is not None and sequence > segment.last_sequence):
+            return None
+        key = store_keys.record_prefix(segment.address) + store_keys.sequence_bytes(sequence)
+        for member in segment.members:
+            if member in disks:
+                content = disks[member].get(key)
+                if content is not None:
+                    return content
+        return None
+    return None
+
+
+def _check_doubles(world: World, partition: PartitionName, chain: list[Segment]) -> None:
+    """No batch of an idempotent producer is in the log twice."""
+    seen: dict[tuple[int, int], int] = {}
+    for segment in chain:
+        published = world.history.published[segment.address]
+        for sequence in range(len(published) if segment.last_sequence is None else segment.last_sequence + 1):
+            content = published.get(sequence)
+            if content is None:
+                continue
+            header = read_header(content)
+            if header.producer_id >= 0:
+                known = seen.setdefault((header.producer_id, header.base_sequence), header.base_offset)
+                if known != header.base_offset:
+                    raise BrokenPromise(
+                        f"producer {header.producer_id}'s batch {header.base_sequence} is in {partition} at"
+                        f" offset {known} and {header.base_offset}"
+                    )
+
+
+def _check_shown_watermark(world: World, partition: PartitionName, log: object, *, zombie: bool) -> None:
+    """A life that serves shows at least what lives before it have shown (a stale one may lag behind)."""
+    state, watermark = getattr(log, "state"), getattr(log, "high_watermark")  # noqa: B009
+    shown = max(world.history.shown[partition], default=-1)
+    if state is PartitionState.READY and not zombie and watermark <= shown:
+        raise BrokenPromise(f"offset {shown} of {partition} was shown, and the high watermark is {watermark}")
+
+
+def _check_deleted(world: World, disks: dict[str, SimDatabase]) -> None:
+    """What was deleted and confirmed by every member stays deleted."""
+    for address, members in world.catalog_file.deleted.items():
+        for member in members:
+            state = disks[member].load(address) if member in disks else None
+            if state is not None and (state.phase is not Phase.DELETED or state.head >= 0):
+                raise BrokenPromise(f"{address} was deleted, and {member} has it as {state.phase.name}")
+
+
+def what_is_missing(world: World) -> str:
+    """Why a healed cluster is not at rest yet; "" once it is."""
+    life = world.current_life()
+    if life is None or not life.serving:
+        return "no gateway serves"
+    for member in world.members:
+        if not member.up:
+            return f"{member.name} is not up"
+    for log in life.partitions():
+        if log.state is not PartitionState.READY:
+            return f"{log} does not serve: {log.reason}"
+    waiting = [producer for producer in world.producers if producer.unanswered and not producer.stopped]
+    if waiting:
+        return f"{len(waiting)} producers wait for answers, {waiting[0].unanswered[0].name!r} among them"
+    for prefix, what in (
+        (keys.CLOSING, "an end"),
+        (keys.TOMBSTONES, "a deletion"),
+        (keys.SEGMENT_TOMBSTONES, "a deletion"),
+    ):
+        entries = world.catalog_file.range(prefix)
+        if entries:
+            return f"not every member has confirmed {what}: {entries[0].key}"
+    return ""

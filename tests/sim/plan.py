@@ -1,0 +1,181 @@
+"""What one schedule will do, drawn from its seed before it begins: the cluster's shape, the work, the faults.
+
+Every fault has an id that depends on nothing but the seed, so that a schedule without some of its faults
+(`left_out`) is the same schedule otherwise: that is what `shrink` lives on.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """One fault. It begins at `at` and heals itself `seconds` later (seconds of the world's time).
+
+    `target` and `other` are nodes ("gateway", "store 0", ...); `keep`: a crash keeps what was written and not
+    fsynced, as the page cache does when only a process dies.
+    """
+
+    id: str
+    kind: str
+    at: float
+    seconds: float
+    target: str
+    other: str = ""
+    keep: bool = False
+
+    def __str__(self) -> str:
+        other = f" -> {self.other}" if self.other else ""
+        kept = " keeping what was written" if self.keep else ""
+        return (
+            f"{self.at:7.3f} s  {self.kind} {self.target}{other} for {self.seconds:.3f} s{kept}   [{self.id}]"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One schedule."""
+
+    seed: int
+    stores: int = 1
+    replication_factor: int = 1
+    min_insync_replicas: int = 1
+    topics: int = 1
+    partitions: int = 2
+    clients: int = 3
+    seconds: float = 5.0
+    """How long there are work and faults; then everything heals."""
+    pace: float = 0.06
+    """Seconds between two batches of one client, on average."""
+    segment_bytes: int = 1 << 30
+    tail_cache_bytes: int = 1 << 20
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+    """Shares of messages."""
+    fsync_seconds: float = 0.004
+    faults: tuple[Fault, ...] = ()
+    left_out: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def happening(self) -> list[Fault]:
+        """The faults that are not left out."""
+        return [fault for fault in self.faults if fault.id not in self.left_out]
+
+    def without(self, ids: frozenset[str]) -> "Plan":
+        """The same schedule without these faults (besides those that are left out already)."""
+        return replace(self, left_out=self.left_out | ids)
+
+
+FAULTS_PER_SECOND = 1.2
+
+GATEWAY = "gateway"
+
+
+def store_name(number: int) -> str:
+    return f"store {number}"
+
+
+def make_plan(seed: int, *, stores: int | None = None, seconds: float = 5.0) -> Plan:
+    """The plan of a seed; with `stores` its cluster has so many, and it has `seconds` of work and faults."""
+    chooser = random.Random(seed)
+    drawn = chooser.choice((1, 1, 2, 3, 3, 3, 3, 4, 5))
+    stores = drawn if stores is None else stores
+    replication = stores if chooser.random() < 0.6 else chooser.randint(1, stores)
+    majority = replication // 2 + 1
+    messages = chooser.choice((0.0, 0.01, 0.05, 0.15))
+    plan = Plan(
+        seed,
+        stores,
+        replication,
+        chooser.choice((1, majority, replication)) if chooser.random() < 0.4 else 1,
+        topics=chooser.choice((1, 1, 2)),
+        partitions=chooser.choice((1, 2, 3)),
+        clients=chooser.choice((1, 2, 3)),
+        segment_bytes=chooser.choice((600, 3000, 1 << 30)),
+        tail_cache_bytes=chooser.choice((2000, 1 << 20)),
+        lost=messages,
+        doubled=messages / 2,
+        late=messages / 2,
+        fsync_seconds=chooser.choice((0.001, 0.004, 0.02)),
+        seconds=seconds,
+    )
+    return replace(plan, faults=tuple(_faults(plan, chooser)))
+
+
+def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
+    faults = []
+    count = int(plan.seconds * FAULTS_PER_SECOND * chooser.choice((0.5, 1, 1, 2)))
+    for number in range(count):
+        make = chooser.choices([make for make, _ in _KINDS], [weight for _, weight in _KINDS])[0]
+        at = chooser.uniform(0.05, plan.seconds)
+        faults.append(make(f"fault {number}", at, plan, chooser))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def _any_store(plan: Plan, chooser: random.Random) -> str:
+    return store_name(chooser.randrange(plan.stores))
+
+
+def _any_link(plan: Plan, chooser: random.Random) -> tuple[str, str]:
+    nodes = [GATEWAY, *map(store_name, range(plan.stores))]
+    first, second = chooser.sample(nodes, 2)
+    return first, second
+
+
+def _store_crash(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    seconds = chooser.choice((0.02, 0.3, 2.0)) * chooser.random()
+    return Fault(name, "crash", at, seconds, _any_store(plan, chooser), keep=chooser.random() < 0.5)
+
+
+def _gateway_crash(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    seconds = chooser.choice((0.02, 0.3, 1.0)) * chooser.random()
+    return Fault(name, "crash", at, seconds, GATEWAY, keep=chooser.random() < 0.5)
+
+
+def _takeover(name: str, at: float, _plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "taken for dead", at, chooser.uniform(0.1, 3.0), GATEWAY)
+
+
+def _pause(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "pause", at, chooser.uniform(0.05, 2.0), _any_store(plan, chooser))
+
+
+def _cut(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    first, second = _any_link(plan, chooser)
+    return Fault(name, "cut link", at, chooser.uniform(0.05, 2.0), first, second)
+
+
+def _isolate(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "isolate", at, chooser.uniform(0.05, 2.0), _any_store(plan, chooser))
+
+
+def _disk_full(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "disk full", at, chooser.uniform(0.05, 2.0), _any_store(plan, chooser))
+
+
+def _disk_slow(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "slow disk", at, chooser.uniform(0.1, 1.5), _any_store(plan, chooser))
+
+
+def _all_stores_crash(name: str, at: float, _plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "power loss", at, chooser.uniform(0.01, 1.0), "all stores")
+
+
+def _delete_topic(name: str, at: float, plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "delete topic", at, 0.0, f"topic-{chooser.randrange(plan.topics)}")
+
+
+_KINDS: list[tuple[Callable[[str, float, Plan, random.Random], Fault], int]] = [
+    (_store_crash, 8),
+    (_gateway_crash, 6),
+    (_takeover, 4),
+    (_pause, 4),
+    (_cut, 6),
+    (_isolate, 3),
+    (_disk_full, 2),
+    (_disk_slow, 2),
+    (_all_stores_crash, 2),
+    (_delete_topic, 1),
+]
