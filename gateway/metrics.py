@@ -68,9 +68,9 @@ class ApiStats:
 
 
 class Metrics(Collector):
-    """The metrics of one gateway process, and the registry that is scraped."""
+    """The metrics of one process, and the registry that is scraped; `with_clients` of Kafka, or without."""
 
-    def __init__(self, *, with_process: bool = True) -> None:
+    def __init__(self, *, with_process: bool = True, with_clients: bool = True) -> None:
         self.apis: dict[int, ApiStats] = {}
         self.connections_open = 0
         self.connections_accepted = 0
@@ -82,7 +82,8 @@ class Metrics(Collector):
         if with_process:
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
-        self._add_own()
+        if with_clients:
+            self._add_own()
         self.registry.register(self)
 
     def api(self, key: int, name: str) -> ApiStats:

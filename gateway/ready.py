@@ -1,4 +1,4 @@
-"""The first line a user sees: that it serves, and how to connect."""
+"""The first lines a user sees: that it serves, and how to connect."""
 
 from collections.abc import Sequence
 
@@ -17,3 +17,8 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
     print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{client}")')
     print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{client}")')
     print(f"  check:   dafka doctor {client}", flush=True)
+
+
+def say_tower_ready(host: str, port_in: int, port_out: int) -> None:
+    """Print where a tower serves, as nodes write it with `--tower`. To standard output."""
+    print(f"Tower is ready on {join_host_port(host, port_in)}:{port_out}", flush=True)

@@ -53,6 +53,15 @@ class Node:
     def disconnect(self, endpoint: str) -> None:
         self._subscriber.disconnect(endpoint)
 
+    async def follow_links(
+        self,
+        on_link: Callable[[str, bool], None],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Tell of the links to others' publishers that come and go, for ever; see `LinkMonitor`."""
+        await self._subscriber.follow_links(on_link, task_status=task_status)
+
     def send(self, message: Any) -> None:
         """Publish a message (anything with `frames()`)."""
         self.publisher.send(message.frames())

@@ -11,8 +11,12 @@ loop's.
 """
 
 import contextlib
+import errno
+import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import trio
 import zmq
@@ -46,16 +50,43 @@ HANDSHAKE_INTERVAL_MS = 5_000
 RECONNECT_INTERVAL_MS = 50
 RECONNECT_INTERVAL_MAX_MS = 1_000
 
+MAX_BEACON_FRAME_BYTES = 1024
+"""Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""
+
+BEACON_HIGH_WATER_MARK_MESSAGES = 4096
+"""Beacons queued per link: the next one comes in a second, so what is dropped is hardly missed."""
+
+MAX_BEACON_FRAMES = 5
+"""Frames kept of one message to a tower: one more than a beacon has, so that a longer one is seen to be."""
+
+
+class Link(NamedTuple):
+    """What a socket is for, and so what it may hold and which of ZeroMQ's I/O threads serves it."""
+
+    high_water_mark: int
+    max_frame_bytes: int
+    io_thread: int
+
+
+DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES, io_thread=1)
+BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES, io_thread=2)
+"""ZeroMQ looks up a tower's host name within the I/O thread: were it the data's, a dead name server would
+stop the heartbeats of live links, and so cut them."""
+
+_IO_THREADS = 2
+
 
 class EndpointTaken(Exception):
-    """A publisher's endpoint cannot be bound; the text names it and the cause."""
+    """An endpoint cannot be bound; the text names it, the cause, and the next step."""
+
+    exit_code = 2
 
 
 class Context:
     """One ZeroMQ context. Sockets linked over `inproc://` must share it."""
 
     def __init__(self) -> None:
-        self.raw = zmq.Context()
+        self.raw = zmq.Context(_IO_THREADS)
         self.local: list[Subscriber] = []
         """Subscribers with a link inside this process."""
 
@@ -72,12 +103,13 @@ class Context:
         self.raw.destroy(linger=0)
 
 
-def _configure(socket: "zmq.Socket[bytes]") -> None:
+def _configure(socket: "zmq.Socket[bytes]", link: Link) -> None:
     for option, value in (
+        (zmq.AFFINITY, 1 << (link.io_thread - 1)),
         (zmq.LINGER, 0),
-        (zmq.SNDHWM, HIGH_WATER_MARK_MESSAGES),
-        (zmq.RCVHWM, HIGH_WATER_MARK_MESSAGES),
-        (zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES),
+        (zmq.SNDHWM, link.high_water_mark),
+        (zmq.RCVHWM, link.high_water_mark),
+        (zmq.MAXMSGSIZE, link.max_frame_bytes),
         (zmq.HEARTBEAT_IVL, HEARTBEAT_INTERVAL_MS),
         (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
         (zmq.HANDSHAKE_IVL, HANDSHAKE_INTERVAL_MS),
@@ -88,24 +120,139 @@ def _configure(socket: "zmq.Socket[bytes]") -> None:
         socket.setsockopt(option, value)
 
 
-class Publisher:
-    """An XPUB socket: what a node publishes, and who subscribed to it."""
+def _bind(socket: "zmq.Socket[bytes]", endpoint: str) -> str:
+    """The endpoint that was bound. Raises `EndpointTaken`."""
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        raise EndpointTaken(_why_not_bound(endpoint, error.errno or 0)) from None
+    return socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def __init__(self, context: Context) -> None:
-        self._socket = context.raw.socket(zmq.XPUB)
-        _configure(self._socket)
+
+def _why_not_bound(endpoint: str, number: int) -> str:
+    text = f"cannot bind the mesh to {endpoint}: {os.strerror(number)}"
+    if number == errno.EADDRINUSE:
+        port = endpoint.rpartition(":")[2]
+        return f"{text}. Stop what uses it (`ss -ltnp sport = :{port}` names it), or choose another port"
+    if number in {errno.EADDRNOTAVAIL, errno.ENODEV}:
+        return f"{text}. Give an address that this machine has (`ip address` lists them), or 0.0.0.0 for all"
+    if number == errno.EACCES:
+        return f"{text}. Ports below 1024 are for root: choose a higher one"
+    return text
+
+
+class LinkMonitor:
+    """Tells which of a socket's links are live, from ZeroMQ's own monitor: `on_link(endpoint, live)`.
+
+    Live means that both sides have agreed on the protocol; of connections alone nothing is said. The endpoint
+    is as ZeroMQ writes it, which need not be as it was given to `connect`. The monitor's socket is
+    edge-triggered as all are.
+    """
+
+    def __init__(
+        self, context: Context, socket: "zmq.Socket[bytes]", on_link: Callable[[str, bool], None]
+    ) -> None:
+        self._watched = socket
+        self._on_link = on_link
+        self._events = context.raw.socket(zmq.PAIR)
+        self._events.setsockopt(zmq.LINGER, 0)
+        # ZeroMQ waits, with its I/O thread, for room in this queue: so it must have no bound. What is in it
+        # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
+        self._events.setsockopt(zmq.RCVHWM, 0)
+        name = f"inproc://links-{uuid4().hex}"
+        socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._events.connect(name)
+
+    async def run(self) -> None:
+        """Tell, for ever."""
+        while True:
+            self._take()
+            await trio.lowlevel.wait_readable(self._events.fileno())
+
+    def stop(self) -> None:
+        """Have no more events made: before the watched socket is closed, and before `close`. Without a reader
+        ZeroMQ would wait for one, for ever.
+        """
+        if not self._watched.closed:
+            self._watched.disable_monitor()
+
+    def close(self) -> None:
+        self.stop()
+        self._events.close(linger=0)
+
+    def _take(self) -> None:
+        with contextlib.suppress(zmq.Again):
+            while True:
+                event, endpoint = self._events.recv_multipart(zmq.DONTWAIT)
+                live = int.from_bytes(event[:2], sys.byteorder) == zmq.EVENT_HANDSHAKE_SUCCEEDED
+                self._on_link(endpoint.decode(errors="replace"), live)
+
+
+class _Linked:
+    """What sockets that connect have in common."""
+
+    def __init__(self, context: Context, kind: int, link: Link) -> None:
+        self._context = context
+        self._socket = context.raw.socket(kind)
+        self._monitor: LinkMonitor | None = None
+        _configure(self._socket, link)
+
+    async def follow_links(
+        self,
+        on_link: Callable[[str, bool], None],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Tell of links that come and go, for ever; see `LinkMonitor`. Of those made before it has started
+        nothing is told, of links over `inproc://` neither.
+        """
+        monitor = self._monitor = LinkMonitor(self._context, self._socket, on_link)
+        task_status.started()
+        try:
+            await monitor.run()
+        finally:
+            monitor.close()
+
+    def connect(self, endpoint: str) -> None:
+        self._socket.connect(endpoint)
+
+    def disconnect(self, endpoint: str) -> None:
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.disconnect(endpoint)
+
+    def close(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+        self._socket.close(linger=0)
+
+
+class Publisher(_Linked):
+    """An XPUB socket: what a node publishes, and who subscribed to it.
+
+    `welcome` is a message for every new link. `on_subscribed` is told of each prefix that nobody was
+    subscribed to before.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        link: Link = DATA,
+        *,
+        welcome: bytes = b"",
+        on_subscribed: Callable[[bytes], None] = lambda _prefix: None,
+    ) -> None:
+        super().__init__(context, zmq.XPUB, link)
         self._subscribed: set[bytes] = set()
         self._changed = trio.Event()
+        self._on_subscribed = on_subscribed
+        if welcome:
+            self._socket.setsockopt(zmq.XPUB_WELCOME_MSG, welcome)
 
     def bind(self, endpoint: str) -> str:
         """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
         `EndpointTaken`.
         """
-        try:
-            self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            raise EndpointTaken(f"cannot bind the mesh to {endpoint}: {error}") from None
-        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        return _bind(self._socket, endpoint)
 
     def send(self, frames: Sequence[Buffer]) -> None:
         """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks."""
@@ -134,46 +281,46 @@ class Publisher:
             self._take_subscriptions()
             await trio.lowlevel.wait_readable(self._socket.fileno())
 
-    def close(self) -> None:
-        self._socket.close(linger=0)
-
     def _take_subscriptions(self) -> None:
-        changed = False
+        changed: list[bytes] = []
         with contextlib.suppress(zmq.Again):
             while True:
                 message = bytes(self._socket.recv(zmq.DONTWAIT))
                 if message[:1] == b"\x01":
                     self._subscribed.add(message[1:])
-                    changed = True
+                    changed.append(message[1:])
                 elif message[:1] == b"\x00":
                     self._subscribed.discard(message[1:])
-                    changed = True
         if changed:
             self._changed.set()
             self._changed = trio.Event()
+            for prefix in changed:
+                self._on_subscribed(prefix)
 
 
-class Subscriber:
+class Subscriber(_Linked):
     """A SUB socket: everything a node hears from the publishers it is connected to.
 
     Every message goes to `on_message`; `on_drained` is called whenever nothing more is there.
     """
 
     def __init__(
-        self, context: Context, on_message: Callable[[list[bytes]], None], on_drained: Callable[[], None]
+        self,
+        context: Context,
+        on_message: Callable[[list[bytes]], None],
+        on_drained: Callable[[], None] = lambda: None,
+        link: Link = DATA,
     ) -> None:
-        self._context = context
-        self._socket = context.raw.socket(zmq.SUB)
+        super().__init__(context, zmq.SUB, link)
         self._on_message = on_message
         self._on_drained = on_drained
-        _configure(self._socket)
 
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
 
     def connect(self, endpoint: str) -> None:
         """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
-        self._socket.connect(endpoint)
+        super().connect(endpoint)
         if endpoint.startswith("inproc://") and self not in self._context.local:
             self._context.local.append(self)
         self._take()
@@ -186,10 +333,6 @@ class Subscriber:
             # Reading ZMQ_EVENTS has consumed the edge, and there is more: nothing else would wake `run`.
             trio.lowlevel.current_trio_token().run_sync_soon(self.take_if_ready)
 
-    def disconnect(self, endpoint: str) -> None:
-        with contextlib.suppress(zmq.ZMQError):
-            self._socket.disconnect(endpoint)
-
     async def run(self) -> None:
         """Take messages for ever."""
         while True:
@@ -201,7 +344,7 @@ class Subscriber:
     def close(self) -> None:
         if self in self._context.local:
             self._context.local.remove(self)
-        self._socket.close(linger=0)
+        super().close()
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
@@ -217,3 +360,57 @@ class Subscriber:
             return False
         finally:
             self._on_drained()
+
+
+class Inlet:
+    """A bound SUB socket: what others publish to us, each with the address that it came from.
+
+    `on_message(frames, address)`: of a message with many frames only the first `MAX_BEACON_FRAMES` are kept;
+    the address is an IP, "" where ZeroMQ knows none.
+    """
+
+    def __init__(
+        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str], None]
+    ) -> None:
+        self._socket = context.raw.socket(zmq.SUB)
+        self._on_message = on_message
+        _configure(self._socket, BEACONS)
+        self._socket.subscribe(prefix)
+
+    def bind(self, endpoint: str) -> str:
+        """The endpoint that was bound. Raises `EndpointTaken`."""
+        return _bind(self._socket, endpoint)
+
+    async def run(self) -> None:
+        """Take messages for ever."""
+        while True:
+            if self._take():
+                await trio.lowlevel.wait_readable(self._socket.fileno())
+            else:
+                await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        self._socket.close(linger=0)
+
+    def _take(self) -> bool:
+        """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
+        for _ in range(MAX_MESSAGES_A_TURN):
+            try:
+                frame = self._socket.recv(zmq.DONTWAIT, copy=False)
+            except zmq.Again:
+                return True
+            address = _peer_address(frame)
+            frames = [frame.bytes]
+            while frame.more:
+                frame = self._socket.recv(zmq.DONTWAIT, copy=False)
+                if len(frames) < MAX_BEACON_FRAMES:
+                    frames.append(frame.bytes)
+            self._on_message(frames, address)
+        return False
+
+
+def _peer_address(frame: zmq.Frame) -> str:
+    try:
+        return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""

@@ -147,6 +147,7 @@ def test_a_group_alone_shows_its_commands(arguments: list[str], capsys: pytest.C
     [
         "",
         "standalone",
+        "tower",
         "topics",
         "topics create",
         "topics list",

@@ -1,0 +1,177 @@
+"""A node's side of the towers: it beacons to all of them, follows theirs, and connects the node accordingly.
+
+`mesh.protocol.peers` decides; this shell has the sockets and the clock. Towers are independent of each other:
+one link, one publisher and one subscriber for each, and whatever one of them does says nothing of the others.
+When all are gone, links stay as they are.
+"""
+
+import logging
+from collections.abc import Sequence
+from uuid import uuid4
+
+import trio
+
+from mesh.names import Names
+from mesh.node import Node
+from mesh.protocol.endpoints import parse_endpoint
+from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
+from mesh.tower_link import TowerAddress, TowerLink, TowerStatus
+from mesh.zmq_trio import Context
+from wireproto.dafka.beacons import NodeBeacon, TowerBeacon
+from wireproto.dafka.errors import MalformedMessage
+
+BEACON_SECONDS = 1.0
+"""Between two beacons, as the C nodes do it; they drop who is silent for 4 s."""
+
+GREET_LEAST_SECONDS = 0.1
+"""Least time between two beacons, however many new nodes are heard of: a stranger can make them up."""
+
+MALFORMED_LOGGED = 10
+"""Malformed beacons that are logged; further ones are only counted."""
+
+WILDCARD_HOSTS = frozenset({"", "*", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
+
+logger = logging.getLogger(__name__)
+
+
+def beacon_host(bound: str, advertised: str = "") -> str:
+    """The host that others are told: the advertised one; else the bound one, or nothing for a wildcard: then
+    a tower tells them the address that it sees.
+    """
+    return advertised or ("" if bound in WILDCARD_HOSTS else bound)
+
+
+class Beacon:
+    """Keeps `node` connected to all others.
+
+    Args:
+        context: the node's own.
+        node: connected and disconnected; its publisher must be bound.
+        towers: where to beacon: host (no brackets), port in, port out.
+        host: what others are told, see `beacon_host`.
+        port: what others are told: the port of the node's publisher as they reach it.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        node: Node,
+        towers: Sequence[tuple[str, int, int]],
+        *,
+        host: str,
+        port: int,
+    ) -> None:
+        self.node_id = uuid4().hex.upper()
+        """Of this process life, as the C nodes' ids: 32 upper-case hex characters."""
+        self.malformed = 0
+        """Beacons that break the format, or name no place that one can connect to."""
+        self._node = node
+        self._table = Peers(self.node_id, port)
+        self._names = Names()
+        self._greet = trio.Event()
+        frames = NodeBeacon(self.node_id, host, port).frames()
+        self._towers = [
+            TowerLink(
+                context,
+                TowerAddress(*tower),
+                frames,
+                self._on_beacon,
+                self._on_malformed,
+                self._hurry,
+            )
+            for tower in towers
+        ]
+
+    @property
+    def peers(self) -> list[PeerStatus]:
+        """Every node that is known, with the state of the link to it."""
+        return self._table.status(trio.current_time())
+
+    @property
+    def towers(self) -> list[TowerStatus]:
+        now = trio.current_time()
+        return [tower.status(now) for tower in self._towers]
+
+    @property
+    def refused(self) -> int:
+        """Beacons of nodes that were too many."""
+        return self._table.refused
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Beacon and follow until cancelled. Links that are live then stay."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._node.follow_links, self._on_link)
+                nursery.start_soon(self._names.run)
+                for tower in self._towers:
+                    nursery.start_soon(tower.run)
+                nursery.start_soon(self._beacon)
+                task_status.started()
+        finally:
+            for tower in self._towers:
+                tower.close()
+
+    async def _beacon(self) -> None:
+        while True:
+            self._greet = trio.Event()
+            for tower in self._towers:
+                tower.beacon()
+            self._do(self._table.tick(trio.current_time()))
+            await trio.sleep(GREET_LEAST_SECONDS)
+            with trio.move_on_after(BEACON_SECONDS - GREET_LEAST_SECONDS):
+                await self._greet.wait()
+
+    def _hurry(self) -> None:
+        """Beacon soon: a tower is there (anew), or a node that may not know us."""
+        self._greet.set()
+
+    # what is heard ----------------------------------------------------------------------------------------
+
+    def _on_beacon(self, beacon: TowerBeacon) -> None:
+        now = trio.current_time()
+        try:
+            named = parse_endpoint(beacon.endpoint)
+        except MalformedMessage as error:
+            self._on_malformed(error)
+            return
+        # Names of nodes that there is no room for are not worth a look-up.
+        endpoint = self._names.address(named, now) if self._table.wants(beacon.node) else named
+        if endpoint is not None:
+            self._do(self._table.heard(beacon.node, endpoint, now))
+
+    def _on_malformed(self, error: MalformedMessage) -> None:
+        self.malformed += 1
+        if self.malformed <= MALFORMED_LOGGED:
+            logger.warning("dropped a malformed beacon: %s", error)
+
+    def _on_link(self, text: str, live: bool) -> None:
+        try:
+            endpoint = parse_endpoint(text)
+        except MalformedMessage:
+            return  # ZeroMQ writes addresses, and only of what we connected to
+        now = trio.current_time()
+        node = self._table.linked(endpoint, now) if live else self._table.unlinked(endpoint, now)
+        if node is not None:
+            logger.info("the link to node %s at %s is %s", node, endpoint, "up" if live else "down")
+
+    # what follows -----------------------------------------------------------------------------------------
+
+    def _do(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Connect(endpoint):
+                    logger.debug("connecting to %s", endpoint)
+                    self._node.connect(str(endpoint))
+                case Disconnect(endpoint):
+                    logger.debug("no longer connected to %s", endpoint)
+                    self._node.disconnect(str(endpoint))
+                case Greet():
+                    self._hurry()
+                case Unreached(node, endpoint):
+                    logger.warning(
+                        "node %s says that it is at %s, and cannot be reached there: is it bound to that "
+                        "address (--mesh-listen), is the port open, and is what it tells others right "
+                        "(--mesh-advertise)?",
+                        node,
+                        endpoint,
+                    )

@@ -1,0 +1,225 @@
+"""Which nodes a node is connected to: what towers say of others, and what the links themselves say.
+
+Rules:
+
+* A silent tower never cuts a live link. A node is forgotten when it has neither beacon nor live link for
+  `FORGET_SECONDS`.
+* A node that beacons from another endpoint is moved there, but not as long as its link is live and its old
+  endpoint is still named: several towers may see one node under several addresses.
+* An endpoint has one node: the last that beaconed from it. A node that was started again on its old port
+  keeps the link that ZeroMQ makes anew by itself.
+* At most `MAX_PEERS`, and never ourselves.
+
+Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
+`mesh.protocol.endpoints`; times are seconds on a monotonic clock.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from mesh.protocol.endpoints import Endpoint
+
+MAX_PEERS = 256
+"""Nodes that one node connects to. Each costs a connection, and at the worst a queue of
+`mesh.zmq_trio.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
+
+FORGET_SECONDS = 30.0
+"""A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
+
+SILENT_SECONDS = 4.0
+"""A node without live link whose beacons stay away for so long is shown as silent; C nodes drop it then."""
+
+MOVE_SECONDS = 3.0
+"""A node is moved once its old endpoint has not been named for so long: three beacons."""
+
+UNREACHED_SECONDS = 2.0
+"""A node that is named under another endpoint too is tried there once its link is not up for so long."""
+
+RETRY_SECONDS = 10.0
+"""A link that does not come up is made anew after so long: ZeroMQ itself gives up for ever where it met
+something that does not speak its protocol, as another program on that port for a while."""
+
+
+class Connect(NamedTuple):
+    """Hear the publisher at this endpoint."""
+
+    endpoint: Endpoint
+
+
+class Disconnect(NamedTuple):
+    """Hear it no longer, and give up trying."""
+
+    endpoint: Endpoint
+
+
+class Greet(NamedTuple):
+    """Beacon at once: somebody is here who may not know us yet."""
+
+
+class Unreached(NamedTuple):
+    """Somebody should look: this node's beacons come, and no link to it comes up. Said once."""
+
+    node: str
+    endpoint: Endpoint
+
+
+Effect: TypeAlias = Connect | Disconnect | Greet | Unreached
+
+
+class PeerStatus(NamedTuple):
+    """A peer as people are shown it."""
+
+    node: str
+    endpoint: str
+    state: str
+    """`connected`: the link is live. `connecting`: it is not, and beacons come. `silent`: neither."""
+    beacon_age: float
+    """Seconds since its last beacon."""
+
+
+class _Peer:
+    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "said", "since")
+
+    def __init__(self, node: str, endpoint: Endpoint, now: float) -> None:
+        self.node = node
+        self.heard = now
+        """The last beacon."""
+        self.move(endpoint, now)
+
+    def move(self, endpoint: Endpoint, now: float) -> None:
+        self.endpoint = endpoint
+        self.heard_here = now
+        """The last beacon that named `endpoint`."""
+        self.connected = False
+        self.since = now
+        """When `connected` changed last, or the link was last made anew."""
+        self.lost = now
+        """Until when its link was live; where it never was, when it was first tried."""
+        self.said = False
+        """That it is `Unreached`."""
+
+    def state(self, now: float) -> str:
+        if self.connected:
+            return "connected"
+        return "connecting" if now - self.heard < SILENT_SECONDS else "silent"
+
+
+class Peers:
+    """The peers of the node with this id, whose publisher is told to others with this port."""
+
+    def __init__(self, node: str, port: int, max_peers: int = MAX_PEERS) -> None:
+        self.node = node
+        self.port = port
+        self.refused = 0
+        """Beacons of nodes that were too many."""
+        self._max_peers = max_peers
+        self._by_node: dict[str, _Peer] = {}
+        self._by_endpoint: dict[Endpoint, _Peer] = {}
+        self._own: dict[Endpoint, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_node)
+
+    def wants(self, node: str) -> bool:
+        """Whether a beacon of this node may have an effect: it is known, or there is room."""
+        return node in self._by_node or len(self._by_node) < self._max_peers
+
+    def status(self, now: float) -> list[PeerStatus]:
+        return [
+            PeerStatus(peer.node, str(peer.endpoint), peer.state(now), now - peer.heard)
+            for peer in self._by_node.values()
+        ]
+
+    # events -----------------------------------------------------------------------------------------------
+
+    def heard(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
+        """A tower says that this node's publisher is there."""
+        if node == self.node:
+            return self._is_own(endpoint)
+        if endpoint in self._own:
+            return []
+        peer = self._by_node.get(node)
+        if peer is None:
+            return self._is_new(node, endpoint, now)
+        peer.heard = now
+        if peer.endpoint == endpoint:
+            peer.heard_here = now
+            return []
+        unreached = not peer.connected and now - peer.since >= UNREACHED_SECONDS
+        return self._move(peer, endpoint, now) if unreached or now - peer.heard_here >= MOVE_SECONDS else []
+
+    def linked(self, endpoint: Endpoint, now: float) -> str | None:
+        """The link to this endpoint is live; the node's id, None if that changes nothing."""
+        return self._link(endpoint, connected=True, now=now)
+
+    def unlinked(self, endpoint: Endpoint, now: float) -> str | None:
+        """The link to this endpoint is not live any more; the node's id, None if that changes nothing."""
+        return self._link(endpoint, connected=False, now=now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Time has passed: call it about once a second."""
+        effects: list[Effect] = []
+        for peer in [peer for peer in self._by_node.values() if not peer.connected]:
+            if now - max(peer.heard, peer.lost) >= FORGET_SECONDS:
+                effects += self._forget(peer)
+            elif now - peer.since >= RETRY_SECONDS:
+                peer.since = now
+                effects += [Disconnect(peer.endpoint), Connect(peer.endpoint)]
+                if not peer.said and peer.state(now) == "connecting":
+                    peer.said = True
+                    effects.append(Unreached(peer.node, peer.endpoint))
+        return effects
+
+    # what they do -----------------------------------------------------------------------------------------
+
+    def _is_own(self, endpoint: Endpoint) -> list[Effect]:
+        """Our own beacon came back: so a tower sees us there. (Another port would be a forger's.)"""
+        if endpoint.port != self.port:
+            return []
+        if len(self._own) >= self._max_peers:
+            del self._own[next(iter(self._own))]
+        self._own[endpoint] = None
+        peer = self._by_endpoint.get(endpoint)
+        return self._forget(peer) if peer is not None else []
+
+    def _is_new(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
+        holder = self._by_endpoint.get(endpoint)
+        if holder is not None:
+            self._rename(holder, node, now)
+            return [Greet()]
+        if len(self._by_node) >= self._max_peers:
+            self.refused += 1
+            return []
+        self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        return [Connect(endpoint), Greet()]
+
+    def _move(self, peer: _Peer, endpoint: Endpoint, now: float) -> list[Effect]:
+        left = peer.endpoint
+        del self._by_endpoint[left]
+        holder = self._by_endpoint.get(endpoint)
+        if holder is not None:
+            self._rename(holder, peer.node, now)
+            return [Disconnect(left)]
+        peer.move(endpoint, now)
+        self._by_endpoint[endpoint] = peer
+        return [Disconnect(left), Connect(endpoint)]
+
+    def _rename(self, holder: _Peer, node: str, now: float) -> None:
+        """The endpoint has another node now, and its link stays."""
+        del self._by_node[holder.node]
+        holder.node = node
+        holder.heard = holder.heard_here = now
+        holder.said = False
+        self._by_node[node] = holder
+
+    def _forget(self, peer: _Peer) -> list[Effect]:
+        del self._by_node[peer.node]
+        del self._by_endpoint[peer.endpoint]
+        return [Disconnect(peer.endpoint)]
+
+    def _link(self, endpoint: Endpoint, *, connected: bool, now: float) -> str | None:
+        peer = self._by_endpoint.get(endpoint)
+        if peer is None or peer.connected == connected:
+            return None
+        peer.connected = connected
+        peer.since = peer.lost = now
+        return peer.node

@@ -1,0 +1,1 @@
+"""The tower: introduces nodes to each other."""
