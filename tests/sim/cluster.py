@@ -25,7 +25,7 @@ from tests.sim.clients import Producer
 from tests.sim.disk import SimRocks
 from tests.sim.gateway_node import Life, state_of
 from tests.sim.history import History
-from tests.sim.loop import BrokenPromise, Loop, make_deterministic
+from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.network import Network
 from tests.sim.plan import GATEWAY, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
@@ -79,6 +79,8 @@ class World:
             for fault in self.plan.happening:
                 self.loop.after(fault.at, self._begin, fault)
             self._make_clients()
+            if self.plan.crash_at_step is not None:
+                self.loop.after_step = self._crash_at_step
             self.loop.after(self.plan.seconds, self._heal)
             self.loop.after(CHECK_SECONDS, self._check)
             await self.loop.over.wait()
@@ -142,6 +144,12 @@ class World:
         handle: Callable[[Fault], None] = getattr(self, "_fault_" + fault.kind.replace(" ", "_"))
         handle(fault)
         self.reached[fault.kind if fault.target != GATEWAY else f"gateway {fault.kind}"] += 1
+
+    def _crash_at_step(self) -> None:
+        assert self.plan.crash_at_step is not None
+        step, target, keep = self.plan.crash_at_step
+        if self.loop.steps == step:
+            self._fault_crash(Fault("", "crash", self.loop.now, 0.05, target, keep=keep))
 
     def _fault_crash(self, fault: Fault) -> None:
         if fault.target == GATEWAY:
@@ -224,11 +232,19 @@ class World:
         with contextlib.suppress(Exception):
             await life.broker.delete_topic(topic)
 
+    def _fault_clock_step(self, fault: Fault) -> None:
+        """Somebody sets the wall clock."""
+        life = self.current_life()
+        if life is not None and life.serving:
+            life.context.wall_offset_ms += int(fault.seconds * 1000)
+
     def _heal(self) -> None:
         """No more faults and no more work: what was begun ends by itself within some seconds."""
         self.working = False
         self.network.healed = True
-        self._healed_at = self.loop.now + max((fault.seconds for fault in self.plan.happening), default=0)
+        self._healed_at = self.loop.now + max(
+            (fault.seconds for fault in self.plan.happening if fault.kind != "clock step"), default=0
+        )
 
     # the gateway ------------------------------------------------------------------------------------------
 
@@ -298,6 +314,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "Committer", make_committer_for(world)),
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
+        patch.object(store_module, "trio", UnevenTrio()),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
             store_module, "shutil", SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40))

@@ -25,6 +25,7 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from tests.sim.catalog import SimCatalog
 from tests.sim.clients import Consumer
+from tests.sim.loop import NodeClock
 from tests.sim.network import SimNode
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Life:
         self.over = False
         self.broker: Broker
         self.producer: Producer
-        self.node = SimNode(world.network, "gateway")
+        self.context: SimContext
+        self.node = SimNode(world.network, "gateway", NodeClock(world.loop, 0.0, 1.0))
         self.catalog = SimCatalog(world.catalog_file, world)
         self._scope = trio.CancelScope()
 
@@ -73,8 +75,8 @@ class Life:
         requests = Requests(node)
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
-        context = self._context(requests, Stores(self.catalog, presence))
-        self.broker = Broker(context, cast("Settings", SimSettings()), lambda: None)
+        self.context = self._context(requests, Stores(self.catalog, presence))
+        self.broker = Broker(self.context, cast("Settings", SimSettings()), lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self._adjust_topics()
@@ -88,7 +90,7 @@ class Life:
             await self.broker.recover()
             await trio.sleep_forever()
 
-    def _context(self, requests: Requests, stores: Stores) -> LogContext:
+    def _context(self, requests: Requests, stores: Stores) -> SimContext:
         world = self.world
         context = SimContext(
             self.catalog,

@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from tests.sim.loop import Loop, NodeClock
+from tests.sim.loop import Loop, NodeClock, clock_here
 from tests.sim.plan import Plan
 from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
 from wireproto.dafka.errors import MalformedMessage
@@ -39,12 +39,12 @@ class SimPublisher:
 class SimNode:
     """As `mesh.node.Node`. `alive` ends with the process."""
 
-    def __init__(self, network: "Network", name: str) -> None:
+    def __init__(self, network: "Network", name: str, clock: NodeClock) -> None:
         self.network = network
         self.name = name
+        self.clock = clock
         self.alive = True
         self.paused = False
-        self.clock: NodeClock | None = None
         self.publisher = SimPublisher(self)
         self.malformed = 0
         self.held: list[Sequence[bytes]] = []
@@ -75,9 +75,11 @@ class SimNode:
         except MalformedMessage as error:
             raise AssertionError(f"{self.name} was sent a malformed message: {error}") from None
         handler = self._handlers.get(type(message))
+        token = clock_here.set(self.clock)
         if handler is not None:
             handler(message)
         self._drained()
+        clock_here.reset(token)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()

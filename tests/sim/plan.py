@@ -56,6 +56,8 @@ class Plan:
     """Shares of messages."""
     fsync_seconds: float = 0.004
     faults: tuple[Fault, ...] = ()
+    crash_at_step: tuple[int, str, bool] | None = None
+    """(step, node, keep): crash that node behind exactly this event, besides the faults."""
     left_out: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -167,6 +169,10 @@ def _delete_topic(name: str, at: float, plan: Plan, chooser: random.Random) -> F
     return Fault(name, "delete topic", at, 0.0, f"topic-{chooser.randrange(plan.topics)}")
 
 
+def _clock_step(name: str, at: float, _plan: Plan, chooser: random.Random) -> Fault:
+    return Fault(name, "clock step", at, chooser.choice((-3600.0, -1.0, 5.0, 86_400.0)), GATEWAY)
+
+
 _KINDS: list[tuple[Callable[[str, float, Plan, random.Random], Fault], int]] = [
     (_store_crash, 8),
     (_gateway_crash, 6),
@@ -178,4 +184,5 @@ _KINDS: list[tuple[Callable[[str, float, Plan, random.Random], Fault], int]] = [
     (_disk_slow, 2),
     (_all_stores_crash, 2),
     (_delete_topic, 1),
+    (_clock_step, 1),
 ]

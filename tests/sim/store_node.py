@@ -16,6 +16,7 @@ from mesh.store.committer import Committer, Fsync
 from mesh.store.db import StoreFailed
 from mesh.store.store import Store, StoreSettings
 from tests.sim.disk import Disk, SimDatabase
+from tests.sim.loop import NodeClock, clock_here
 from tests.sim.network import SimNode
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Member:
         self.writing: Commit | None = None
         """Written, and not fsynced."""
         self._scope = trio.CancelScope()
+        self.clock = NodeClock(world.loop, world.random.uniform(0, 1e6), world.random.uniform(0.6, 1.6))
         self.new_incarnation()
 
     def new_incarnation(self) -> None:
@@ -121,6 +123,7 @@ class Member:
         if self.store is not None or self.wanted_down:
             return
         self.disk.full = bool(self.full)
+        clock_here.set(self.clock)
         with trio.CancelScope() as self._scope:
             settings = StoreSettings(self._path(), self.incarnation, name=self.name)
             self.store = Store(self._context(), settings)
@@ -163,7 +166,7 @@ class Member:
 def make_node(context: StoreContext) -> SimNode:
     """In the place of `Node` in `mesh.store.store`."""
     member = context.member
-    member.node = SimNode(member.world.network, member.name)
+    member.node = SimNode(member.world.network, member.name, member.clock)
     return member.node
 
 

@@ -1,0 +1,47 @@
+"""A node is killed behind each single event of a short schedule, with and without what it had written.
+
+Random schedules meet the common interleavings often and the narrow ones seldom; here they come in a row.
+"""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.sim import cluster
+from tests.sim.plan import GATEWAY, Plan, store_name
+from tests.sim.shrink import describe
+
+SHORT = Plan(
+    seed=1,
+    topics=1,
+    partitions=1,
+    clients=2,
+    seconds=0.25,
+    pace=0.02,
+    segment_bytes=600,
+    lost=0.05,
+    doubled=0.05,
+)
+"""Some openings, rolls, gaps and closes; no other faults than messages that fare badly."""
+
+
+STRIDE = 1 if os.environ.get("EVERY_STEP") else 4
+"""Behind every so many events a crash; `EVERY_STEP=1` in the environment tries each."""
+
+
+def steps_of(plan: Plan) -> int:
+    """Events until the work is over."""
+    outcome = cluster.run(plan)
+    assert outcome.failure is None, describe(outcome)
+    return outcome.world.loop.steps
+
+
+@pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
+def test_a_crash_behind_any_event_keeps_the_promises(target: str) -> None:
+    steps = steps_of(SHORT)
+    assert steps > 100
+    for step in range(1, steps, STRIDE):
+        keep = bool(step // STRIDE % 2)
+        outcome = cluster.run(replace(SHORT, crash_at_step=(step, target, keep)))
+        assert outcome.failure is None, f"{target} crashed at step {step}, keep {keep}: {describe(outcome)}"
