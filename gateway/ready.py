@@ -1,4 +1,4 @@
-"""The first lines a user sees: that it serves, and how to connect."""
+"""The first line a user sees: that it serves, and how to connect. To standard output."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from gateway.listeners import join_host_port
 
 
 def say_ready(sockets: Sequence[ListenerSocket]) -> None:
-    """Print one line per address that is served, and below it how to connect. To standard output."""
+    """Print one line per address that is served, and below it how to connect."""
     addresses = [join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets]
     for address in addresses:
         print(f"Kafka is ready on {address}")
@@ -19,6 +19,11 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
     print(f"  check:   dafka doctor {client}", flush=True)
 
 
+def say_store_ready(name: str, where: str, towers: Sequence[str]) -> None:
+    """Print that a store serves, and who introduces it."""
+    print(f"The store {name} is ready on {where}, found through {', '.join(towers)}", flush=True)
+
+
 def say_tower_ready(host: str, port_in: int, port_out: int) -> None:
-    """Print where a tower serves, as nodes write it with `--tower`. To standard output."""
+    """Print where a tower serves, as nodes write it with `--tower`."""
     print(f"Tower is ready on {join_host_port(host, port_in)}:{port_out}", flush=True)

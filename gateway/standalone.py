@@ -20,7 +20,7 @@ from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
-from gateway.log.rebuild import logs_of, raise_epochs, rebuilt_entries
+from gateway.log.rebuild import read_back
 from gateway.process_metrics import register_log, register_nodes, register_store
 from gateway.settings import Settings
 from mesh.binding import bind_tcp, warn_if_open
@@ -195,11 +195,7 @@ class Standalone(Life):
 
     async def _rebuild(self, incarnation: str) -> None:
         """Read the catalog back from the store. The cluster's own key comes last: a crash starts it over."""
-        rebuilt = rebuilt_entries(await self.reader.segments(incarnation))
-        logs = logs_of(rebuilt)
-        known = await self.reader.verify(incarnation, [(log, "") for log in logs])
-        raise_epochs(rebuilt, {log: one.epoch for log, one in zip(logs, known, strict=True)})
-        entries = list(rebuilt.items())
+        entries = list((await read_back(self.reader, [incarnation])).items())
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
             await self.catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
         logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))

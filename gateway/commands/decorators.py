@@ -55,6 +55,18 @@ def bootstrap_option(function: Function) -> Function:
     )(function)
 
 
+gateway_data_option = click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("dafka-gateway-data"),
+    show_default=True,
+    help="Data directory of the running gateway: it is asked through a socket there.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+
+
 def log_options(function: Function) -> Function:
     """`--log-level` and `--log-format` for a command without other settings, applied before it runs."""
 

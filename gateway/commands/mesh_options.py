@@ -46,7 +46,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "tower": _TOWER,
     "stores": Option(
         "Stores that are waited for at the very first start; all of them become members. Later ones are "
-        "admitted by 'dafka stores admit'.",
+        "admitted by 'dafka store admit'.",
         parsing.parse_number(1, MAX_STORES),
         "1",
         metavar="N",

@@ -15,7 +15,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.log import catalog_keys as keys
 from gateway.log.opener import log_name
@@ -24,6 +24,9 @@ from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from wireproto.dafka.additions import AddressStatus, Announcement
 from wireproto.records.row import Row
+
+if TYPE_CHECKING:
+    from mesh.reader import Reader
 
 logger = logging.getLogger(__name__)
 
@@ -124,3 +127,22 @@ def _add_chain(entries: dict[str, bytes], topic_id: bytes, index: int, segments:
             "log_start": last.details["log_start"],
         }
     )
+
+
+async def read_back(reader: "Reader", incarnations: Sequence[str]) -> dict[str, bytes]:
+    """The catalog's entries, from what these stores were told by OPEN and CLOSE.
+
+    Raises ValueError for announcements that cannot be read, and `NotServed`.
+    """
+    found: dict[str, tuple[Announcement, AddressStatus]] = {}
+    for incarnation in incarnations:
+        for announcement, status in await reader.segments(incarnation):
+            known = found.get(announcement.address)
+            if known is None or (status.status, status.sequence) > (known[1].status, known[1].sequence):
+                found[announcement.address] = announcement, status
+    entries = rebuilt_entries(list(found.values()))
+    logs = logs_of(entries)
+    for incarnation in incarnations:
+        known_epochs = await reader.verify(incarnation, [(log, "") for log in logs])
+        raise_epochs(entries, {log: one.epoch for log, one in zip(logs, known_epochs, strict=True)})
+    return entries

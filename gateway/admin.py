@@ -1,0 +1,145 @@
+"""What operators ask of a running gateway: a JSON object a line, through a Unix socket in its data directory.
+
+Who may write the directory may ask; nothing listens on a network for it. A request is
+`{"do": "stores.list", ...}`, the answer `{"done": ...}` or `{"refused": "why, and what to do"}`.
+"""
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+SOCKET_NAME = "admin.sock"
+
+MAX_LINE_BYTES = 64 * 1024
+"""One request or answer."""
+
+MAX_CONNECTIONS = 16
+"""At once; operators are people. Further ones wait."""
+
+REQUEST_SECONDS = 10.0
+"""For a request to arrive, and for its answer to be read."""
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[dict[str, Any]], Awaitable[Any]]
+"""The request -> what was done, as JSON has it. Raises `Refused`."""
+
+
+class Refused(Exception):
+    """It is not done; the text says why and what to do."""
+
+    exit_code = 2
+
+
+class NoGateway(Exception):
+    """Nobody listens there; the text says so and what to do."""
+
+    exit_code = 2
+
+
+async def serve_admin(
+    directory: Path,
+    handlers: Mapping[str, Handler],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Answer until cancelled. The directory is locked by this process: a socket that lies there is stale."""
+    path = directory / SOCKET_NAME
+    path.unlink(missing_ok=True)
+    limit = trio.CapacityLimiter(MAX_CONNECTIONS)
+
+    async def answer(stream: trio.SocketStream) -> None:
+        async with limit, stream:
+            await _answer(stream, handlers)
+
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        mask = os.umask(0o177)
+        try:
+            await listening.bind(str(path))
+        finally:
+            os.umask(mask)
+        listening.listen(MAX_CONNECTIONS)
+        task_status.started()
+        try:
+            await trio.serve_listeners(answer, [trio.SocketListener(listening)])
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) -> None:
+    answer: dict[str, Any]
+    try:
+        with trio.move_on_after(REQUEST_SECONDS):
+            line = await _line(stream)
+        if not line:
+            return
+        answer = {"done": await _do(line, handlers)}
+    except Refused as refused:
+        answer = {"refused": str(refused)}
+    except Exception:
+        logger.exception("an operator's request failed unexpectedly")
+        answer = {"refused": "a bug: the gateway's log has it"}
+    with trio.move_on_after(REQUEST_SECONDS):
+        try:
+            await stream.send_all(json.dumps(answer).encode() + b"\n")
+        except trio.BrokenResourceError:
+            pass  # gone
+
+
+async def _line(stream: trio.SocketStream) -> bytes:
+    data = b""
+    while b"\n" not in data:
+        piece = await stream.receive_some(4096)
+        if not piece:
+            return b""
+        data += piece
+        if len(data) > MAX_LINE_BYTES:
+            raise Refused(f"a request has at most {MAX_LINE_BYTES} bytes")
+    return data.partition(b"\n")[0]
+
+
+async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Refused("the request is not JSON") from None
+    handler = handlers.get(request.get("do", "")) if isinstance(request, dict) else None
+    if handler is None:
+        raise Refused("this gateway knows no such request: it is of another version than the command")
+    return await handler(request)
+
+
+def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
+    """What the gateway that runs on this data directory did. Blocks. Raises `Refused` and `NoGateway`."""
+    path = directory / SOCKET_NAME
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        try:
+            connection.connect(str(path))
+            connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
+            answer = _receive(connection)
+        except OSError as error:
+            raise NoGateway(
+                f"no gateway answers at {path}: {error.strerror or error}. Start it, or name its data "
+                "directory with --data"
+            ) from None
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer["done"]
+
+
+def _receive(connection: socket.socket) -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionResetError("it closed the connection")
+        data += piece
+    answer: dict[str, Any] = json.loads(data)
+    return answer

@@ -1,0 +1,99 @@
+"""`dafka store`, and below it what is done with the stores of a mesh."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.commands.configuration import load
+from gateway.commands.decorators import config_option, gateway_data_option, json_option, setting_options
+from gateway.commands.logs import set_up_logs
+from gateway.commands.mesh_options import STORE_OPTIONS
+from gateway.commands.tables import print_json, print_table, size
+from gateway.settings import MeshStoreSettings
+
+HELP = """Keep records for gateways, and for native Dafka producers: one store of a mesh.
+
+It finds the gateways and the other stores through a tower. What it acknowledged is on its disk; what it
+missed while it was away it fetches from the others by itself.
+
+\b
+Try it, with a tower and a gateway on the same machine:
+  dafka tower &
+  dafka store --data ./store-1 --name one &
+  dafka gateway --data ./gateway --stores 1
+"""
+
+
+@click.group(help=HELP, short_help="Keep records: one store of a mesh.", invoke_without_command=True)
+@setting_options(STORE_OPTIONS)
+@config_option
+@click.pass_context
+def store(context: click.Context, /, config: Path | None, **flags: Any) -> int | None:
+    """Serve until a signal; the exit code. With a subcommand, only that is done."""
+    if context.invoked_subcommand is not None:
+        return None
+    settings = load(MeshStoreSettings, STORE_OPTIONS, flags, config=config)
+    set_up_logs(settings.log_level, settings.log_format)
+    from gateway.store_process import run  # loads ZeroMQ and RocksDB, which --help has no need of
+
+    return run(settings)
+
+
+@store.command(
+    name="list",
+    short_help="List the stores.",
+    help="Show the stores of a running gateway: those that count, and those that were heard of and do not.",
+)
+@gateway_data_option
+@json_option
+def list_stores(data: Path, as_json: bool) -> None:
+    """List stores."""
+    stores = _ask(data, "stores.list")
+    if as_json:
+        print_json(stores)
+        return
+    rows: list[Sequence[object]] = [
+        (
+            entry["id"] or "-",
+            entry["name"] or "-",
+            entry["state"],
+            "yes" if entry["live"] else "no",
+            size(entry["free_bytes"]),
+            entry["incarnation"],
+        )
+        for entry in stores
+    ]
+    print_table(("id", "name", "state", "there", "free", "incarnation"), rows)
+
+
+@store.command(
+    short_help="Let another store count.",
+    help="Have a store that the gateway has heard of keep new segments from now on. It is named by its name "
+    "or its incarnation.",
+)
+@click.argument("name")
+@gateway_data_option
+def admit(name: str, data: Path) -> None:
+    """Admit one store."""
+    done = _ask(data, "stores.admit", store=name)
+    click.echo(f"store {done['id']} ({done['name']}) is admitted: incarnation {done['incarnation']}")
+
+
+@store.command(
+    short_help="Let a store count no more.",
+    help="Remove a store that no segment counts on any more. It is named by its id, name or incarnation.",
+)
+@click.argument("name")
+@gateway_data_option
+def remove(name: str, data: Path) -> None:
+    """Remove one store."""
+    done = _ask(data, "stores.remove", store=name)
+    click.echo(f"store {done['id']} ({done['name']}) is removed")
+
+
+def _ask(data: Path, do: str, **details: Any) -> Any:
+    from gateway.admin import ask  # loads trio
+
+    return ask(data, do, **details)

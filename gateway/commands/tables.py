@@ -1,0 +1,32 @@
+"""Tables for people and JSON for programs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """One line a row, columns as wide as they need to be."""
+    texts = [titles, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_json(value: Any) -> None:
+    """Indented, as it is."""
+    click.echo(json.dumps(value, indent=1))
+
+
+def size(number: int | None) -> str:
+    """Bytes with a unit; "?" for None."""
+    if number is None:
+        return "?"
+    amount, unit = float(number), 0
+    while amount >= 1024 and unit < len(UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.0f} {UNITS[unit]}" if not unit else f"{amount:.1f} {UNITS[unit]}"

@@ -1,0 +1,100 @@
+"""`dafka gateway`: a gateway as a process of its own, on stores that are elsewhere.
+
+Its data directory has the catalog alone. At the very first start it waits for as many stores as it was told,
+makes the cluster, and admits them; at later ones the catalog says which stores count, and recovery waits for
+those it needs while what is recovered is served. It never guesses: a mesh whose stores have data and whose
+catalog is empty is refused (architecture: catalog and stores must agree).
+"""
+
+import logging
+import sys
+
+import trio
+
+from gateway.admin import serve_admin
+from gateway.broker import Broker
+from gateway.catalog.sqlite import SqliteCatalog, set_aside
+from gateway.first_start import FirstStart
+from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
+from gateway.log.context import LogContext
+from gateway.mesh_metrics import register_mesh_metrics
+from gateway.process_metrics import register_log, register_nodes
+from gateway.settings import GatewaySettings
+from gateway.store_admin import StoreAdmin
+from gateway.stores import Stores
+from mesh.beacon import Beacon, beacon_host
+from mesh.binding import bind_tcp, warn_if_open
+from mesh.data_directory import DataDirectory, Kind
+from mesh.presence import StorePresence
+from mesh.tower_link import TowerAddress
+from mesh.zmq_trio import Context
+
+logger = logging.getLogger(__name__)
+
+
+def run(settings: GatewaySettings) -> int:
+    """Serve until a signal; the exit code. Raises as `gateway.life.Life`."""
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    directory = DataDirectory(settings.data, Kind.GATEWAY)
+    context = Context()
+    try:
+        trio.run(GatewayProcess(settings, directory, context).run)
+    finally:
+        context.close()
+        directory.close()
+    return 0
+
+
+class GatewayProcess(Life):
+    """One run of `dafka gateway`."""
+
+    settings: GatewaySettings
+
+    def __init__(self, settings: GatewaySettings, directory: DataDirectory, context: Context) -> None:
+        self.directory = directory
+        super().__init__(settings, context, lambda: self._open_catalog(settings))
+        self.presence = StorePresence(self.node, self.requests)
+        self.stores = Stores(self.catalog, self.presence)
+        self.beacon: Beacon
+
+    def _open_catalog(self, settings: GatewaySettings) -> SqliteCatalog:
+        path = catalog_path(self.directory.path)
+        if settings.rebuild_catalog:
+            aside = set_aside(path)
+            if aside is not None:
+                logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
+        return SqliteCatalog(path)
+
+    async def _join(self, nursery: trio.Nursery) -> None:
+        listen = self.settings.mesh_listen
+        port = bind_tcp(self.node.publisher, *listen)
+        warn_if_open(listen.host, port)
+        towers = [TowerAddress(*tower) for tower in self.settings.tower]
+        host = beacon_host(listen.host, self.settings.mesh_advertise)
+        self.beacon = Beacon(self.context, self.node, towers, host=host, port=port)
+        await nursery.start(self.beacon.run)
+        nursery.start_soon(self.presence.run)
+        register_mesh_metrics(self.metrics, self.beacon)
+
+    async def _log_context(self) -> LogContext:
+        start = FirstStart(self.settings, self.directory.path, self.catalog, self.stores, self.reader)
+        cluster_id = await start.cluster_id()
+        self.directory.set_cluster_id(cluster_id)
+        return LogContext(
+            self.catalog,
+            self.producer,
+            self.reader,
+            cluster_id=cluster_id,
+            stores=self.stores,
+            tail_cache_bytes=self.settings.tail_cache_bytes,
+        )
+
+    def _register_metrics(self, broker: Broker) -> None:
+        register_log(self.metrics, broker)
+        register_nodes(self.metrics, (self.node,))
+
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """As ever; operators are answered before, since they may have to mend what it waits for."""
+        admin = StoreAdmin(self.stores, broker, self.beacon)
+        await nursery.start(serve_admin, self.directory.path, admin.handlers)
+        await super()._recover(broker, nursery)
