@@ -116,7 +116,8 @@ class CatchUp:
             copied.rest(asked.source, now)
         else:
             self.refusals += 1
-            copied.rest(asked.source, now, 0.0 if end.last.status == STATUS_NOT_HERE else REST_LAST_SECONDS)
+            soon = end.last.status == STATUS_NOT_HERE and copied.want.lasting
+            copied.rest(asked.source, now, 0.0 if soon else REST_LAST_SECONDS)
         self._finish(copied, asked)
 
     def take_effects(self, now: float) -> list[Fetch]:

@@ -26,11 +26,13 @@ from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
+from tests.unit.mesh.producer_asks import closed, opened, sealed
 from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES, VERIFIED
 from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    Copy,
     End,
     Found,
     Listed,
@@ -94,7 +96,9 @@ def lists(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]
     return st.lists(elements, max_size=5).map(tuple)
 
 
-ENTRIES = {b"O": known(SEGMENTS), b"S": known(STATUSES), b"C": known(STATUSES), b"X": known(STATUSES)}
+SOURCES = st.lists(NAMES, max_size=3, unique=True).map(tuple)
+COPIES = st.builds(Copy, known(SEGMENTS), st.one_of(st.just(-1), SEQUENCES), SOURCES)
+ENTRIES = {b"O": known(SEGMENTS), b"Y": COPIES} | dict.fromkeys((b"S", b"C", b"X"), known(STATUSES))
 
 
 @st.composite
@@ -161,9 +165,9 @@ class Gateway:
         first, second, *_ = ADDRESSES
         producer, reader = self.producer, self.reader
         return [  # the first of them has the id behind the addresses
-            lambda: producer.open([announcement(first), announcement(second)]),
-            lambda: producer.seal([Seal(address, [STORE], 1) for address in ADDRESSES]),
-            lambda: producer.close(STORE, [(first, 3), (second, -1)]),
+            lambda: opened(producer, [announcement(first), announcement(second)]),
+            lambda: sealed(producer, [Seal(address, [STORE], 1) for address in ADDRESSES]),
+            lambda: closed(producer, STORE, [(first, 3), (second, -1)]),
             lambda: producer.delete(STORE, [first, second]),
             lambda: self.requests.ask(STORE, lambda requester: Ping(STORE, requester)),
             lambda: reader.read([STORE], first, "orders", 0, 3, 1000),
@@ -212,6 +216,7 @@ def test_nothing_but_a_malformed_message_escapes_a_handler(messages: list[tuple[
             gateway = Gateway(context)
             try:
                 async with trio.open_nursery() as nursery:
+                    nursery.start_soon(gateway.producer.run)
                     for task in gateway.tasks():
                         nursery.start_soon(gateway.expects, task)
                         await wait_all_tasks_blocked()

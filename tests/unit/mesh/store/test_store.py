@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
 from mesh.store.committer import Committer
 from mesh.store.db import Database, WriteStalled
-from mesh.store.store import Store, StoreSettings
+from mesh.store.store import FREE_BYTES_SECONDS, Store, StoreSettings
 from mesh.zmq_trio import Context
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, STORE, batch, fill, record, request
+from wireproto.dafka.additions import Ping, Pong
 from wireproto.dafka.messages import Fetch
 
 PATIENCE_SECONDS = 20
@@ -187,3 +189,30 @@ def test_a_reclaim_that_fails_does_not_end_the_store(tmp_path: Path, monkeypatch
     assert state.phase is Phase.DELETED
     assert ranges.read_records(database, "C" * 32, 0, 0, 1000) == [batch(0)]
     database.close()
+
+
+def test_pong_tells_what_is_free_and_looks_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+
+    def usage(path: Path) -> Any:
+        looked.append(path)
+        if len(looked) == 3:
+            raise OSError("the disk is gone")
+        return SimpleNamespace(free=len(looked) * 1000)
+
+    monkeypatch.setattr("mesh.store.store.shutil.disk_usage", usage)
+
+    async def scenario(store: Store) -> None:
+        sent: list[Pong] = []
+        monkeypatch.setattr(store.node, "send", sent.append)
+        for _ in range(3):
+            for _ in range(2):
+                store._on_ping(Ping(STORE, "R1"))
+            store._free_bytes_at -= FREE_BYTES_SECONDS
+        await trio.lowlevel.checkpoint()
+        assert [pong.free_bytes for pong in sent] == [1000, 1000, 2000, 2000, 0, 0]
+
+    run(tmp_path / "db", scenario)
+    assert looked == [tmp_path / "db"] * 3
