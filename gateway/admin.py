@@ -74,6 +74,7 @@ async def serve_admin(
 
 async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) -> None:
     answer: dict[str, Any]
+    line = b""
     try:
         with trio.move_on_after(REQUEST_SECONDS):
             line = await _line(stream)
@@ -88,6 +89,9 @@ async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) ->
     with trio.move_on_after(REQUEST_SECONDS):
         try:
             await stream.send_all(json.dumps(answer).encode() + b"\n")
+            await stream.send_eof()
+            async for _ in stream:
+                pass  # to close with something unread would take the answer back
         except trio.BrokenResourceError:
             pass  # gone
 
@@ -109,7 +113,8 @@ async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
         request = json.loads(line)
     except (ValueError, RecursionError):
         raise Refused("the request is not JSON") from None
-    handler = handlers.get(request.get("do", "")) if isinstance(request, dict) else None
+    do = request.get("do") if isinstance(request, dict) else None
+    handler = handlers.get(do) if isinstance(do, str) else None
     if handler is None:
         raise Refused("this gateway knows no such request: it is of another version than the command")
     return await handler(request)

@@ -1,7 +1,7 @@
 """A mesh of processes under load while each kind of process is killed, stopped and brought back.
 
-What was acknowledged with acks=all is there, once, in order, through the gateway; and the stores have the same
-bytes on their disks.
+What was acknowledged with acks=all is there, once, in order, through the gateway; and the stores have the
+same bytes on their disks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pytest
 from tests.clients.stored import create_topic
 from tests.faults.history import Event, History
 from tests.faults.workloads import Load, WatermarkWatch, read_all
-from tests.peers.mesh import MeshCluster, StoreProcess
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
+from tests.peers.tower import TowerProcess
 
 PARTITIONS = 4
 TOPIC = "faults"
@@ -113,7 +114,9 @@ def test_a_gateway_recovers_while_one_store_is_away(scene: Scene) -> None:
 
 
 def test_everything_is_restarted_one_by_one(scene: Scene) -> None:
-    for process in (*scene.mesh.stores, scene.mesh.tower, scene.mesh.gateway):
+    mesh = scene.mesh
+    processes: list[StoreProcess | TowerProcess | GatewayProcess] = [*mesh.stores, mesh.tower, mesh.gateway]
+    for process in processes:
         assert process.terminate() == 0, process.tail()
         process.start()
         scene.go_on("one process restarted")

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.commands.configuration import ConfigurationError, load_settings
-from gateway.commands.options import OPTIONS, flag_of, key_of, variable_of
+from gateway.commands.configuration import ConfigurationError, load, load_settings
+from gateway.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
+from gateway.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
 from gateway.listeners import ListenerSpec
-from gateway.settings import MeshListen, Settings
+from gateway.settings import (
+    GatewaySettings,
+    MeshListen,
+    MeshStoreSettings,
+    Settings,
+    TowerAddress,
+    TowerSettings,
+)
 
 # name: a text, and the value it stands for
 WRITTEN: dict[str, tuple[str, Any]] = {
@@ -54,11 +62,25 @@ def file_with(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_every_setting_has_an_option_and_the_default_it_shows() -> None:
-    fields = [field.name for field in dataclasses.fields(Settings)]
-    assert list(OPTIONS) == fields == list(WRITTEN)
-    defaults = Settings()
-    for name, option in OPTIONS.items():
+def test_every_setting_is_tested() -> None:
+    assert list(OPTIONS) == list(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (Settings, OPTIONS),
+        (GatewaySettings, GATEWAY_OPTIONS),
+        (MeshStoreSettings, STORE_OPTIONS),
+        (TowerSettings, TOWER_OPTIONS),
+    ],
+)
+def test_every_setting_has_an_option_and_the_default_it_shows(
+    settings: type[Any], options: dict[str, Option]
+) -> None:
+    assert list(options) == [field.name for field in dataclasses.fields(settings)]
+    defaults = settings()
+    for name, option in options.items():
         shown: Any = option.default
         if shown in {"off", "none"} and name not in SWITCHES:
             assert not getattr(defaults, name), name
@@ -237,3 +259,45 @@ def test_any_text_is_a_value_or_refused(name: str, text: str) -> None:
     else:
         return
     assert message.startswith(variable_of(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1", MeshListen("127.0.0.1", 0, 0)),
+        ("localhost:5000", MeshListen("localhost", 5000, 5000)),
+        ("10.0.0.7:5000-5010", MeshListen("10.0.0.7", 5000, 5010)),
+        ("[::1]", MeshListen("::1", 0, 0)),
+        ("[::1]:5000-5001", MeshListen("::1", 5000, 5001)),
+        ("my-host", MeshListen("my-host", 0, 0)),
+        ("my-host-2:7", MeshListen("my-host-2", 7, 7)),
+    ],
+)
+def test_where_the_mesh_listens(text: str, expected: MeshListen) -> None:
+    assert (
+        load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_listen": text}, environment={}).mesh_listen == expected
+    )
+
+
+@pytest.mark.parametrize("text", ["h:0-5", "h:6-5", "h:1-70000", "::1:5", "h:1-", "h:-5"])
+def test_where_the_mesh_cannot_listen(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="--mesh-listen"):
+        load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_listen": text}, environment={})
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("tower-1",), [TowerAddress("tower-1", 5556, 5557)]),
+        (("tower-1:1:2", "[fd00::1]:3:4"), [TowerAddress("tower-1", 1, 2), TowerAddress("fd00::1", 3, 4)]),
+        (("[::1]",), [TowerAddress("::1", 5556, 5557)]),
+    ],
+)
+def test_towers(texts: tuple[str, ...], expected: list[TowerAddress]) -> None:
+    assert list(load(MeshStoreSettings, STORE_OPTIONS, {"tower": texts}, environment={}).tower) == expected
+
+
+@pytest.mark.parametrize("text", ["h:1", "h:0:2", "h:1:0", "h:1:2:3", "h:x:2", "h:1:99999"])
+def test_towers_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="--tower"):
+        load(MeshStoreSettings, STORE_OPTIONS, {"tower": (text,)}, environment={})
