@@ -25,7 +25,7 @@ from mesh.beacon import Beacon, beacon_host
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, Kind
 from mesh.store.committer import Fsync
-from mesh.store.opening import open_store
+from mesh.store.opening import mend, open_store
 from mesh.store.store import StoreSettings
 from mesh.tower_link import TowerAddress
 from mesh.zmq_trio import Context
@@ -45,11 +45,34 @@ def run(settings: MeshStoreSettings) -> int:
     directory = DataDirectory(settings.data, Kind.STORE)
     context = Context()
     try:
-        trio.run(StoreProcess(settings, directory, context).main)
+        _become_another_if_lost(settings, directory)
+        process = StoreProcess(settings, directory, context)
+        directory.mark_running(settings.fsync)
+        trio.run(process.main)
+        directory.mark_stopped()
     finally:
         context.close()
         directory.close()
     return 0
+
+
+def _become_another_if_lost(settings: MeshStoreSettings, directory: DataDirectory) -> None:
+    """What acknowledged and may have lost something since must not count as the store that it was. Raises
+    DataDirectoryRefused.
+    """
+    if directory.may_have_lost():
+        why = "the machine was started anew, and the last run had not fsynced what it acknowledged"
+    elif mend(database_path(settings.data), accept_loss=settings.accept_loss):
+        why = "a part of its log was given up"
+    else:
+        return
+    directory.new_incarnation()
+    logger.warning(
+        "%s: %s: it is another store now, %s; let it count with 'dafka store admit'",
+        settings.data,
+        why,
+        directory.incarnation,
+    )
 
 
 class StoreProcess:

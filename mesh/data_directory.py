@@ -4,6 +4,7 @@
 
     DIR/lock            held with flock while the process lives; its text is the pid of the last holder
     DIR/identity.json   what kind of directory this is, its format version, its cluster, its incarnation
+    DIR/running         while a store runs: whether it fsyncs before it acknowledges, and the machine's boot
 
 Everything else in it belongs to the store or gateway that opened it. A directory is refused, never
 repaired or emptied, when there is any doubt that it is the right one: the cost of a wrong guess is
@@ -31,6 +32,8 @@ refused."""
 
 LOCK_FILE: Final = "lock"
 IDENTITY_FILE: Final = "identity.json"
+RUNNING_FILE: Final = "running"
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 MAX_IDENTITY_BYTES: Final = 4096
 """More than an identity ever has (about 150 bytes): a larger file is not one, and is not read into memory."""
 
@@ -137,6 +140,37 @@ class DataDirectory:
         """
         self._replace_identity(self._identity._replace(incarnation=_make_incarnation()))
         return self.incarnation
+
+    def may_have_lost(self) -> bool:
+        """Whether something that was acknowledged may be gone: the last run did not fsync before it
+        acknowledged, did not end in order, and the machine was started anew since. (What a process has
+        written outlives it, not the machine.)
+
+        Raises:
+            DataDirectoryRefused: The disk cannot be read.
+        """
+        try:
+            fsync, _, boot = (self.path / RUNNING_FILE).read_text().strip().partition(" ")
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._os_refusal(error) from error
+        return fsync != "always" and (not boot or boot != _boot_id())
+
+    def mark_running(self, fsync: str) -> None:
+        """A store begins to acknowledge, after fsyncs ("always") or not.
+
+        Raises:
+            DataDirectoryRefused: The disk does not take it.
+        """
+        try:
+            replace_file(self.path / RUNNING_FILE, f"{fsync} {_boot_id()}\n".encode())
+        except OSError as error:
+            raise self._os_refusal(error) from error
+
+    def mark_stopped(self) -> None:
+        """The store has ended in order: all of it is on the disk."""
+        (self.path / RUNNING_FILE).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Gives the lock back. A second call does nothing."""
@@ -313,6 +347,14 @@ def sync_directory(path: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _boot_id() -> str:
+    """Names this run of the machine; empty where the system does not tell."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _make_incarnation() -> str:

@@ -23,8 +23,7 @@ def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool =
     With `accept_loss` a corrupt log is cut off at its first bad byte, and what went with it is said.
     Raises DataDirectoryRefused for data that cannot be read whole, StoreFailed when the disk fails.
     """
-    if settings.path.exists():
-        _mend(settings.path, accept_loss=accept_loss)
+    mend(settings.path, accept_loss=accept_loss)
     try:
         return Store(context, settings)
     except StoreFailed as error:
@@ -35,20 +34,27 @@ def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool =
         ) from None
 
 
-def _mend(path: Path, *, accept_loss: bool) -> None:
-    """Cut off what may go, log by log: more than one may be torn. Raises DataDirectoryRefused."""
-    while True:
+def mend(path: Path, *, accept_loss: bool) -> bool:
+    """Cut off what may go, log by log: more than one may be torn. True if something was given up that may
+    have been acknowledged.
+
+    Raises DataDirectoryRefused.
+    """
+    given_up = False
+    while path.exists():
         report = wal.examine(path)
         if report.file is None or report.remainder_kind == "none":
-            return
+            break
         if report.remainder_kind != "corrupt":
             logger.warning("%s: cut off, as it was never fsynced", report.cause)
             wal.cut(report.file, report.last_whole_record_end)
             continue
         if not accept_loss:
             raise DataDirectoryRefused(path, report.cause, report.next_step)
+        given_up = True
         logger.error("%s: given up, as --accept-loss says", report.cause)
         wal.cut(report.file, report.corrupt_offset)
         for log in path.glob("*.log"):
             if log.name > report.file.name:
                 log.unlink()
+    return given_up

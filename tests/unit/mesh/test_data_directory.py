@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh import data_directory
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind, replace_file
 
 
@@ -258,3 +259,25 @@ def test_a_refusal_reads_as_one_line_with_the_next_step(tmp_path: Path) -> None:
     assert text.startswith(f"{tmp_path}: it has no identity.json")
     assert text.endswith("put its identity file back from a backup.")
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("fsync", ["always", "interval", "never"])
+@pytest.mark.parametrize("end", ["in order", "killed", "machine restarted", "unknown machine"])
+def test_what_was_not_fsynced_may_be_lost_with_the_machine(
+    fsync: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("first\n")
+    monkeypatch.setattr(data_directory, "BOOT_ID", boot)
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        assert not directory.may_have_lost()
+        directory.mark_running(fsync)
+        if end == "in order":
+            directory.mark_stopped()
+    if end == "machine restarted":
+        boot.write_text("second\n")
+    elif end == "unknown machine":
+        boot.unlink()
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        lost = fsync != "always" and end in ("machine restarted", "unknown machine")
+        assert directory.may_have_lost() == lost
