@@ -3,28 +3,42 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from gateway.commands.configuration import load_settings
+from gateway.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from gateway.commands.options import OPTIONS, flag_of, key_of, variable_of
 
 TEXT = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
 
 
-def test_the_table_is_that_of_the_code() -> None:
+TABLES = {
+    "standalone": OPTIONS,
+    "gateway": GATEWAY_OPTIONS,
+    "store": STORE_OPTIONS,
+    "tower": TOWER_OPTIONS,
+}
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_the_tables_are_those_of_the_code(command: str) -> None:
     """After a change of a setting: paste the rows that this test expected."""
     rows = []
-    for name, option in OPTIONS.items():
+    for name, option in TABLES[command].items():
         flags = f"`{flag_of(name)}`, `--no-{key_of(name)}`" if option.off else f"`{flag_of(name)}`"
         metavar = f" {option.metavar}".replace("|", r"\|").rstrip()
         if metavar:
             flags = flags[:-1] + metavar + "`"
         rows.append(f"| {flags} | `{variable_of(name)}` | {option.default} |")
-    table = re.search(r"\| flag \| environment \| default \|\n\|---\|---\|---\|\n((?:\|.*\n)+)", TEXT)
+    head = rf"\| dafka {command} \| environment \| default \|\n\|---\|---\|---\|\n"
+    table = re.search(rf"{head}((?:\|.*\n)+)", TEXT)
     assert table is not None
     assert table.group(1).splitlines() == rows
 
 
 def test_every_setting_has_its_section_and_no_other_has() -> None:
-    assert sorted(re.findall(r"^### (.+)$", TEXT, re.MULTILINE)) == sorted(key_of(name) for name in OPTIONS)
+    settings = {key_of(name) for table in TABLES.values() for name in table}
+    assert sorted(re.findall(r"^### (.+)$", TEXT, re.MULTILINE)) == sorted(settings)
 
 
 def test_no_section_is_empty() -> None:
