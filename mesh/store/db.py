@@ -12,7 +12,7 @@ Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves k
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,14 @@ def _options(create: bool) -> rocksdict.Options:
 class Database:
     """An open store. `write` and `flush` belong to the committer's thread, reads to any."""
 
-    def __init__(self, path: Path) -> None:
-        """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words."""
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words.
+
+        With `read_only` it must be there, and not a byte of the directory is changed.
+        """
+        access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
-            self._db: Any = rocksdict.Rdict(str(path), _options(create=True))
+            self._db: Any = rocksdict.Rdict(str(path), _options(create=not read_only), access_type=access)
         except Exception as error:
             raise StoreFailed(str(error)) from None
         self._write_options = rocksdict.WriteOptions()
@@ -108,6 +112,7 @@ class Database:
         self._compaction.set_exclusive_manual_compaction(False)
         self._reclaiming = threading.Lock()
         self._closing = False
+        self._read_only = read_only
 
     # writing ----------------------------------------------------------------------------------------------
 
@@ -251,6 +256,35 @@ class Database:
         """Addresses that may lack records, from behind one ("": from the first). Raises `StoreCorrupt`."""
         return self._names(b"u", keys.unfinished_key(behind) if behind else b"u", count, behind=bool(behind))
 
+    def names_from(self, letter: bytes, start: bytes) -> tuple[str, bytes] | None:
+        """The first name in keys of this letter from `start` on, and where to look for the next one; None
+        behind the last one. Raises `StoreCorrupt`.
+        """
+        for key, _ in self.scan(start, letter + b"\xff" * 2, values=False):
+            try:
+                name = keys.name_of(key)
+            except ValueError as error:
+                raise StoreCorrupt(f"the key {key.hex()} cannot be read: {error}") from None
+            prefix = keys.name_key(letter, name)
+            return name, keys.prefix_end(prefix) if letter in b"mr" else prefix + b"\0"
+        return None
+
+    def scan(self, first: bytes, end: bytes, *, values: bool = True) -> Iterator[tuple[bytes, bytes]]:
+        """The keys from `first` to before `end`, with their values, in order. Raises `StoreCorrupt` at the
+        first that cannot be read. It keeps the interpreter's lock while it reads: for nobody who serves.
+        """
+        options = rocksdict.ReadOptions()
+        options.set_iterate_upper_bound(end)
+        try:
+            iterator = self._db.iter(options)
+            iterator.seek(first)
+            while iterator.valid():
+                yield iterator.key(), iterator.value() if values else b""
+                iterator.next()
+            iterator.status()
+        except Exception as error:
+            raise StoreCorrupt(f"a stored value cannot be read: {error}") from None
+
     def _names(self, letter: bytes, key: bytes, count: int, *, behind: bool) -> list[str]:
         """The names in keys of this letter from `key` on, or behind it."""
         iterator = self._db.iter()
@@ -275,6 +309,9 @@ class Database:
         in the write-ahead log, and the next start reads them from there.
         """
         self._closing = True
+        if self._read_only:
+            self._db.close()
+            return
         try:
             self._db.flush_wal(True)
             if self._reclaiming.locked():

@@ -53,6 +53,17 @@ def sequence_bytes(sequence: int) -> bytes:
     return _SEQUENCE.pack(sequence)
 
 
+def sequence_of(key: bytes) -> int:
+    """The sequence in the key of a record or row."""
+    number: int = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)[0]
+    return number
+
+
+def name_of(key: bytes) -> str:
+    """The name in a key with a letter and a name. Raises ValueError."""
+    return key[2 : 2 + key[1]].decode()
+
+
 def prefix_end(prefix: bytes) -> bytes:
     """The first key behind every key with this prefix and a sequence."""
     return prefix + b"\xff" * 9

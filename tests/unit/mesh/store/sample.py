@@ -4,6 +4,7 @@ from mesh.protocol.ingest import Commit, Ingest
 from mesh.store.db import Database
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement, Answer, Request
 from wireproto.dafka.messages import Record
+from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
 
 STORE = "5" * 32
@@ -13,7 +14,9 @@ BATCHES = 10
 
 
 def batch(number: int) -> bytes:
-    return build_batch([(None, b"value %d" % number, [], 1000 + number)], base_offset=number)
+    content = bytearray(build_batch([(None, b"value %d" % number, [], 1000 + number)]))
+    assign_offsets(content, number, 0)
+    return bytes(content)
 
 
 def record(sequence: int, address: str = ADDRESS) -> Record:
