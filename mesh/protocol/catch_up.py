@@ -17,6 +17,8 @@ durable, and at `next_due`.
 import heapq
 import logging
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 from mesh.protocol.copied_address import RANGE_BYTES, REST_LAST_SECONDS, Copied, Range, Rest
 from mesh.protocol.copying import Taken, Want
@@ -40,6 +42,9 @@ be set lower where copies must leave room on a network or a source's disk."""
 LIVE_FIRST_BYTES = 4 * 1024 * 1024
 """Records that wait for a commit, beyond which nothing more is asked for: producers have the disk busy."""
 
+UNLINKED_SECONDS = 0.5
+"""How often is looked whether a source is linked by now."""
+
 ANSWER_SECONDS = 5.0
 """A source that sends nothing for so long keeps silent; its range goes to another."""
 
@@ -50,10 +55,16 @@ logger = logging.getLogger(__name__)
 
 
 class CatchUp:
-    """One store's. `life` begins the requester ids of its FETCHes."""
+    """One store's. `life` begins the requester ids of its FETCHes; `is_linked` says whether a store would
+    hear them: one that would not is not asked.
+    """
 
     def __init__(
-        self, ingest: Ingest, life: str, bytes_per_second: float = CATCH_UP_BYTES_PER_SECOND
+        self,
+        ingest: Ingest,
+        life: str,
+        bytes_per_second: float = CATCH_UP_BYTES_PER_SECOND,
+        is_linked: Callable[[str], bool] = lambda _store: True,
     ) -> None:
         self.ranges = 0
         """Ranges that were asked for."""
@@ -65,6 +76,7 @@ class CatchUp:
         """Records and ENDs that nobody had asked for."""
         self._ingest = ingest
         self._life = life
+        self._is_linked = is_linked
         self._bucket = TokenBucket(bytes_per_second)
         self._count = 0
         self._copied: dict[str, Copied] = {}
@@ -266,8 +278,8 @@ class CatchUp:
                     self._drop(copied)
             elif wanted[0] != copied.state.accepted + 1 and self._held >= MAX_HELD_BYTES:
                 blocked.append(copied)
-            elif (source := copied.source(self._silent, now)) is None:
-                self._rest(copied)
+            elif (source := copied.source(partial(self._may_be_asked, now), now)) is None:
+                self._rest(copied, now)
             else:
                 fetches.append(self._fetch(copied, wanted, source, now))
                 self._queue(copied)
@@ -288,10 +300,16 @@ class CatchUp:
         self._bucket.take(RANGE_BYTES)
         return Fetch(state.address, requester, state.subject, first, last - first + 1, source, RANGE_BYTES)
 
-    def _rest(self, copied: Copied) -> None:
+    def _may_be_asked(self, now: float, source: str) -> float:
+        """When a source may be asked about anything."""
+        rest = self._silent.get(source)
+        until = 0.0 if rest is None else rest.until
+        return until if self._is_linked(source) else max(until, now + UNLINKED_SECONDS)
+
+    def _rest(self, copied: Copied, now: float) -> None:
         """None of its sources may be asked now."""
-        if copied.want.lasting:
-            if not copied.was_said:
+        if copied.want.lasting or not copied.is_exhausted:
+            if copied.want.lasting and not copied.was_said:
                 copied.was_said = True
                 logger.warning(
                     "address %s lacks the records from %d to %d: the stores %s do not give them now",
@@ -301,7 +319,8 @@ class CatchUp:
                     ", ".join(copied.want.sources),
                 )
             self._count += 1
-            heapq.heappush(self._resting, (copied.may_go_on(self._silent), self._count, copied))
+            due = copied.may_go_on(partial(self._may_be_asked, now))
+            heapq.heappush(self._resting, (due, self._count, copied))
         elif not copied.ranges:
             self._drop(copied)
 

@@ -1,6 +1,7 @@
 """One address whose records a store fetches from others: what was asked for, what came, whom to ask next."""
 
 from collections import deque
+from collections.abc import Callable
 
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.copying import Want
@@ -186,20 +187,25 @@ class Copied:
         """Leave a source alone about this address, for `least` seconds at least."""
         self.rests.setdefault(source, Rest()).begin(now, least)
 
-    def source(self, silent: dict[str, Rest], now: float) -> str | None:
-        """Whose turn it is, of those that may be asked."""
+    def source(self, may_be_asked: Callable[[str], float], now: float) -> str | None:
+        """Whose turn it is, of those that may be asked; `may_be_asked` says from when on for any address."""
         sources = self.want.sources
         for step in range(len(sources)):
             source = sources[(self._turn + step) % len(sources)]
-            if self._rests_until(source, silent) <= now:
+            if max(self._rests_until(source), may_be_asked(source)) <= now:
                 self._turn += step + 1
                 return source
         return None
 
-    def may_go_on(self, silent: dict[str, Rest]) -> float:
+    def may_go_on(self, may_be_asked: Callable[[str], float]) -> float:
         """When the first of its sources may be asked again."""
-        return min(self._rests_until(source, silent) for source in self.want.sources)
+        return min(max(self._rests_until(source), may_be_asked(source)) for source in self.want.sources)
 
-    def _rests_until(self, source: str, silent: dict[str, Rest]) -> float:
-        rests = (self.rests.get(source), silent.get(source))
-        return max((rest.until for rest in rests if rest is not None), default=0.0)
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether some source has answered, and none has more."""
+        return bool(self.rests)
+
+    def _rests_until(self, source: str) -> float:
+        rest = self.rests.get(source)
+        return 0.0 if rest is None else rest.until

@@ -76,7 +76,7 @@ class Store:
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
         self.life = uuid4().hex[:16].upper()
         """Begins the requester ids of what this store asks of others."""
-        self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second)
+        self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second, self._is_linked)
         self._free_bytes = 0
         self._free_bytes_at = -FREE_BYTES_SECONDS
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
@@ -167,6 +167,10 @@ class Store:
             self.ingest.on_record(again, trio.current_time())
         else:
             self.catch_up.on_record(record, trio.current_time())
+
+    def _is_linked(self, store: str) -> bool:
+        """Whether another store would hear a FETCH that is directed at it."""
+        return self.node.publisher.subscribed(b"F" + (DIRECTED + store).encode())
 
     def _on_request(self, request: Request) -> None:
         if request.store == self.settings.incarnation:

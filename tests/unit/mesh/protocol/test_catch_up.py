@@ -7,7 +7,13 @@ import random
 
 import pytest
 
-from mesh.protocol.catch_up import ANSWER_SECONDS, BAD_COPY_SECONDS, RANGES_AT_ONCE, CatchUp
+from mesh.protocol.catch_up import (
+    ANSWER_SECONDS,
+    BAD_COPY_SECONDS,
+    RANGES_AT_ONCE,
+    UNLINKED_SECONDS,
+    CatchUp,
+)
 from mesh.protocol.copied_address import RANGE_BYTES, RANGE_RECORDS, RANGES_AN_ADDRESS, REST_LAST_SECONDS
 from mesh.protocol.gaps import LOOK_AGAIN_SECONDS, LOOK_FIRST_SECONDS
 from tests.unit.mesh.protocol.test_copy import PEERS, batch, copy_request, segment
@@ -198,6 +204,37 @@ def test_a_silent_source_loses_its_ranges_and_is_not_asked_about_anything() -> N
     store.ends(first, 5)
     assert store.catch_up.unasked == 2
     assert store.head() == 1
+
+
+def test_a_source_that_is_not_linked_is_not_asked_until_it_is() -> None:
+    store = Store(5)
+    linked: set[str] = set()
+    store.catch_up._is_linked = linked.__contains__
+    assert store.asks() == []
+    assert store.catch_up.next_due() == UNLINKED_SECONDS
+    linked.add(SECOND)
+    (fetch,) = store.asks(UNLINKED_SECONDS)
+    assert fetch.store == SECOND
+    store.gets(fetch, 6)
+    store.asks()
+    assert store.head() == 5
+
+
+def test_a_look_waits_for_somebody_who_is_linked() -> None:
+    store = Store()
+    linked: set[str] = set()
+    store.catch_up._is_linked = linked.__contains__
+    opened(store)
+    to_the_writer(store)
+    store.now += LOOK_FIRST_SECONDS
+    to_the_writer(store)
+    assert store.asks() == []
+    assert store.asks(10.0) == []
+    linked.add(SECOND)
+    (fetch,) = store.asks(UNLINKED_SECONDS)
+    store.ends(fetch, -1, STATUS_NOT_HERE)
+    assert store.asks() == []
+    assert store.catch_up.lacking == 0, "the other one may be gone for good"
 
 
 def test_a_source_that_sends_slowly_is_not_silent() -> None:
