@@ -5,6 +5,7 @@ one link, one publisher and one subscriber for each, and whatever one of them do
 When all are gone, links stay as they are.
 """
 
+import ipaddress
 import logging
 from collections.abc import Sequence
 from uuid import uuid4
@@ -13,7 +14,7 @@ import trio
 
 from mesh.names import Names
 from mesh.node import Node
-from mesh.protocol.endpoints import parse_endpoint
+from mesh.protocol.endpoints import parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
 from mesh.tower_link import TowerAddress, TowerLink, TowerStatus
 from mesh.zmq_trio import Context
@@ -41,6 +42,14 @@ def beacon_host(bound: str, advertised: str = "") -> str:
     return advertised or ("" if bound in WILDCARD_HOSTS else bound)
 
 
+def _address(host: str) -> str:
+    """The host if it is an address, in the form of `Endpoint.host`; "" for a name or nothing."""
+    try:
+        return str(ipaddress.ip_address(parse_host(host)))
+    except (MalformedMessage, ValueError):
+        return ""
+
+
 class Beacon:
     """Keeps `node` connected to all others.
 
@@ -66,7 +75,7 @@ class Beacon:
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
         self._node = node
-        self._table = Peers(self.node_id, port)
+        self._table = Peers(self.node_id, port, host=_address(host))
         self._names = Names()
         self._greet = trio.Event()
         frames = NodeBeacon(self.node_id, host, port).frames()

@@ -104,9 +104,13 @@ class _Peer:
 
 
 class Peers:
-    """The peers of the node with this id, whose publisher is told to others with this port."""
+    """The peers of the node with this id.
 
-    def __init__(self, node: str, port: int, max_peers: int = MAX_PEERS) -> None:
+    Others are told `port`, and `host` if it has one (an address): then it is known where we are. Without one
+    towers tell us, by our own beacons.
+    """
+
+    def __init__(self, node: str, port: int, *, host: str = "", max_peers: int = MAX_PEERS) -> None:
         self.node = node
         self.port = port
         self.refused = 0
@@ -114,7 +118,8 @@ class Peers:
         self._max_peers = max_peers
         self._by_node: dict[str, _Peer] = {}
         self._by_endpoint: dict[Endpoint, _Peer] = {}
-        self._own: dict[Endpoint, None] = {}
+        self._own: dict[Endpoint, None] = {Endpoint(host, port): None} if host else {}
+        self._is_told = not host
 
     def __len__(self) -> int:
         return len(self._by_node)
@@ -172,13 +177,13 @@ class Peers:
     # what they do -----------------------------------------------------------------------------------------
 
     def _is_own(self, endpoint: Endpoint) -> list[Effect]:
-        """Our own beacon came back: so a tower sees us there. (Another port would be a forger's.)"""
-        if endpoint.port != self.port:
+        """Our own beacon came back: so a tower sees us there. But a forger may say so too."""
+        peer = self._by_endpoint.get(endpoint)
+        if not self._is_told or endpoint.port != self.port or (peer is not None and peer.connected):
             return []
         if len(self._own) >= self._max_peers:
             del self._own[next(iter(self._own))]
         self._own[endpoint] = None
-        peer = self._by_endpoint.get(endpoint)
         return self._forget(peer) if peer is not None else []
 
     def _is_new(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:

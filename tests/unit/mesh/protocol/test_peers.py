@@ -25,7 +25,7 @@ OTHER_A = Endpoint("192.168.0.1", 1001)
 
 
 def peers(max_peers: int = MAX_PEERS) -> Peers:
-    return Peers("ME", OWN_PORT, max_peers)
+    return Peers("ME", OWN_PORT, max_peers=max_peers)
 
 
 def linked(*nodes: tuple[str, Endpoint]) -> Peers:
@@ -92,10 +92,23 @@ def test_a_node_that_turns_out_to_be_ourselves_is_dropped() -> None:
     assert len(table) == 0
 
 
-def test_a_forged_beacon_of_ours_cuts_no_link() -> None:
-    table = linked(("N1", A))
-    assert table.heard("ME", A, 1.0) == []
+def test_with_a_host_of_our_own_we_know_where_we_are() -> None:
+    table = Peers("ME", OWN_PORT, host="10.0.0.1")
+    assert table.heard("STRANGER", Endpoint("10.0.0.1", OWN_PORT), 0.0) == []
+    elsewhere = Endpoint("10.0.0.2", OWN_PORT)
+    assert table.heard("ME", elsewhere, 1.0) == [], "a forged beacon, or a tower that is wrong"
+    assert table.heard("N1", elsewhere, 2.0) == [Connect(elsewhere), Greet()]
+
+
+@pytest.mark.parametrize("place", [A, Endpoint("10.0.0.2", OWN_PORT)])
+def test_a_forged_beacon_of_ours_cuts_no_link(place: Endpoint) -> None:
+    """Nodes on several machines may well have the same port."""
+    table = linked(("N1", place))
+    assert table.heard("ME", place, 1.0) == []
     assert states(table, 1.0) == {"N1": "connected"}
+    table.unlinked(place, 2.0)
+    assert table.heard("N1", place, 3.0) == []
+    assert states(table, 3.0) == {"N1": "connecting"}
 
 
 # links and silence ------------------------------------------------------------------------------------------
