@@ -96,6 +96,8 @@ def _options(create: bool) -> rocksdict.Options:
 class Database:
     """An open store. `write` and `flush` belong to the committer's thread, reads to any."""
 
+    _read_only = False
+
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words.
 

@@ -35,6 +35,10 @@ class SimPublisher:
     def send(self, frames: Sequence[Any]) -> None:
         self._node.network.publish(self._node, frames)
 
+    def subscribed(self, prefix: bytes) -> bool:
+        """Whether some node that runs is subscribed to exactly this prefix."""
+        return self._node.network.subscribed(self._node, prefix)
+
 
 class SimNode:
     """As `mesh.node.Node`. `alive` ends with the process."""
@@ -137,6 +141,10 @@ class Network:
                 if copied is None:
                     copied = [header, *(bytes(frame) for frame in frames[1:])]
                 self._send(sender, node, copied)
+
+    def subscribed(self, sender: SimNode, prefix: bytes) -> bool:
+        """Whether another node is subscribed to exactly this prefix; a link that is cut is not noticed."""
+        return any(node is not sender and prefix in node.prefixes for node in self._nodes)
 
     def _send(self, sender: SimNode, receiver: SimNode, frames: list[bytes]) -> None:
         link = sender.name, receiver.name
