@@ -5,7 +5,6 @@ and no link between nodes depends on it.
 """
 
 import logging
-import socket
 
 import trio
 
@@ -16,6 +15,7 @@ from gateway.metrics import Metrics
 from gateway.ready import say_tower_ready
 from gateway.settings import TowerSettings
 from gateway.signals import watch_signals
+from mesh.names import look_up
 from mesh.protocol.endpoints import is_loopback
 from mesh.tower.tower import Tower
 from mesh.zmq_trio import Context
@@ -67,13 +67,12 @@ async def _main(settings: TowerSettings, context: Context) -> None:
 async def _address(host: str) -> str:
     """An address of the host, since ZeroMQ takes no names to bind. Raises ListenError."""
     try:
-        found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return await look_up(host)
     except (OSError, UnicodeError) as error:
         raise ListenError(
             f"cannot listen on {host}: the host name has no address ({error}). Give an address of this "
             "machine, or 0.0.0.0 for all of them"
         ) from error
-    return str(found[0][4][0])
 
 
 def _shown(page: ListenerSocket) -> str:

@@ -4,6 +4,7 @@ import ipaddress
 import logging
 import socket
 
+from mesh.names import preferred
 from mesh.zmq_trio import EndpointTaken, Publisher
 
 logger = logging.getLogger(__name__)
@@ -46,5 +47,5 @@ def _resolve(host: str) -> str:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise EndpointTaken(f"cannot bind the mesh to {host}: {error}") from None
-    address = str(found[0][4][0])
+    address = preferred(found)
     return f"[{address}]" if ":" in address else address

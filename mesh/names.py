@@ -1,4 +1,4 @@
-"""Host names that towers tell us, looked up without stopping anything.
+"""Host names of nodes and towers, looked up without stopping anything.
 
 ZeroMQ would look them up itself, but within the I/O thread that serves all links: a name server that does not
 answer would stop their heartbeats. It would also go on with an address after the name had got another.
@@ -6,7 +6,8 @@ answer would stop their heartbeats. It would also go on with an address after th
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import trio
 
@@ -32,16 +33,23 @@ Lookup = Callable[[str], Awaitable[str]]
 
 
 async def look_up(name: str) -> str:
-    """The first address of a host name. Raises OSError."""
-    found = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    return str(found[0][4][0])
+    """The address of a host name, see `preferred`. Raises OSError, and UnicodeError for what is no name."""
+    return preferred(await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM))
+
+
+def preferred(found: Sequence[tuple[Any, ...]]) -> str:
+    """Of what getaddrinfo found, the address to bind or to connect to: the same for both.
+
+    An IPv4 one if there is one. `localhost` is `::1` and 127.0.0.1 on many machines; whoever binds one of
+    them is not found at the other.
+    """
+    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
 class Names:
-    """Addresses by host name. `on_found` is called after each look-up."""
+    """Addresses by host name."""
 
-    def __init__(self, on_found: Callable[[], None] = lambda: None, lookup: Lookup = look_up) -> None:
-        self._on_found = on_found
+    def __init__(self, lookup: Lookup = look_up) -> None:
         self._lookup = lookup
         self._known: dict[str, tuple[str, float]] = {}
         """name -> address ("" where there is none), and when to look again."""
@@ -79,7 +87,6 @@ class Names:
                     logger.warning("the host name %s, which a node goes by, has no address: %s", name, error)
             self._remember(name, address, trio.current_time() + again)
             self._under_way.discard(name)
-            self._on_found()
 
     def _remember(self, name: str, address: str, again: float) -> None:
         self._known.pop(name, None)

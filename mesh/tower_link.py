@@ -1,19 +1,25 @@
 """The two links of a node to one tower: its beacons go out on one, all nodes' come in on the other."""
 
-import math
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import trio
 
+from mesh.names import look_up
 from mesh.protocol.endpoints import in_brackets
 from mesh.zmq_trio import BEACONS, Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
 
 RETRY_SECONDS = 10.0
-"""A link to a tower that is not up for so long is made anew. ZeroMQ does that itself, and gives up for ever
-where it met something that does not speak its protocol."""
+"""A link to a tower that is not up for so long is made anew, its host name looked up again. ZeroMQ tries
+again by itself, but gives up for ever where it met something that does not speak its protocol."""
+
+LOOKUP_AGAIN_SECONDS = 2.0
+"""A tower's host name that has no address is looked up again after so long."""
+
+logger = logging.getLogger(__name__)
 
 
 class TowerAddress(NamedTuple):
@@ -40,34 +46,64 @@ class TowerStatus(NamedTuple):
 
 
 class _Side:
-    """One of the two links: made anew where ZeroMQ has given up."""
+    """One of the two links, kept up."""
 
-    def __init__(self, socket: Publisher | Subscriber, endpoint: str, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, socket: Publisher | Subscriber, host: str, port: int, on_ready: Callable[[], None]
+    ) -> None:
         self.live = False
-        self._on_ready = on_ready
         self._socket = socket
-        self._endpoint = endpoint
-        self._tried = math.inf
-        """When it was made, or lost."""
+        self._host = host
+        self._port = port
+        self._on_ready = on_ready
+        self._endpoint = ""
+        self._changed = 0.0
+        """When the link was made, or the last that was heard of it."""
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._socket.follow_links, self._on_link)
-            self._tried = trio.current_time()
-            self._socket.connect(self._endpoint)
             nursery.start_soon(self._socket.run)
+            nursery.start_soon(self._keep_up)
 
-    def retry(self, now: float) -> None:
-        if not self.live and now - self._tried >= RETRY_SECONDS:
-            self._tried = now
+    async def _keep_up(self) -> None:
+        while True:
+            address = await _address(self._host)
+            if not self.live:
+                self._connect(f"tcp://{in_brackets(address)}:{self._port}")
+            await self._down_for_long()
+
+    def _connect(self, endpoint: str) -> None:
+        if self._endpoint:
             self._socket.disconnect(self._endpoint)
-            self._socket.connect(self._endpoint)
+        self._endpoint = endpoint
+        self._changed = trio.current_time()
+        self._socket.connect(endpoint)
+
+    async def _down_for_long(self) -> None:
+        wait = RETRY_SECONDS
+        while wait > 0:
+            await trio.sleep(wait)
+            wait = RETRY_SECONDS if self.live else self._changed + RETRY_SECONDS - trio.current_time()
 
     def _on_link(self, _endpoint: str, live: bool) -> None:
         self.live = live
-        self._tried = trio.current_time()
+        self._changed = trio.current_time()
         if live:
             self._on_ready()
+
+
+async def _address(host: str) -> str:
+    """The tower's address, once its name has one."""
+    said = False
+    while True:
+        try:
+            return await look_up(host)
+        except (OSError, UnicodeError) as error:
+            if not said:
+                logger.warning("the tower's host name %s has no address: %s; trying on", host, error)
+                said = True
+        await trio.sleep(LOOKUP_AGAIN_SECONDS)
 
 
 class TowerLink:
@@ -97,14 +133,12 @@ class TowerLink:
         for prefix in (TOPIC, WELCOME):
             self._subscriber.subscribe(prefix)
         self._sides = (
-            _Side(self._publisher, f"tcp://{in_brackets(address.host)}:{address.port_in}", on_ready),
-            _Side(self._subscriber, f"tcp://{in_brackets(address.host)}:{address.port_out}", on_ready),
+            _Side(self._publisher, address.host, address.port_in, on_ready),
+            _Side(self._subscriber, address.host, address.port_out, on_ready),
         )
 
     def beacon(self) -> None:
-        """Tell the tower that the node is here; and look after the links."""
-        for side in self._sides:
-            side.retry(trio.current_time())
+        """Tell the tower that the node is here."""
         self._publisher.send(self._frames)
 
     def status(self, now: float) -> TowerStatus:

@@ -8,6 +8,9 @@ that the reader waits for.
 A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and the
 protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
 loop's.
+
+Connect to addresses, not to host names (`mesh.names`): ZeroMQ looks names up within the one thread that
+serves all links, and a name server that does not answer would stop their heartbeats, and so cut them.
 """
 
 import contextlib
@@ -61,19 +64,14 @@ MAX_BEACON_FRAMES = 5
 
 
 class Link(NamedTuple):
-    """What a socket is for, and so what it may hold and which of ZeroMQ's I/O threads serves it."""
+    """What a socket is for, and so what it may hold."""
 
     high_water_mark: int
     max_frame_bytes: int
-    io_thread: int
 
 
-DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES, io_thread=1)
-BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES, io_thread=2)
-"""ZeroMQ looks up a tower's host name within the I/O thread: were it the data's, a dead name server would
-stop the heartbeats of live links, and so cut them."""
-
-_IO_THREADS = 2
+DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES)
+BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES)
 
 
 class EndpointTaken(Exception):
@@ -86,7 +84,7 @@ class Context:
     """One ZeroMQ context. Sockets linked over `inproc://` must share it."""
 
     def __init__(self) -> None:
-        self.raw = zmq.Context(_IO_THREADS)
+        self.raw = zmq.Context()
         self.local: list[Subscriber] = []
         """Subscribers with a link inside this process."""
 
@@ -105,7 +103,6 @@ class Context:
 
 def _configure(socket: "zmq.Socket[bytes]", link: Link) -> None:
     for option, value in (
-        (zmq.AFFINITY, 1 << (link.io_thread - 1)),
         (zmq.LINGER, 0),
         (zmq.SNDHWM, link.high_water_mark),
         (zmq.RCVHWM, link.high_water_mark),

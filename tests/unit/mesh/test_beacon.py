@@ -193,6 +193,31 @@ def test_a_node_that_goes_by_a_name() -> None:
     run(test)
 
 
+def test_a_tower_whose_name_has_no_address_yet(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    async def look_up(name: str) -> str:
+        asked.append(name)
+        if len(asked) < 7:
+            raise OSError("no such host")
+        return "127.0.0.1"
+
+    monkeypatch.setattr(mesh.tower_link, "look_up", look_up)
+    monkeypatch.setattr(mesh.tower_link, "LOOKUP_AGAIN_SECONDS", 0.01)
+
+    async def test(beacon: Beacon) -> None:
+        await until(lambda: beacon.towers[0].connected)
+
+    with zmq.Context() as context:
+        tower = PlayedTower(context)
+        run_beacon([tower.address._replace(host="tower.example")], test)
+        tower.close()
+    assert set(asked) == {"tower.example"}
+    assert caplog.text.count("tower.example has no address") == 2, "once for each of its ports"
+
+
 # where ZeroMQ gives up --------------------------------------------------------------------------------------
 
 

@@ -1,12 +1,20 @@
 """Host names of nodes: looked up beside everything else, again after a while, and within bounds."""
 
+import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from mesh.names import FAILED_AGAIN_SECONDS, LOOKUP_AGAIN_SECONDS, MAX_LOOKUPS_AT_ONCE, MAX_NAMES, Names
+from mesh.names import (
+    FAILED_AGAIN_SECONDS,
+    LOOKUP_AGAIN_SECONDS,
+    MAX_LOOKUPS_AT_ONCE,
+    MAX_NAMES,
+    Names,
+    preferred,
+)
 from mesh.protocol.endpoints import Endpoint
 
 
@@ -104,6 +112,14 @@ def test_a_dead_name_server_is_asked_for_few_names_at_once() -> None:
         assert len(set(server.asked)) == len(server.asked) == MAX_LOOKUPS_AT_ONCE
 
     run(server, test)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_address_of_several(order: int) -> None:
+    """Whoever binds a name and whoever connects to it must mean the same."""
+    both = [*socket.getaddrinfo("127.0.0.1", None), (socket.AF_INET6, 1, 6, "", ("::1", 0, 0, 0))]
+    assert preferred(both[::order]) == "127.0.0.1"
+    assert preferred(both[-1:]) == "::1"
 
 
 def test_names_are_bounded() -> None:
