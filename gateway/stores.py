@@ -32,6 +32,10 @@ MIN_FREE_BYTES = 1024 * 1024 * 1024
 """A store with less room on its disk is chosen only when there are too few others: 1 GiB, the default size of
 one Kafka segment."""
 
+MOVE_SECONDS = 30.0
+"""A log whose segment has a member that is silent for so long goes on in a new segment, if other stores can
+take its place: above a restart, because each move leaves a segment behind."""
+
 SEGMENTS_A_TURN = 1000
 """Segments of the catalog looked at before other tasks run."""
 
@@ -128,6 +132,11 @@ class Stores:
         """Whether `w` of these are there."""
         return self.presence is None or len(self.presence.live_stores.intersection(members)) >= w
 
+    def away_for_long(self, members: Iterable[str]) -> bool:
+        """Whether one of these has been silent for `MOVE_SECONDS`."""
+        presence = self.presence
+        return presence is not None and any(presence.silence(name) > MOVE_SECONDS for name in members)
+
     def live_first(self, members: Sequence[str], log: str) -> Sequence[str]:
         """The order in which members are asked for what all of them have: those that are there first, and
         among them another first one for each log.
@@ -139,7 +148,9 @@ class Stores:
     def name(self, incarnation: str) -> str:
         """What a message calls a store."""
         entry = self._entries.get(incarnation)
-        return f"{entry.id} ({entry.name})" if entry is not None else incarnation
+        if entry is None or entry.name == incarnation:
+            return incarnation
+        return f"{entry.id} ({entry.name})"
 
     def ids(self, members: Iterable[str]) -> tuple[int, ...]:
         """The ids of these; one that the catalog does not know is left out."""

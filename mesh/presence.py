@@ -5,6 +5,7 @@ that answered or acknowledged anything.
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 
 import trio
@@ -47,6 +48,13 @@ class StorePresence:
     def free_bytes(self, incarnation: str) -> int | None:
         """The room on a store's disk, as it said last; None if it did not."""
         return self._presence.free_bytes(incarnation)
+
+    def silence(self, incarnation: str) -> float:
+        """Seconds since a store was heard of, none while it is live; infinite if it never was."""
+        if incarnation in self._presence.live:
+            return 0.0
+        known = self._presence.seen.get(incarnation)
+        return math.inf if known is None else trio.current_time() - known.last_heard
 
     def name(self, incarnation: str) -> str:
         """What people call a store: its own name for itself, and its incarnation if it never told one."""

@@ -3,16 +3,22 @@
 It owns the `Writer` machines of all open segments and connects them to the node. Whoever appends is told of
 progress by `WriterOwner.progressed`, from within the node's receive loop, and of a lost segment by
 `WriterOwner.fenced`.
+
+What stores are asked about addresses goes through lists of their own for each member (`AddressRequests`), so
+one that does not answer holds up nobody else's segments. A member that was away when a segment was opened has
+the announcement repeated until it is there.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
+from mesh.address_requests import LIST_ENTRIES, AddressRequests, Answered
 from mesh.node import Node
+from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
@@ -22,6 +28,7 @@ from wireproto.dafka.additions import (
     STATUS_NOT_HERE,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
     Answer,
@@ -32,23 +39,19 @@ from wireproto.dafka.messages import Ack, DirectRecordEncoder, Fetch, Head, Reco
 TICK_SECONDS = 0.05
 """How often the writers with unacknowledged records are asked whether HEAD is due."""
 
-SEAL_GRACE_SECONDS = 0.5
-"""How long recovery waits for the members that it could do without."""
-
-LIST_ENTRIES = 256
-"""Entries in one OPEN, SEAL, CLOSE or DELETE."""
+STUCK_SECONDS = 1.0
+"""A window that has waited so long without an acknowledgement that counts is stuck: what it holds is told
+apart from what moves, so that it need not stop others."""
 
 REASONS = {
     STATUS_FOREIGN_CLUSTER: "the store belongs to another cluster",
     STATUS_STALE_EPOCH: "the store knows a newer leader epoch of this partition",
     STATUS_SEALED: "the store has this segment sealed",
+    STATUS_STORAGE_ERROR: "the store cannot read or write its disk",
+    STATUS_NOT_HERE: "the store has no room for another address",
 }
 
 logger = logging.getLogger(__name__)
-
-
-class SegmentRefused(Exception):
-    """A store will not take this segment; the text says which and why."""
 
 
 class WriterOwner(Protocol):
@@ -61,16 +64,34 @@ class WriterOwner(Protocol):
         """The segment takes nothing more; what was not committed may be kept or not."""
 
 
+class Stuck(NamedTuple):
+    """A window that waits without progress, and the bytes in it, with `RECORD_OVERHEAD_BYTES` each."""
+
+    writer: Writer
+    held: int
+
+
 class Producer:
-    """All writers of one gateway life."""
+    """All writers of one gateway life. Nothing is asked of a store before `run` runs."""
 
     def __init__(self, node: Node, requests: Requests) -> None:
         self.requests = requests
         self.window_bytes = 0
         """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
+        self.stuck_bytes = 0
+        """Of these, what is in windows that wait for longer than `STUCK_SECONDS`."""
+        self.looked_for_stuck: Callable[[], None] = lambda: None
+        """Called after each look at which windows are stuck, if some are or were."""
+        self.copied: Callable[[str, str], None] = lambda _member, _address: None
+        """Called with a member and an address when a COPY that was answered earlier is done."""
+        self.closes = AddressRequests(requests, b"C")
+        self.copies = AddressRequests(requests, b"Y")
+        self._opens = AddressRequests(requests, b"O")
+        self._seals = AddressRequests(requests, b"S")
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: set[str] = set()
+        self._stuck: dict[str, int] = {}
         self._work = trio.Event()
         node.on(Ack, self._on_ack)
         node.on(Fetch, self._on_fetch)
@@ -86,38 +107,41 @@ class Producer:
         self._writers[address] = (writer, owner, RecordEncoder(address, subject))
         return writer
 
-    async def open(self, segments: Sequence[Announcement]) -> dict[str, str]:
-        """Announce segments and publish what their writers hold already. Gives address -> why it was refused.
+    def members_written_to(self) -> set[str]:
+        """The members of all segments that are open or being opened."""
+        return {member for writer, *_ in self._writers.values() for member in writer.members}
 
-        Returns when for each segment enough members (w, and n-w+1) have the announcement on disk, or one
-        refused.
+    def open(self, segment: Announcement, told: Callable[[Opening], None]) -> None:
+        """Announce a segment to its members, each until it has it or will not.
+
+        What its writer holds is published once enough members have it. `told` is called with each answer:
+        look at `enough` and `hopeless`.
         """
-        refused: dict[str, str] = {}
-        confirmed: dict[str, set[str]] = {segment.address: set() for segment in segments}
-        needed = {s.address: max(s.w, len(s.members) - s.w + 1) for s in segments}
-        enough = trio.Event()
+        opening = Opening(segment.address, segment.members, segment.w)
+        entry = segment.pack()
+        for member in opening.members:
+            self._opens.ask(member, segment.address, entry, partial(self._on_opened, opening, entry, told))
 
-        async def announce(member: str) -> None:
-            mine = [segment for segment in segments if member in segment.members]
-            statuses = await self._ask_list(b"O", member, [(s.address, s.pack()) for s in mine])
-            for status in statuses:
-                if status.status == STATUS_DONE:
-                    confirmed[status.address].add(member)
-                else:
-                    reason = REASONS.get(status.status, f"status {status.status}")
-                    refused[status.address] = f"store {member}: {reason}"
-            if all(a in refused or len(confirmed[a]) >= needed[a] for a in confirmed):
-                enough.set()
-
-        async with trio.open_nursery() as nursery:
-            for member in sorted({member for segment in segments for member in segment.members}):
-                nursery.start_soon(announce, member)
-            await enough.wait()
-            nursery.cancel_scope.cancel()
-        for address in confirmed:
-            if address not in refused:
-                self._publish_held(address)
-        return refused
+    def _on_opened(
+        self,
+        opening: Opening,
+        entry: bytes,
+        told: Callable[[Opening], None],
+        member: str,
+        status: AddressStatus,
+    ) -> None:
+        was_enough = opening.enough
+        opening.on_status(member, status.status)
+        if status.status != STATUS_DONE:
+            logger.warning("segment %s is not announced: %s", opening.address, why_refused(opening, member))
+        if opening.hopeless:
+            self._opens.drop(opening.address)
+        elif status.status in PASSING:
+            again = partial(self._on_opened, opening, entry, told)
+            self._opens.ask_later(member, opening.address, entry, again)
+        if opening.enough and not was_enough:
+            self._publish_held(opening.address)
+        told(opening)
 
     def _publish_held(self, address: str) -> None:
         held = self._writers.get(address)
@@ -126,66 +150,43 @@ class Producer:
             for sequence, content in writer.opened(trio.current_time()):
                 self._node.publisher.send(encoder.frames(sequence, content))
 
-    async def seal(self, seals: Sequence[Seal]) -> None:
-        """Fill in `seals` from their members.
+    def seal(self, seal: Seal, told: Callable[[], None]) -> None:
+        """Have the members seal a segment, each until it answers. `told` is called with each answer."""
+        entry = _entry(seal.address)
+        for member in seal.members:
+            self._seals.ask(member, seal.address, entry, partial(_on_sealed, seal, told))
 
-        Returns when each is decidable (and a grace for the others is over) or never will be, because
-        members refused it. Waits for ever for members that do not answer: look at `Seal.missing`.
-        """
+    def seal_again(self, seal: Seal, member: str, told: Callable[[], None]) -> None:
+        """Ask a member again, later, that could not seal."""
+        self._seals.ask_later(member, seal.address, _entry(seal.address), partial(_on_sealed, seal, told))
 
-        async def ask(member: str) -> None:
-            mine = {seal.address: seal for seal in seals if member in seal.members}
-            entries = _entries((address, -1) for address in mine)
-            for status in await self._ask_list(b"S", member, entries):
-                seal = mine[status.address]
-                if status.status == STATUS_DONE:
-                    seal.on_sealed(member, status.sequence, status.row)
-                elif status.status == STATUS_NOT_HERE:
-                    seal.on_sealed(member, -1, b"", known=False)
-                else:
-                    seal.on_refused(member, status.status)
-            progress.set()
+    def close(self, member: str, address: str, end: int, answered: Answered) -> None:
+        """Tell a member the agreed end of a segment, until it answers."""
+        self.closes.ask(member, address, _entry(address, end), answered)
 
-        progress = trio.Event()
-        async with trio.open_nursery() as nursery:
-            for member in sorted({member for seal in seals for member in seal.members}):
-                nursery.start_soon(ask, member)
-            while not all(seal.decidable or seal.complete for seal in seals):
-                await progress.wait()
-                progress = trio.Event()
-            with trio.move_on_after(SEAL_GRACE_SECONDS):
-                while not all(seal.complete for seal in seals):
-                    await progress.wait()
-                    progress = trio.Event()
-            nursery.cancel_scope.cancel()
+    def close_again(self, member: str, address: str, end: int, answered: Answered) -> None:
+        """As `close`, later: it could not, or has not all of it yet."""
+        self.closes.ask_later(member, address, _entry(address, end), answered)
 
-    async def close(self, member: str, ends: Sequence[tuple[str, int]]) -> list[AddressStatus]:
-        """Tell one member the agreed ends of segments, until it answers: one status for each."""
-        return await self._ask_list(b"C", member, _entries(ends))
+    def unseal(self, address: str) -> None:
+        """No further answers to `seal` are wanted."""
+        self._seals.drop(address)
 
     async def delete(self, member: str, addresses: Sequence[str]) -> list[AddressStatus]:
         """Have one member delete addresses, until it answers: one status for each, STATUS_DONE once it is
         gone.
         """
-        return await self._ask_list(b"X", member, _entries((address, -1) for address in addresses))
-
-    async def _ask_list(
-        self, message_id: bytes, member: str, entries: Sequence[tuple[str, bytes]]
-    ) -> list[AddressStatus]:
-        """One status for each address of `entries`, which has each once, and for no other."""
+        entries = [(address, _entry(address)) for address in addresses]
         statuses: list[AddressStatus] = []
         for start in range(0, len(entries), LIST_ENTRIES):
-            statuses += await self._ask_piece(message_id, member, dict(entries[start : start + LIST_ENTRIES]))
+            statuses += await self._delete_piece(member, dict(entries[start : start + LIST_ENTRIES]))
         return statuses
 
-    async def _ask_piece(
-        self, message_id: bytes, member: str, missing: dict[str, bytes]
-    ) -> list[AddressStatus]:
+    async def _delete_piece(self, member: str, missing: dict[str, bytes]) -> list[AddressStatus]:
         statuses: list[AddressStatus] = []
         said = False
         while True:
-            packed = tuple(missing.values())
-            answer = await self.requests.ask(member, partial(_request, message_id, member, packed))
+            answer = await self.requests.ask(member, partial(_delete, member, tuple(missing.values())))
             statuses += [s for s in answer.statuses if missing.pop(s.address, None) is not None]
             if not missing:
                 return statuses
@@ -200,6 +201,8 @@ class Producer:
         if self._writers.pop(writer.address, None) is not None:
             self.window_bytes -= _held(writer)
             self._unacknowledged.discard(writer.address)
+            self._unstick(writer.address)
+            self._opens.drop(writer.address)
 
     # records ----------------------------------------------------------------------------------------------
 
@@ -221,10 +224,14 @@ class Producer:
             return
         writer, owner, _ = held
         before = _held(writer)
+        if ack.store in writer.members:
+            self.requests.heard.add(ack.store)
         if writer.on_ack(ack.store, ack.sequence, trio.current_time()):
             self.window_bytes -= before - _held(writer)
             if not writer:
                 self._unacknowledged.discard(ack.address)
+            if self._stuck:
+                self._unstick(ack.address)
             owner.progressed(writer)
 
     def _on_fetch(self, fetch: Fetch) -> None:
@@ -237,7 +244,12 @@ class Producer:
             self._node.publisher.send(encoder.frames(sequence, content))
 
     def _on_unclaimed(self, answer: Answer) -> None:
-        """No request waits for this answer: it may be the SEALED that a store sends to a writer."""
+        """No request waits for this answer: it may be the SEALED that a store sends to a writer, or tell that
+        a copy is done.
+        """
+        if answer.id == b"y":
+            for status in answer.statuses:
+                self.copied(answer.store, status.address)
         held = self._writers.get(answer.requester)
         if held is None or answer.id != b"s":
             return
@@ -252,10 +264,48 @@ class Producer:
         logger.error("segment %s of %s is lost to this gateway: %s", writer.address, writer.subject, reason)
         owner.fenced(writer, reason)
 
+    # windows that wait ------------------------------------------------------------------------------------
+
+    def stuck(self) -> list[Stuck]:
+        """The windows that wait without progress, as of the last look."""
+        return [Stuck(self._writers[address][0], held) for address, held in self._stuck.items()]
+
+    def give_up(self, writer: Writer, reason: str) -> None:
+        """Take nothing more for a segment and keep nothing of what waits: its members decide what is kept."""
+        held = self._writers.get(writer.address)
+        if held is not None:
+            self._fence(writer, held[1], reason)
+
+    def _look_for_stuck(self, now: float) -> None:
+        before = self._stuck
+        self._stuck = {}
+        for address in self._unacknowledged:
+            writer = self._writers[address][0]
+            if now - writer.waiting_since >= STUCK_SECONDS:
+                self._stuck[address] = _held(writer)
+        self.stuck_bytes = sum(self._stuck.values())
+        if before or self._stuck:
+            self.looked_for_stuck()
+
+    def _unstick(self, address: str) -> None:
+        self.stuck_bytes -= self._stuck.pop(address, 0)
+
+    # the background ---------------------------------------------------------------------------------------
+
     async def run(self) -> None:
-        """Publish HEAD for writers whose records stay unacknowledged, for ever."""
+        """Ask the stores what is to be asked, and publish HEAD for writers whose records stay unacknowledged,
+        for ever.
+        """
+        async with trio.open_nursery() as nursery:
+            for asked in (self._opens, self._seals, self.closes, self.copies):
+                nursery.start_soon(asked.run)
+            nursery.start_soon(self._publish_heads)
+
+    async def _publish_heads(self) -> None:
+        next_look = 0.0
         while True:
             if not self._unacknowledged:
+                self._look_for_stuck(trio.current_time())
                 self._work = trio.Event()
                 await self._work.wait()
             await trio.sleep(TICK_SECONDS)
@@ -264,16 +314,35 @@ class Producer:
                 writer = self._writers[address][0]
                 if writer.on_tick(now):
                     self._node.send(Head(address, writer.subject, writer.next_sequence - 1))
+            if now >= next_look:
+                next_look = now + STUCK_SECONDS / 2
+                self._look_for_stuck(now)
 
 
-def _entries(wanted: Iterable[tuple[str, int]]) -> list[tuple[str, bytes]]:
-    """(address, entry) of a SEAL, CLOSE or DELETE, from (address, sequence; -1 where none is meant)."""
-    return [(address, AddressStatus(address, STATUS_DONE, sequence).pack()) for address, sequence in wanted]
+def _delete(member: str, packed: tuple[bytes, ...], requester: str) -> Request:
+    return Request(b"X", member, requester, packed)
+
+
+def why_refused(opening: Opening, member: str) -> str:
+    """For messages: which store, and what it said."""
+    status = opening.refused.get(member, STATUS_DONE)
+    return f"store {member}: {REASONS.get(status, f'status {status}')}"
+
+
+def _on_sealed(seal: Seal, told: Callable[[], None], member: str, status: AddressStatus) -> None:
+    if status.status == STATUS_DONE:
+        seal.on_sealed(member, status.sequence, status.row)
+    elif status.status == STATUS_NOT_HERE:
+        seal.on_sealed(member, -1, b"", known=False)
+    else:
+        seal.on_refused(member, status.status)
+    told()
+
+
+def _entry(address: str, sequence: int = -1) -> bytes:
+    """An entry of a SEAL, CLOSE or DELETE; -1 where no sequence is meant."""
+    return AddressStatus(address, STATUS_DONE, sequence).pack()
 
 
 def _held(writer: Writer) -> int:
     return writer.bytes + len(writer) * RECORD_OVERHEAD_BYTES
-
-
-def _request(message_id: bytes, member: str, packed: tuple[bytes, ...], requester: str) -> Request:
-    return Request(message_id, member, requester, packed)

@@ -10,9 +10,11 @@ Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 
 current leader, which is left out (there is one).
 
 Errors: acks other than -1, 0, 1 -> INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id:
-UNKNOWN_TOPIC_ID); no room in the window, or with acks=all fewer stores than min.insync.replicas ->
-NOT_ENOUGH_REPLICAS before anything is appended; not durable in time -> REQUEST_TIMED_OUT: the batch may still
-become durable, as in Kafka; under CreateTime, a timestamp outside of the topic's bounds -> INVALID_TIMESTAMP.
+UNKNOWN_TOPIC_ID); no room in the window, fewer stores there than must keep the batch (whatever acks says:
+nothing is visible before they do), or with acks=all fewer than min.insync.replicas -> NOT_ENOUGH_REPLICAS
+before anything is appended; not durable in time -> REQUEST_TIMED_OUT, or NOT_ENOUGH_REPLICAS_AFTER_APPEND
+when those stores are not there: the batch may still become durable, as in Kafka; under CreateTime, a
+timestamp outside of the topic's bounds -> INVALID_TIMESTAMP.
 
 Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
 INVALID_TXN_STATE).
@@ -214,6 +216,13 @@ class PendingProduce:
         """Nobody waits any more."""
         self._completion.forget()
 
+    def _there(self, outcome: Append | _Refused) -> bool:
+        """Whether enough of the stores are there that an append waits for."""
+        if isinstance(outcome, _Refused) or outcome.done or outcome.writer is None:
+            return True
+        writer = outcome.writer
+        return bool(self._broker.context.stores.enough(writer.members, writer.w))
+
     def response(self) -> Response:
         """The answer. Raises MalformedRequest when there can be none, for acks=0, and something failed."""
         body: ProduceRequest = self._request.body
@@ -228,10 +237,17 @@ class PendingProduce:
             header.api_version,
             header.correlation_id,
             [
-                (topic.name, topic.topic_id, [_result(index, outcome) for index, outcome in results])
+                (
+                    topic.name,
+                    topic.topic_id,
+                    [_result(index, outcome, self._there(outcome)) for index, outcome in results],
+                )
                 for topic, results in self._topics
             ],
         )
+
+
+NOT_IN_TIME = "appended, but not durable on enough stores within the request's timeout"
 
 
 def _outside(
@@ -255,7 +271,7 @@ def _outside(
         return []
 
 
-def _result(index: int, outcome: Append | _Refused) -> ProducePartitionResult:
+def _result(index: int, outcome: Append | _Refused, there: bool) -> ProducePartitionResult:
     if isinstance(outcome, _Refused):
         return ProducePartitionResult(
             index,
@@ -265,11 +281,8 @@ def _result(index: int, outcome: Append | _Refused) -> ProducePartitionResult:
             record_errors=outcome.record_errors,
         )
     if not outcome.done:
-        return ProducePartitionResult(
-            index,
-            ErrorCode.REQUEST_TIMED_OUT,
-            error_message="appended, but not durable on enough stores within the request's timeout",
-        )
+        code = ErrorCode.REQUEST_TIMED_OUT if there else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ProducePartitionResult(index, code, error_message=NOT_IN_TIME)
     if outcome.error is not ErrorCode.NONE:
         return ProducePartitionResult(index, outcome.error, error_message=outcome.message)
     return ProducePartitionResult(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import trio
 
 from gateway.connection_wait import Waiter
+from mesh.protocol.writer import Writer
 from wireproto.kafka.errors import ErrorCode
 
 CHECK_SECONDS = 0.05
@@ -111,6 +112,7 @@ class Append:
         "log_append_time_ms",
         "log_start_offset",
         "message",
+        "writer",
     )
 
     def __init__(self, base_offset: int, last_offset: int, log_start_offset: int) -> None:
@@ -122,6 +124,8 @@ class Append:
         self.error = ErrorCode.NONE
         self.message: str | None = None
         self.completion: Completion | None = None
+        self.writer: Writer | None = None
+        """Whose window it waits in; a duplicate's original in this or an earlier one."""
 
     def wait_with(self, completion: Completion) -> None:
         """Count this append among those that `completion` waits for, unless it is done."""

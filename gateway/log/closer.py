@@ -1,4 +1,4 @@
-"""CLOSE, repeated to every member of a closed segment until it has confirmed the end.
+"""CLOSE, repeated to every member of a closed segment until it has all of it and has confirmed the end.
 
 Rule: a member hears of an end only after the catalog has it. What some member has not confirmed is kept in
 the catalog (`/closing/<address>`), written with the end itself, so that a restart goes on with it. Until a
@@ -7,28 +7,47 @@ store hears the end it keeps the segment as sealed or open; nothing reads it bey
 Rule: before a segment that follows another one of the same life holds its first record, w members have heard
 where the one before it ended. Both have the same epoch, so only that tells a catalog from before the roll
 (`gateway.log.verification`).
+
+A member that answers that it has not all of it copies the rest from the others (`gateway.log.copier`), a few
+segments at a time, and is told the end again. Each member is told at its own pace.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
 from gateway.log import catalog_keys as keys
-from wireproto.dafka.additions import STATUS_DONE
+from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
     from gateway.log.segment import Segment
 
 CLOSES_AT_ONCE = 256
-"""Segments in one CLOSE."""
+"""Segments that leave the catalog's list in one transaction."""
 
-RETRY_SECONDS = 5.0
-"""Pause before a member that has not the whole segment yet is asked again."""
+COPIES_AT_ONCE = 16
+"""Segments that one member copies at the same time."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Closing:
+    """A closed segment whose end some `members` have not confirmed."""
+
+    __slots__ = ("all", "end", "heard", "members", "w", "when_heard")
+
+    def __init__(self, end: int, members: Iterable[str], everybody: Iterable[str], w: int) -> None:
+        self.end = end
+        self.members = set(members)
+        self.all = tuple(everybody)
+        self.w = w
+        self.heard: set[str] = set()
+        """Members that have answered, whatever it was."""
+        self.when_heard: Callable[[], None] | None = None
+        """Called once, when w members have."""
 
 
 class Closer:
@@ -36,93 +55,137 @@ class Closer:
 
     def __init__(self, context: "LogContext") -> None:
         self._context = context
-        self._waiting: dict[str, tuple[int, set[str]]] = {}
+        self._waiting: dict[str, _Closing] = {}
+        self._finished: list[str] = []
+        self._lacking: dict[str, dict[str, None]] = {}
+        """Member -> the segments that it is to copy."""
+        self._copying: set[str] = set()
+        """The members that a task has copy something."""
         self._work = trio.Event()
 
     @staticmethod
-    def note(segment: "Segment", puts: dict[str, bytes]) -> None:
-        """Put down, in the transaction that closes a segment, that its members are to be told."""
-        value = {"end": segment.last_sequence, "members": segment.members}
+    def note(segment: "Segment", puts: dict[str, bytes], members: Sequence[str] | None = None) -> None:
+        """Put down, in the transaction that closes a segment, that its members (or these) are to be told."""
+        value = {
+            "end": segment.last_sequence,
+            "members": segment.members if members is None else members,
+            "all": segment.members,
+        }
         puts[keys.closing_key(segment.address)] = keys.pack(value)
 
-    def begin(self, segments: Sequence["Segment"]) -> None:
-        """The transaction is durable: tell the members."""
+    def begin(
+        self,
+        segments: Iterable["Segment"],
+        when_heard: Callable[[], None] | None = None,
+        members: Sequence[str] | None = None,
+    ) -> None:
+        """The transaction is durable: tell the members, or some of them.
+
+        `when_heard` is called for each segment once w members have answered. What they answer does not matter
+        there: one that cannot write its disk must not stop the log's other members, and is asked again.
+        """
         for segment in segments:
             assert segment.last_sequence is not None
-            self._waiting[segment.address] = segment.last_sequence, set(segment.members)
-        if segments:
-            self._work.set()
-
-    async def begin_with_enough(self, segments: Sequence["Segment"]) -> None:
-        """As `begin`; returns when w members of each have answered.
-
-        What they answer does not matter here: one that cannot write its disk must not stop the log's other
-        members, and is asked again.
-        """
-        batch = {segment.address: (segment.last_sequence or 0, set(segment.members)) for segment in segments}
-        lacking = {segment.address: segment.w for segment in segments}
-        enough = trio.Event()
-
-        async def tell(member: str, addresses: list[str]) -> None:
-            await self._tell(member, batch)
-            for address in addresses:
-                lacking[address] -= 1
-            if max(lacking.values()) <= 0:
-                enough.set()
-
-        if not segments:
-            return
-        async with trio.open_nursery() as nursery:
-            for member in sorted({member for segment in segments for member in segment.members}):
-                mine = [segment.address for segment in segments if member in segment.members]
-                nursery.start_soon(tell, member, mine)
-            await enough.wait()
-            nursery.cancel_scope.cancel()
-        self._waiting.update(batch)
-        self._work.set()
-
-    def drop(self, addresses: Sequence[str]) -> None:
-        """These are being deleted: nobody needs to know their ends."""
-        for address in addresses:
-            self._waiting.pop(address, None)
+            told = segment.members if members is None else members
+            closing = _Closing(segment.last_sequence, told, segment.members, segment.w)
+            closing.when_heard = when_heard
+            self._tell(segment.address, closing)
 
     def load(self) -> None:
         """Take up what an earlier life had not finished."""
         for entry in self._context.catalog.range(keys.CLOSING):
             value = keys.unpack(entry.value)
-            self._waiting[entry.key.removeprefix(keys.CLOSING)] = value["end"], set(value["members"])
-        if self._waiting:
+            everybody = value.get("all", value["members"])
+            closing = _Closing(value["end"], value["members"], everybody, 1)
+            self._tell(entry.key.removeprefix(keys.CLOSING), closing)
+
+    def _tell(self, address: str, closing: _Closing) -> None:
+        self._waiting[address] = closing
+        for member in closing.members:
+            self._context.producer.close(member, address, closing.end, self._on_answer)
+
+    def drop(self, addresses: Sequence[str]) -> None:
+        """These are being deleted: nobody needs to know their ends."""
+        for address in addresses:
+            if self._waiting.pop(address, None) is not None:
+                self._context.producer.closes.drop(address)
+
+    def untold(self) -> dict[str, int]:
+        """Member -> how many closed segments it has not confirmed."""
+        counts: dict[str, int] = {}
+        for closing in self._waiting.values():
+            for member in closing.members:
+                counts[member] = counts.get(member, 0) + 1
+        return counts
+
+    def _on_answer(self, member: str, status: AddressStatus) -> None:
+        closing = self._waiting.get(status.address)
+        if closing is None:
+            return
+        if status.status == STATUS_DONE:
+            closing.members.discard(member)
+            if not closing.members:
+                self._finished.append(status.address)
+                self._work.set()
+        elif status.status == STATUS_INCOMPLETE:
+            self._lacking.setdefault(member, {})[status.address] = None
             self._work.set()
+        else:
+            logger.warning("store %s cannot close segment %s: %d", member, status.address, status.status)
+            self._context.producer.close_again(member, status.address, closing.end, self._on_answer)
+        closing.heard.add(member)
+        if closing.when_heard is not None and len(closing.heard) >= closing.w:
+            call, closing.when_heard = closing.when_heard, None
+            call()
 
     async def run(self) -> None:
-        """Tell the members, for ever."""
-        while True:
-            await self._work.wait()
-            self._work = trio.Event()
-            unfinished = False
-            waiting = list(self._waiting.items())
-            for start in range(0, len(waiting), CLOSES_AT_ONCE):
-                unfinished |= await self._tell_all(dict(waiting[start : start + CLOSES_AT_ONCE]))
-            if unfinished:
-                await trio.sleep(RETRY_SECONDS)
-                self._work.set()
-
-    async def _tell_all(self, batch: dict[str, tuple[int, set[str]]]) -> bool:
-        """One round for these segments; true if some member has not got all of one yet."""
+        """Note what is finished, and have members copy what they lack, for ever."""
         async with trio.open_nursery() as nursery:
-            for member in sorted({member for _, members in batch.values() for member in members}):
-                nursery.start_soon(self._tell, member, batch)
-        finished = [address for address, (_, members) in batch.items() if not members]
-        if finished:
-            deletes = [keys.closing_key(address) for address in finished]
-            await self._context.catalog.transact([], {}, deletes)
-            self.drop(finished)
-        return len(finished) < len(batch)
+            while True:
+                await self._work.wait()
+                self._work = trio.Event()
+                for member in self._lacking:
+                    if member not in self._copying:
+                        self._copying.add(member)
+                        nursery.start_soon(self._copy_all, member)
+                while self._finished:
+                    await self._finish()
 
-    async def _tell(self, member: str, batch: dict[str, tuple[int, set[str]]]) -> None:
-        ends = [(address, end) for address, (end, members) in batch.items() if member in members]
-        for status in await self._context.producer.close(member, ends):
-            if status.status == STATUS_DONE and status.address in batch:
-                batch[status.address][1].discard(member)
-            else:
-                logger.info("store %s has not the whole of segment %s yet", member, status.address)
+    async def _finish(self) -> None:
+        finished, self._finished = self._finished[:CLOSES_AT_ONCE], self._finished[CLOSES_AT_ONCE:]
+        done = [a for a in finished if a in self._waiting and not self._waiting[a].members]
+        for address in done:
+            del self._waiting[address]
+        await self._context.catalog.transact([], {}, [keys.closing_key(address) for address in done])
+
+    async def _copy_all(self, member: str) -> None:
+        lacking = self._lacking[member]
+        slots = trio.Semaphore(COPIES_AT_ONCE)
+        while lacking:
+            async with trio.open_nursery() as nursery:
+                while lacking:
+                    await slots.acquire()
+                    address = next(iter(lacking), None)
+                    if address is None:
+                        slots.release()
+                        break
+                    del lacking[address]
+                    nursery.start_soon(self._copy, member, address, slots)
+        del self._lacking[member]
+        self._copying.discard(member)
+
+    async def _copy(self, member: str, address: str, slots: trio.Semaphore) -> None:
+        try:
+            closing = self._waiting.get(address)
+            if closing is None:
+                return
+            logger.info("store %s has not the whole of segment %s yet: it copies the rest", member, address)
+            sources = [name for name in closing.all if name != member]
+
+            def wanted() -> bool:
+                return self._waiting.get(address) is closing and member in closing.members
+
+            if await self._context.copier.copy(member, address, closing.end, sources, wanted=wanted):
+                self._context.producer.close(member, address, closing.end, self._on_answer)
+        finally:
+            slots.release()

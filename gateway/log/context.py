@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from gateway.budget import Gate
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
-from gateway.log.opener import Opener
+from gateway.log.copier import Copier
+from gateway.log.opener import Opener, log_name
 from gateway.log.producer_ids import ProducerIds
 from gateway.log.tail_cache import TailCache
 from gateway.stores import Stores
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 MAX_WINDOW_BYTES = 64 * 1024 * 1024
 """Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of
 the store's queue, so that the store never refuses what the gateway sent."""
+
+MAX_STUCK_BYTES = 32 * 1024 * 1024
+"""Of windows that wait without progress, what does not count there, so that partitions whose stores are away
+do not stop the producers of all others. Beyond it the segments with the largest windows, of those whose
+stores are not there, are given up: their members decide what is kept when they are back."""
 
 
 class LogContext:
@@ -46,8 +52,11 @@ class LogContext:
         self.tail_cache = TailCache(tail_cache_bytes)
         self.opener = Opener(self)
         self.closer = Closer(self)
+        self.copier = Copier(self)
         self.cold = ColdReader(self)
         self.producer_ids = ProducerIds(catalog)
+        self.given_up = 0
+        """Segments that were given up because of `MAX_STUCK_BYTES`."""
         self.window_gate = Gate()
         """Closed while the windows of all partitions hold as much as they may: producers' sockets are not
         read."""
@@ -55,20 +64,42 @@ class LogContext:
         """Called with a partition that lost its segment; the recovery sets it."""
         self.segments_dropped: Callable[[], None] = lambda: None
         """Called when segments have left their chains; the deletion sets it."""
+        self.stores.writing_to = producer.members_written_to
+        producer.looked_for_stuck = self._look_at_stuck
 
     def window_changed(self) -> None:
         """Records were appended or became durable: close or open the gate."""
         held, gate = self.producer.window_bytes, self.window_gate
+        if self.producer.stuck_bytes:
+            held -= min(self.producer.stuck_bytes, MAX_STUCK_BYTES)
         if gate.is_open:
             if held > MAX_WINDOW_BYTES:
                 gate.close()
         elif held <= MAX_WINDOW_BYTES // 2:
             gate.open()
 
+    def _look_at_stuck(self) -> None:
+        """Some windows wait without progress, or did: they must not stop what moves."""
+        left = self.producer.stuck_bytes
+        if left > MAX_STUCK_BYTES:
+            for writer, held in sorted(self.producer.stuck(), key=lambda stuck: -stuck.held):
+                if left > MAX_STUCK_BYTES // 2 and not self.stores.enough(writer.members, writer.w):
+                    away = [self.stores.name(m) for m in writer.members if not self.stores.live(m)]
+                    self.given_up += 1
+                    self.producer.give_up(writer, f"its stores are not there: {', '.join(away)}")
+                    left -= held
+        self.window_changed()
+
     def members_for(self, partition: "Partition") -> tuple[str, ...]:
         """The stores that will keep a partition's next segment."""
         topic = partition.topic
-        return self.stores.choose(f"{topic.id.hex()}/{partition.index}", topic.replication_factor)
+        return self.stores.choose(log_name(topic.id, partition.index), topic.replication_factor)
+
+    @staticmethod
+    def w_for(partition: "Partition", members: "Sequence[str]") -> int:
+        """How many of these members must have a batch before it counts."""
+        wanted = max(partition.topic.settings.min_insync_replicas, len(members) // 2 + 1)
+        return min(wanted, len(members))
 
     @staticmethod
     def now_ms() -> int:

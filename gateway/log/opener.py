@@ -5,17 +5,19 @@ another of the same life waits until that one is durable to its last record; clo
 other is then one transaction. The order is fixed: catalog first, then CLOSE of the one before and OPEN on the
 members' disks, then the first RECORD, so that a crash leaves either nothing, or a segment that recovery can
 seal; and so that the stores never know more of a log than the catalog (`gateway.log.verification`). That the
-members have confirmed is noted in the catalog behind that, off the producers' path.
+members have confirmed is noted in the catalog behind that, off the producers' path. The stores are not waited
+for here: each segment goes on when its own members have answered.
 
-A refusal is final: the store knows a newer epoch, or belongs to another cluster, so this catalog is not the
-one that the store has served. The partition serves nothing and says so; what the transaction had put is taken
-back, so that trying again does not climb over the store's epoch.
+When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
+catalog is not the one that the stores have served. The partition serves nothing and says so; what the
+transaction had put is taken back, so that trying again does not climb over the stores' epoch.
 """
 
 import base64
 import json
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,6 +26,9 @@ from gateway.log import catalog_keys as keys
 from gateway.log.closer import Closer
 from gateway.log.partition import OpenSegment, Partition, PartitionState
 from gateway.log.segment import Segment
+from mesh.producer import why_refused
+from mesh.protocol.opening import PASSING, Opening
+from mesh.protocol.writer import State
 from wireproto.dafka.additions import Announcement
 
 if TYPE_CHECKING:
@@ -47,16 +52,23 @@ class Opener:
         self.opened = 0
         self._context = context
         self._waiting: dict[Partition, OpenSegment] = {}
+        self._ending: set[Partition] = set()
+        self._answered: dict[Partition, tuple[OpenSegment, Opening]] = {}
+        """What members said of segments, and is not noted yet."""
         self._work = trio.Event()
 
     def start(self, partition: Partition, now_ms: int) -> OpenSegment:
         """A new open segment at the partition's end, to be announced as soon as may be."""
         context = self._context
         members = context.members_for(partition)
-        w = max(partition.topic.settings.min_insync_replicas, len(members) // 2 + 1)
         address = context.producer.requests.new_id()
         segment = Segment(
-            address, partition.leader_epoch, partition.next_offset, members, min(w, len(members)), now_ms
+            address,
+            partition.leader_epoch,
+            partition.next_offset,
+            members,
+            context.w_for(partition, members),
+            now_ms,
         )
         writer = context.producer.start(address, partition.topic.name, members, segment.w, partition)
         opening = OpenSegment(segment, writer)
@@ -65,6 +77,11 @@ class Opener:
         self._waiting[partition] = opening
         self.drained(partition)
         return opening
+
+    def end(self, partition: Partition) -> None:
+        """Close the partition's open segment, if all of it is durable then."""
+        self._ending.add(partition)
+        self._work.set()
 
     def drained(self, partition: Partition) -> None:
         """Open the partition's next segment now if everything before it is durable."""
@@ -83,7 +100,11 @@ class Opener:
             self._work = trio.Event()
             ready = self._take_ready()
             if ready:
-                await self._open(ready)
+                await self._insert_all(ready)
+            while self._answered:
+                await self._note_answers()
+            while self._ending:
+                await self._end(self._ending.pop())
 
     def _take_ready(self) -> dict[Partition, OpenSegment]:
         """The openings whose predecessors are durable, as many as go into one round."""
@@ -104,52 +125,96 @@ class Opener:
             del self._waiting[partition]
         return ready
 
-    async def _open(self, ready: dict[Partition, OpenSegment]) -> None:
+    async def _insert_all(self, ready: dict[Partition, OpenSegment]) -> None:
         puts: dict[str, bytes] = {}
-        closed: list[Segment] = []
+        closed: dict[Partition, list[Segment]] = {}
         for partition, opening in ready.items():
-            closed += self._close_rolled(partition, puts)
+            closed[partition] = self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
         await self._context.catalog.transact([], puts)
-        await self._context.closer.begin_with_enough(closed)
-        # One that was deleted or failed meanwhile is announced to nobody.
-        ready = {p: opening for p, opening in ready.items() if _goes_on(p, opening)}
-        announcements = [self._announcement(partition, opening) for partition, opening in ready.items()]
-        if not announcements:
-            return
-        refused = await self._context.producer.open(announcements)
-        self.opened += len(ready) - len(refused)
         for partition, opening in ready.items():
-            reason = refused.get(opening.segment.address)
-            if reason is not None:
-                await self._refused(partition, opening, reason)
-        await self._note_announced(
-            [entry for entry in ready.items() if entry[1].segment.address not in refused]
-        )
+            before = closed[partition]
+            if before:
+                untold = {segment.address for segment in before}
+                for segment in before:
+                    heard = partial(self._told_end, partition, opening, segment.address, untold)
+                    self._context.closer.begin([segment], heard)
+            else:
+                self._announce(partition, opening)
 
-    async def _note_announced(self, opened: list[tuple[Partition, OpenSegment]]) -> None:
+    def _told_end(self, partition: Partition, opening: OpenSegment, address: str, untold: set[str]) -> None:
+        """Enough members have heard the end of a segment before this one."""
+        untold.discard(address)
+        if not untold:
+            self._announce(partition, opening)
+
+    def _announce(self, partition: Partition, opening: OpenSegment) -> None:
+        # One that was deleted or failed meanwhile is announced to nobody.
+        if _goes_on(partition, opening):
+            announcement = self._announcement(partition, opening)
+            self._context.producer.open(announcement, partial(self._on_answer, partition, opening))
+
+    def _on_answer(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
+        if answers.enough or answers.hopeless:
+            self._answered[partition] = opening, answers
+            self._work.set()
+
+    async def _note_answers(self) -> None:
+        """Note in the catalog what members have said: many in one transaction."""
+        answered, self._answered = self._answered, {}
         puts = {}
-        for partition, opening in opened:
-            if _goes_on(partition, opening):
-                opening.segment = replace(opening.segment, announced=True)
+        for partition, (opening, answers) in answered.items():
+            if answers.hopeless:
+                await self._refused(partition, opening, answers)
+                continue
+            self.opened += not opening.segment.announced
+            confirmed = tuple(member for member in opening.segment.members if member in answers.confirmed)
+            if _goes_on(partition, opening) and confirmed != opening.segment.confirmed:
+                opening.segment = replace(opening.segment, announced=True, confirmed=confirmed)
                 puts[_segment_key(partition, opening.segment)] = opening.segment.pack()
         if puts:
             await self._context.catalog.transact([], puts)
 
-    async def _refused(self, partition: Partition, opening: OpenSegment, reason: str) -> None:
+    async def _end(self, partition: Partition) -> None:
+        """Close the open segment without a next one, if all of it is durable."""
+        current = partition.current
+        if current is None or partition.state is not PartitionState.READY or partition in self._waiting:
+            return
+        if current.writer.state is not State.OPEN or current.writer:
+            return
+        partition.rolling.append(current)
+        partition.current = None
+        puts: dict[str, bytes] = {}
+        closed = self._close_rolled(partition, puts)
+        await self._context.catalog.transact([], puts)
+        self._context.closer.begin(closed)
+
+    async def _refused(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
         if partition.current is not opening or partition.deleted:
+            return
+        reason = ", ".join(why_refused(answers, member) for member in answers.refused)
+        if PASSING.intersection(answers.refused.values()):
+            # A disk, not the catalog: recovery closes the segment, and says if that cannot be done either.
+            partition.fail(reason)
+            self._context.recover_again(partition)
             return
         reason = f"{reason}; {NEXT_STEP}"
         logger.error("%s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
         partition.fail(reason)
-        record = keys.unpack(partition_record(partition))
-        record["next_epoch"] = partition.leader_epoch
-        record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
-        await self._context.catalog.transact(
-            [],
-            {keys.partition_key(partition.topic.id, partition.index): keys.pack(record)},
-            [_segment_key(partition, opening.segment)],
-        )
+        told = [member for member in answers.members if member not in answers.refused]
+        puts: dict[str, bytes] = {}
+        if told:
+            # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
+            # and the catalog goes on behind the epoch.
+            puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
+        else:
+            record = keys.unpack(partition_record(partition))
+            record["next_epoch"] = partition.leader_epoch
+            record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
+            puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
+        await self._context.catalog.transact([], puts, [_segment_key(partition, opening.segment)])
+        if told:
+            self._context.segments_dropped()
 
     def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""

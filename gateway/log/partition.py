@@ -198,6 +198,7 @@ class Partition:
         self.hot.append(base_offset, append.last_offset, view)
         if header.producer_id >= 0:
             self._applied(header, append.last_offset, now_ms)
+        append.writer = current.writer
         sequence = context.producer.append(current.writer, view)
         context.window_changed()
         self._in_flight.append(InFlight(current.writer, sequence, header, append, acks == 1))
@@ -212,6 +213,8 @@ class Partition:
         """
         if self.state is not PartitionState.READY:
             raise self._refusal(header, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
+        if self._context.stores.presence is not None and not self._stores_are_there():
+            raise self._refusal(header, ErrorCode.NOT_ENOUGH_REPLICAS, self._who_is_away())
         if acks == -1 and self.topic.settings.min_insync_replicas > 1:
             self._check_members(header)
         if header.producer_id >= 0:
@@ -242,6 +245,7 @@ class Partition:
             return None
         append = Append(duplicate.base_offset, duplicate.last_offset, self.log_start_offset)
         append.log_append_time_ms = duplicate.timestamp  # as Kafka answers it, under CreateTime too
+        append.writer = None if self.current is None else self.current.writer
         return self._duplicate(append)
 
     def _applied(self, header: BatchHeader, last_offset: int, now_ms: int) -> None:
@@ -282,6 +286,29 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(members)} stores keep this partition, and min.insync.replicas asks for {wanted}",
             )
+
+    def _stores_are_there(self) -> bool:
+        """Whether so many members are there of the segment that the next batch goes to that it can become
+        durable: the open one, or the one that would follow it.
+        """
+        stores, current = self._context.stores, self.current
+        if current is not None and stores.enough(current.segment.members, current.segment.w):
+            return True
+        return (current is None or not self._in_flight) and self._next_has_stores()
+
+    def _next_has_stores(self) -> bool:
+        """Whether a new segment could be written to now."""
+        context = self._context
+        members = context.members_for(self)
+        return bool(members) and context.stores.enough(members, context.w_for(self, members))
+
+    def _who_is_away(self) -> str:
+        """For an error's message."""
+        context = self._context
+        members = context.members_for(self) if self.current is None else self.current.segment.members
+        away = ", ".join(context.stores.name(member) for member in members if not context.stores.live(member))
+        w = context.w_for(self, members)
+        return f"{w} stores must keep each record, and of {len(members)} these are not there: {away}"
 
     def _held(self) -> int:
         """Bytes in the windows, with the overhead of each batch."""
@@ -329,11 +356,25 @@ class Partition:
                 or current.writer.next_sequence >= MAX_SEGMENT_BATCHES
             )
             old = now_ms - current.segment.opened_ms >= settings.segment_ms
-            if current.writer.state is State.OPENING or not (full or old):
+            opening = current.writer.state is State.OPENING
+            if opening or not (full or old or self._should_move(current.segment)):
                 return current
             self.rolling.append(current)
         self.current = self._context.opener.start(self, now_ms)
         return self.current
+
+    def _should_move(self, segment: Segment) -> bool:
+        """Whether another segment would have better members: one of these leaves, or too many are away."""
+        stores = self._context.stores
+        if stores.leaving(segment.members):
+            return True
+        if stores.enough(segment.members, len(segment.members)):
+            return False
+        if not stores.enough(segment.members, segment.w):
+            return not self._in_flight and self._next_has_stores()
+        return stores.away_for_long(segment.members) and stores.enough(
+            self._context.members_for(self), len(segment.members)
+        )
 
     # progress (called by mesh.producer) --------------------------------------------------------------------
 

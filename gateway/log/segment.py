@@ -28,6 +28,8 @@ class Segment:
     announced: bool = False
     """Its members have confirmed the announcement: from then on one that has never heard of it is not the
     store that it was. Noted a moment after the first records, so false proves nothing."""
+    confirmed: tuple[str, ...] = ()
+    """Those of its members that had the announcement on their disks when that was noted."""
 
     @property
     def is_open(self) -> bool:
@@ -51,6 +53,7 @@ class Segment:
                 "last_sequence": self.last_sequence,
                 "max_timestamp": self.max_timestamp,
                 "announced": self.announced,
+                "confirmed": self.confirmed,
             }
         ).encode()
 
@@ -69,4 +72,5 @@ class Segment:
             data["last_sequence"],
             data["max_timestamp"],
             data.get("announced", False),
+            tuple(data.get("confirmed", ())),
         )

@@ -22,12 +22,14 @@ that life holds a record (`gateway.log.closer`). A life that recovers gives its 
 A rebuilt catalog takes its epochs from the stores (`gateway.log.rebuild`): segments that have left their
 chain have left epochs behind.
 
-What was announced or closed is known to a majority of the stores at least, so `n - n // 2` answers meet one
-that was told. One answer takes a point read for each partition and each open segment.
+What was announced or closed is known to w of its members at least, so n-w+1 answers of the members of the
+last segment, or of those that the next one would have, meet one that was told. With more stores than a log
+has members, the newest segment of the true catalog may have had others: those that are there are asked too,
+and waited for a moment. One answer takes a point read for each partition and each open segment.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -37,6 +39,7 @@ from wireproto.dafka.additions import STATUS_DONE, Verified
 
 if TYPE_CHECKING:
     from gateway.log.partition import Partition
+    from gateway.stores import Stores
     from mesh.reader import Reader
 
 RESTORE = (
@@ -55,60 +58,78 @@ class CatalogUnverified(Exception):
     """Too few stores could read what they know; the text says which, and what to do."""
 
 
-class Verification:
-    """One round: what the stores say of some partitions.
+class Asked(NamedTuple):
+    """What the stores are asked of one partition.
 
-    `open_addresses` are the segments that the catalog has open.
+    `open_addresses` are the segments that the catalog has open; answers of `needed` of the `members` are
+    enough.
     """
 
-    def __init__(
-        self, reader: "Reader", stores: Sequence[str], open_addresses: Mapping["Partition", Sequence[str]]
-    ) -> None:
+    open_addresses: Sequence[str]
+    members: Sequence[str]
+    needed: int
+
+
+class Verification:
+    """One round: what the stores say of some partitions. `run` asks them."""
+
+    def __init__(self, reader: "Reader", stores: "Stores", asked: Mapping["Partition", Asked]) -> None:
         self._reader = reader
         self._stores = stores
-        self._needed = len(stores) - len(stores) // 2
-        self._asked: list[tuple[Partition, str]] = [
+        self._asked = asked
+        self._entries: list[tuple[Partition, str]] = [
             (partition, address)
-            for partition, addresses in open_addresses.items()
-            for address in addresses or ("",)
+            for partition, entry in asked.items()
+            for address in entry.open_addresses or ("",)
         ]
-        self._known: dict[Partition, list[tuple[str, str, Verified]]] = {}
+        self._known: dict[Partition, list[tuple[str, str, Verified]]] = {p: [] for p in asked}
         """(store, address or "", what it said) of each partition."""
+        self._unreadable: dict[Partition, set[str]] = {p: set() for p in asked}
+        self._all = {store.incarnation for store in stores.admitted}
+        self._all.update(member for entry in asked.values() for member in entry.members)
         self._answered: set[str] = set()
 
-    def missing(self) -> set[str]:
-        """The stores that have not answered."""
-        return set(self._stores) - self._answered
-
-    async def ask(self) -> None:
-        """Wait, for ever if it must be, until enough stores have answered."""
-        entries = [
-            (log_name(partition.topic.id, partition.index), address) for partition, address in self._asked
-        ]
-        enough = trio.Event()
-
-        async def ask_one(store: str) -> None:
-            answers = await self._reader.verify(store, entries)
-            for (partition, address), verified in zip(self._asked, answers, strict=True):
-                self._known.setdefault(partition, []).append((store, address, verified))
-            self._answered.add(store)
-            if len(self._answered) >= self._needed:
-                enough.set()
-
+    async def run(self, told: Callable[[], None]) -> None:
+        """Ask every store, until all have answered. `told` is called with each answer."""
         async with trio.open_nursery() as nursery:
-            for store in self._stores:
-                nursery.start_soon(ask_one, store)
-            await enough.wait()
-            nursery.cancel_scope.cancel()
+            for store in sorted(self._all):
+                nursery.start_soon(self._ask, store, told)
+
+    async def _ask(self, store: str, told: Callable[[], None]) -> None:
+        entries = [(log_name(p.topic.id, p.index), address) for p, address in self._entries]
+        answers = await self._reader.verify(store, entries)
+        for (partition, address), verified in zip(self._entries, answers, strict=True):
+            self._known[partition].append((store, address, verified))
+            if verified.status != STATUS_DONE:
+                self._unreadable[partition].add(store)
+        self._answered.add(store)
+        told()
+
+    def decidable(self, partition: "Partition") -> bool:
+        """Enough members have answered, or too few ever can."""
+        entry, unreadable = self._asked[partition], self._unreadable[partition]
+        known = self._answered.intersection(entry.members) - unreadable
+        return len(known) >= entry.needed or self._unverifiable(partition)
+
+    def _unverifiable(self, partition: "Partition") -> bool:
+        entry, unreadable = self._asked[partition], self._unreadable[partition]
+        return len(set(entry.members) - unreadable) < entry.needed
+
+    @property
+    def complete(self) -> bool:
+        """Every store that is there has answered."""
+        return all(store in self._answered or not self._stores.live(store) for store in self._all)
+
+    def missing(self, partition: "Partition") -> set[str]:
+        """The members that have not answered."""
+        return set(self._asked[partition].members) - self._answered
 
     def check(self, partition: "Partition", open_addresses: Sequence[str]) -> None:
         """Raises `CatalogRefuted`, `CatalogUnverified`. The partition is as it was loaded, not yet changed by
         its recovery.
         """
-        unreadable: set[str] = set()
         for store, address, verified in self._known[partition]:
             if verified.status != STATUS_DONE:
-                unreadable.add(store)
                 continue
             why = _newer(partition, verified)
             if why is None and verified.phase >= Phase.CLOSED and address in open_addresses:
@@ -116,8 +137,8 @@ class Verification:
                 why = f"has segment {address} {was}, and the catalog has it open"
             if why is not None:
                 raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}")
-        if len(self._answered - unreadable) < self._needed:
-            names = ", ".join(sorted(unreadable))
+        if self._unverifiable(partition):
+            names = ", ".join(sorted(self._unreadable[partition]))
             raise CatalogUnverified(f"store {names} cannot read what it knows of this log; {SEE_THE_STORE}")
 
 

@@ -64,6 +64,7 @@ class Writer:
         "state",
         "subject",
         "w",
+        "waiting_since",
     )
 
     def __init__(self, address: str, subject: str, members: Sequence[str], w: int) -> None:
@@ -81,6 +82,8 @@ class Writer:
         """The highest sequence that any one member has."""
         self.bytes = 0
         """Bytes of content in the window."""
+        self.waiting_since = 0.0
+        """When `committed` last moved, or what is in the window began to wait for it."""
         self.refused_acks = 0
         self._heads = dict.fromkeys(members, -1)
         self._window: deque[Entry] = deque()
@@ -98,6 +101,7 @@ class Writer:
         if not self._window:
             self._head_interval = HEAD_FIRST_SECONDS
             self._head_due = now + HEAD_FIRST_SECONDS
+            self.waiting_since = now
         self._window.append(Entry(sequence, content))
         self.bytes += len(content)
         self.next_sequence = sequence + 1
@@ -126,6 +130,7 @@ class Writer:
         committed = sequence if self.w == 1 else sorted(self._heads.values(), reverse=True)[self.w - 1]
         if committed > self.committed:
             self.committed = committed
+            self.waiting_since = now
             moved = True
             window = self._window
             while window and window[0].sequence <= committed:

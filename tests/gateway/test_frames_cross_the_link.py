@@ -9,6 +9,7 @@ from kafka.protocol.producer import ProduceResponse
 
 from mesh.zmq_trio import Publisher
 from tests.gateway.in_process import RawClient, produce_request, running
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import build_batch
 
@@ -102,9 +103,8 @@ def test_a_seal_by_another_life_fails_the_writer_and_the_partition_recovers(
         ):
             assert outcome(await client.ask(produce_request(batch(b"a")), ProduceResponse)) == (0, 0)
             (address,) = server.store.ingest.heads()
-            await server.producer._ask_list(
-                b"S", server.directories.store.incarnation, [(address, seal_entry(address))]
-            )
+            store, entries = server.directories.store.incarnation, (seal_entry(address),)
+            await server.requests.ask(store, lambda requester: Request(b"S", store, requester, entries))
             answer = await client.ask(produce_request(batch(b"b")), ProduceResponse)
             assert outcome(answer)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
             with trio.fail_after(10):
@@ -120,6 +120,4 @@ def test_a_seal_by_another_life_fails_the_writer_and_the_partition_recovers(
 
 
 def seal_entry(address: str) -> bytes:
-    from wireproto.dafka.additions import STATUS_DONE, AddressStatus
-
     return AddressStatus(address, STATUS_DONE, -1).pack()

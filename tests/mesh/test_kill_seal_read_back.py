@@ -21,6 +21,7 @@ from mesh.protocol.writer import State, Writer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.zmq_trio import Context
+from tests.unit.mesh.producer_asks import opened, sealed
 from wireproto.dafka.additions import ANY_STORE, Announcement, Ping, Pong
 from wireproto.records.builder import build_batch
 
@@ -109,7 +110,7 @@ async def first_life(life: Life, path: Path) -> tuple[Writer, int]:
     writer = life.producer.start(segment.address, segment.subject, segment.members, segment.w, life)
     held = life.producer.append(writer, batch(0))
     assert (held, writer.state) == (0, State.OPENING)
-    assert await life.producer.open([segment]) == {}
+    assert await opened(life.producer, [segment]) == {}
     await produce_until(life, writer, acknowledged=1500)
     assert len(writer) > 0, "the kill must come with records in flight"
     store.kill()
@@ -123,7 +124,7 @@ async def second_life(life: Life, first: Life, writer: Writer, path: Path, ackno
         life.node.connect(store.endpoint)
         await life.greet()
         seal = Seal(writer.address, writer.members, writer.w)
-        await life.producer.seal([seal])
+        await sealed(life.producer, [seal])
         end, _ = seal.end()
         assert acknowledged <= end < writer.next_sequence
         contents: list[bytes] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any, cast
 
 import pytest
@@ -30,6 +31,9 @@ class FakePresence:
 
     def live(self, incarnation: str) -> bool:
         return incarnation in self.live_stores
+
+    def silence(self, incarnation: str) -> float:
+        return 0.0 if self.live(incarnation) else inf
 
     def free_bytes(self, incarnation: str) -> int | None:
         seen = self.seen.get(incarnation)

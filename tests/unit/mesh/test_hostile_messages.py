@@ -16,7 +16,6 @@ from typing import Any
 import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.mesh.producer_asks import closed, opened, sealed
 from trio.testing import wait_all_tasks_blocked
 
 from mesh.node import Node
@@ -27,6 +26,7 @@ from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
+from tests.unit.mesh.producer_asks import closed, opened, sealed
 from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES, VERIFIED
 from wireproto.dafka.additions import (
     AddressStatus,

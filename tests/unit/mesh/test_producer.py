@@ -10,10 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mesh.producer import LIST_ENTRIES, Producer
+from mesh.address_requests import LIST_ENTRIES
+from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from tests.unit.mesh.fake_node import FakeNode
+from tests.unit.mesh.producer_asks import closed, opened, sealed
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_SEALED,
@@ -59,8 +61,12 @@ def run(body: Callable[[Producer, Store], Awaitable[None]]) -> None:
     async def main() -> None:
         node = FakeNode()
         store = Store(node)
+        producer = Producer(node.as_node, Requests(node.as_node))
         with trio.fail_after(600):
-            await body(Producer(node.as_node, Requests(node.as_node)), store)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(producer.run)
+                await body(producer, store)
+                nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -74,13 +80,13 @@ def announcements() -> list[Announcement]:
 async def use(producer: Producer, letter: str) -> Any:
     """What the producer makes of the answers of one store, for `ADDRESSES`."""
     if letter == "O":
-        return await producer.open(announcements())
+        return await opened(producer, announcements())
     if letter == "S":
         seals = [Seal(address, [STORE], 1) for address in ADDRESSES]
-        await producer.seal(seals)
+        await sealed(producer, seals)
         return [seal.end()[0] if seal.decidable else seal.refused for seal in seals]
     if letter == "C":
-        return await producer.close(STORE, [(address, 7) for address in ADDRESSES])
+        return await closed(producer, STORE, [(address, 7) for address in ADDRESSES])
     return await producer.delete(STORE, ADDRESSES)
 
 
@@ -130,7 +136,7 @@ def test_what_is_never_answered_for_is_asked_for_at_intervals_and_for_ever(lette
 @pytest.mark.parametrize(
     ("letter", "expected"),
     [
-        ("O", {ADDRESSES[1]: f"store {STORE}: status 2"}),
+        ("O", {ADDRESSES[1]: {STORE: STATUS_STORAGE_ERROR}}),
         ("S", [7, {STORE: STATUS_STORAGE_ERROR}, 7]),
         ("C", done((1, STATUS_STORAGE_ERROR))),
         ("X", done((1, STATUS_STORAGE_ERROR))),

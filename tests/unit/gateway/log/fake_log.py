@@ -58,6 +58,7 @@ class FakeRequests:
     def __init__(self) -> None:
         self.prefix = "0123456789ABCDEF"
         self.unclaimed: Any = None
+        self.heard: set[str] = set()
         self.opened: list[Announcement] = []
         self._count = 0
 
@@ -155,7 +156,12 @@ class FakeLog:
     async def running(self) -> AsyncIterator[None]:
         """The workers run, for the length of the block."""
         async with trio.open_nursery() as nursery:
-            for worker in (self.context.opener.run, self.context.closer.run, self.broker.completions.run):
+            for worker in (
+                self.producer.run,
+                self.context.opener.run,
+                self.context.closer.run,
+                self.broker.completions.run,
+            ):
                 nursery.start_soon(worker)
             yield
             nursery.cancel_scope.cancel()

@@ -30,7 +30,7 @@ from mesh.store.db import Database
 from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from wireproto.dafka.additions import GetRows, ListSegments, Lookup, Request, Verify
-from wireproto.dafka.messages import Fetch, Record, decode
+from wireproto.dafka.messages import Fetch, Head, Record, decode
 
 STORE = "5" * 32
 
@@ -66,6 +66,8 @@ class OneStore:
         self.heard.append(message)
         if isinstance(message, Record):
             self.ingest.on_record(message, 0.0)
+        elif isinstance(message, Head):
+            self.ingest.on_head(message, 0.0)
         elif isinstance(message, Request):
             self.ingest.on_request(message)
         else:
@@ -78,7 +80,7 @@ class OneStore:
             }
             answers = handlers[type(message)](message)
             return [decode([bytes(frame) for frame in frames]) for frames in answers]
-        effects: list[Any] = []
+        effects: list[Any] = list(self.ingest.take_effects(0.0))
         while (commit := self.ingest.take_commit()) is not None:
             self.database.write(commit)
             effects += self.ingest.committed(commit)
@@ -110,6 +112,7 @@ class _Requests:
     def __init__(self, store: OneStore) -> None:
         self.prefix = f"{next(_lives):016X}"
         self.unclaimed: Any = None
+        self.heard: set[str] = set()
         self._store = store
         self._count = itertools.count(1)
 
@@ -164,7 +167,12 @@ class Life:
     async def running(self) -> AsyncIterator[Life]:
         """The workers run, and the partitions were recovered once, for the length of the block."""
         async with trio.open_nursery() as nursery:
-            for worker in (self.context.opener.run, self.context.closer.run, self.recovery.run):
+            for worker in (
+                self.context.producer.run,
+                self.context.opener.run,
+                self.context.closer.run,
+                self.recovery.run,
+            ):
                 nursery.start_soon(worker)
             self.context.closer.load()
             await self.recovery.recover(self.topic.partitions)

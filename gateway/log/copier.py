@@ -1,0 +1,109 @@
+"""COPY: has a store fetch what it lacks of a segment from those that have it, and waits until it has.
+
+The announcement comes from one of these, because the store may never have heard of the segment. It is asked
+for again and again, at growing intervals, and at once when the store says that it is done; whoever no longer
+needs it cancels the wait.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from mesh.reader import NotServed
+from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, Announcement, Copy
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+
+FIRST_SECONDS = 0.1
+LAST_SECONDS = 2.0
+"""A store that is copying is asked at these intervals whether it has all; it says so by itself, too."""
+
+REFUSED_SECONDS = 10.0
+"""Pause before a store is asked again that would not copy, or before sources are asked again that gave no
+announcement."""
+
+logger = logging.getLogger(__name__)
+
+
+class Copier:
+    """Copies for all partitions of one gateway."""
+
+    def __init__(self, context: "LogContext") -> None:
+        self.copied = 0
+        """Segments that a store said to have whole, after COPY."""
+        self.refused = 0
+        self._context = context
+        self._under_way: dict[tuple[str, str], trio.CancelScope] = {}
+        """(member, address) -> the pause before it is asked again."""
+        context.producer.copied = self._hurry
+
+    async def copy(
+        self,
+        member: str,
+        address: str,
+        end: int,
+        sources: Sequence[str],
+        *,
+        members: Sequence[str] = (),
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Return when `member` has everything up to sequence `end`, for ever if it must be; false when it is
+        no longer `wanted`.
+
+        `members`: those of the segment, where they are to be others than were announced.
+        """
+        key = member, address
+        while wanted():
+            entry = await self._entry(address, end, sources, members)
+            if entry is not None and await self._ask(key, entry, wanted):
+                self.copied += 1
+                return True
+            with trio.move_on_after(REFUSED_SECONDS) as self._under_way[key]:
+                await trio.sleep_forever()
+            self._under_way.pop(key, None)
+        return False
+
+    async def _entry(
+        self, address: str, end: int, sources: Sequence[str], members: Sequence[str]
+    ) -> bytes | None:
+        try:
+            announcement = await self.announcement(sources, address)
+        except NotServed as error:
+            logger.warning("segment %s cannot be copied yet: %s", address, error)
+            return None
+        if members:
+            announcement = announcement._replace(members=tuple(members))
+        return Copy(announcement, end, tuple(sources)).pack()
+
+    async def announcement(self, members: Sequence[str], address: str) -> Announcement:
+        """A segment's announcement from one of these. Raises NotServed."""
+        context = self._context
+        return await context.reader.announcement(context.stores.live_first(members, address), address)
+
+    async def _ask(self, key: tuple[str, str], entry: bytes, wanted: Callable[[], bool]) -> bool:
+        """True once it has all; false when it refuses, or nobody wants it any more."""
+        member, address = key
+        pause, head = FIRST_SECONDS, -2
+        while wanted():
+            status = await self._context.producer.copies.answer(member, address, entry)
+            if status.status == STATUS_DONE:
+                return True
+            if status.status != STATUS_INCOMPLETE:
+                self.refused += 1
+                logger.warning("store %s does not copy segment %s: status %d", member, address, status.status)
+                return False
+            pause = FIRST_SECONDS if status.sequence > head else min(2 * pause, LAST_SECONDS)
+            head = status.sequence
+            with trio.move_on_after(pause) as self._under_way[key]:
+                await trio.sleep_forever()
+            self._under_way.pop(key, None)
+        return False
+
+    def _hurry(self, member: str, address: str) -> None:
+        """A store says that it is done: ask it now."""
+        scope = self._under_way.get((member, address))
+        if scope is not None:
+            scope.cancel()
