@@ -6,7 +6,6 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ def bootstrap() -> Iterator[str]:
 def new_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[..., str]:
     """Makes topics with names of their own: `new_topic(partitions=3, message_timestamp_type="...")`."""
 
-    def make(partitions: int = 1, **configs: Any) -> str:
+    def make(partitions: int = 1, **configs: str) -> str:
         test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")
         return create_topic(bootstrap, f"{test}-{_run}-{next(_numbers)}", partitions, **configs)
 

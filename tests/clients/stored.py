@@ -53,17 +53,19 @@ def _fetch(topic: str, partition: int, offset: int) -> FetchRequest:
     )
 
 
-def create_topic(
-    bootstrap: str, name: str, partitions: int = 1, *, replication_factor: int = -1, **configs: str
-) -> str:
+def create_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> str:
+    """Makes a topic with as many copies as the server likes, and waits until every partition answers."""
+    return create_replicated_topic(bootstrap, name, partitions, -1, **configs)
+
+
+def create_replicated_topic(bootstrap: str, name: str, partitions: int, copies: int, **configs: str) -> str:
     """Makes a topic and waits until every partition answers."""
     of = CreateTopicsRequest.CreatableTopic
     configs = {"retention_ms": "-1"} | configs  # the samples' times are long past
     settings = [of.CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()]
     topic = of(
-        name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[],
-        configs=settings,
-    )  # fmt: skip
+        name=name, num_partitions=partitions, replication_factor=copies, assignments=[], configs=settings
+    )
     with Connection(bootstrap) as connection:
         answer = connection.ask(CreateTopicsRequest(version=5, topics=[topic], timeout_ms=10_000))
         assert answer.topics[0].error_code == 0, answer

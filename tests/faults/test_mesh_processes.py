@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.stored import create_topic
+from tests.clients.stored import create_replicated_topic
 from tests.faults.history import Event, History
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, mesh: MeshCluster, history: History) -> None:
         self.mesh, self.history = mesh, history
-        create_topic(mesh.bootstrap, TOPIC, PARTITIONS, replication_factor=len(mesh.stores))
+        create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
         self.load = Load(mesh.bootstrap, TOPIC, history, partitions=PARTITIONS)
         self.watch = WatermarkWatch(mesh.bootstrap, TOPIC, history, PARTITIONS)
         self.go_on("before")

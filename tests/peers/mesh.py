@@ -111,7 +111,9 @@ class MeshCluster:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            for process in (self.tower, *self.stores, self.gateway):
+            processes: list[TowerProcess | StoreProcess | GatewayProcess]
+            processes = [self.tower, *self.stores, self.gateway]
+            for process in processes:
                 stack.callback(process.kill9)
                 process.start()
             self._stack = stack.pop_all()
