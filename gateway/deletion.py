@@ -8,8 +8,8 @@ The transaction that deletes a topic is small: the topic's key goes, the tombsto
 it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece behind that.
 Segments that recovery found empty take the same way.
 
-What a store cannot delete, because its disk cannot be read there, stays in the list and is tried again after
-a pause; everything else goes on meanwhile.
+What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
+and is tried again after a pause; everything else goes on meanwhile.
 """
 
 import logging
@@ -24,7 +24,7 @@ from gateway.catalog.interface import Entry
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.topic import Topic
-from wireproto.dafka.additions import STATUS_DONE
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus
 
 SEGMENTS_AT_ONCE = 256
 """Segments whose addresses are deleted, and then their keys, in one step."""
@@ -32,6 +32,9 @@ SEGMENTS_AT_ONCE = 256
 RETRY_SECONDS = 30.0
 """Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
 and that seldom heals by itself."""
+
+ANSWER_SECONDS = 20.0
+"""How long a store may take for one request; then it is asked again as one that could not."""
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +120,16 @@ class Deletion:
         return {address: entry for address, entry in segments.items() if address not in refused}
 
     async def _delete_at(self, member: str, addresses: Sequence[str], refused: set[str]) -> None:
-        statuses = await self._context.producer.delete(member, addresses)
+        stores = self._context.stores
+        if stores.is_removed(member):
+            return  # it counts no more, and never comes back as this one
+        statuses: list[AddressStatus] | None = None
+        if stores.live(member):
+            with trio.move_on_after(ANSWER_SECONDS):
+                statuses = await self._context.producer.delete(member, addresses)
+        if statuses is None:
+            refused.update(addresses)  # others must not wait for it
+            return
         failed = {status.address: status.status for status in statuses if status.status != STATUS_DONE}
         refused.update(failed)
         if unheard := sorted(failed.keys() - self._refused.keys()):

@@ -122,6 +122,11 @@ class Stores:
             f"{'several stores are' if found else 'no store is'} called {name}: there are {known}"
         )
 
+    def is_removed(self, incarnation: str) -> bool:
+        """Whether a store was admitted once and counts no more."""
+        entry = self._entries.get(incarnation)
+        return entry is not None and entry.state == REMOVED
+
     # who is there -----------------------------------------------------------------------------------------
 
     def live(self, incarnation: str) -> bool:

@@ -92,9 +92,9 @@ def _watermark_at_one_store() -> AbstractContextManager[object]:
 
 
 def _close_lost() -> AbstractContextManager[object]:
-    async def lost(_self: Closer, member: str, batch: dict[str, tuple[int, set[str]]]) -> None:
-        for _, members in batch.values():
-            members.discard(member)
+    def lost(_self: Closer, _address: str, closing: Any) -> None:
+        if closing.when_heard is not None:
+            closing.when_heard()
 
     return patch.object(Closer, "_tell", lost)
 

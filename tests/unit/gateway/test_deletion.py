@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from gateway.deletion import RETRY_SECONDS, Deletion
 from gateway.log import catalog_keys as keys
+from gateway.stores import REMOVED, StoreEntry
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
 
@@ -159,5 +160,53 @@ def test_new_work_does_not_bring_the_pause_of_what_failed_to_an_end() -> None:
         assert setup.stores.deleted[BAD].count(A) == 1
         await trio.sleep(RETRY_SECONDS - 10)
         assert setup.stores.deleted[BAD].count(A) == 2
+
+    run(body)
+
+
+class Live:
+    """A presence of which only the stores in `live_stores` are there."""
+
+    def __init__(self, *live: str) -> None:
+        self.live_stores = set(live)
+
+    def live(self, store: str) -> bool:
+        return store in self.live_stores
+
+
+def test_a_store_that_is_away_holds_up_nothing_and_confirms_when_it_is_back() -> None:
+    async def body(setup: Setup) -> None:
+        presence = Live(GOOD)
+        setup.log.context.stores.presence = presence  # type: ignore[assignment]
+        await trio.sleep(1)
+        assert setup.left() != set()
+        assert setup.stores.deleted == {BAD: [], GOOD: [D, A, B, C]}
+        only_good = f"{9:032X}"
+        key = keys.segment_tombstone_key(only_good)
+        await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        assert setup.catalog.get(key) is None
+        presence.live_stores.add(BAD)
+        await trio.sleep(2 * RETRY_SECONDS)
+        assert setup.left() == set()
+        assert sorted(setup.stores.deleted[BAD]) == [A, B, C, D]
+
+    run(body)
+
+
+def test_a_store_that_was_removed_is_not_asked() -> None:
+    async def body(setup: Setup) -> None:
+        await setup.catalog.transact([], StoreEntry(1000, BAD, "bad", REMOVED).put())
+        setup.log.context.stores.load()
+        await trio.sleep(1)
+        asked = list(setup.stores.deleted[BAD])
+        key = keys.segment_tombstone_key(f"{9:032X}")
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD, GOOD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        assert setup.left() == {f"{keys.STORES}1000"}
+        assert setup.stores.deleted[BAD] == asked
+        assert setup.stores.deleted[GOOD][-1] == f"{9:032X}"
 
     run(body)
