@@ -35,6 +35,20 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Batches that a store gave and that failed their checks.",
         lambda: context.cold.bad_copies,
     )
+    metrics.gauge(
+        "dafka_store_unconfirmed_segments",
+        "Closed segments whose end a store has not confirmed: it is away, or catching up.",
+        lambda: {(member,): count for member, count in context.closer.untold().items()},
+        ("store",),
+    )
+    metrics.counter(
+        "dafka_segments_copied_total", "Segments that stores copied.", lambda: context.copier.copied
+    )
+    metrics.gauge(
+        "dafka_recovery_waiting_partitions",
+        "Partitions whose recovery waits for stores that are away.",
+        lambda: len(broker.recovery.waiting),
+    )
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
     metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: partitions)
     metrics.gauge(

@@ -38,13 +38,26 @@ class StoreAdmin:
     async def _list(self, _request: dict[str, Any]) -> list[dict[str, Any]]:
         """Every store of the catalog, and those that were heard of and are not in it."""
         now = trio.current_time()
+        untold = self._broker.context.closer.untold()
         known = {entry.incarnation for entry in self._stores.entries}
         rows = [
-            {"id": entry.id, "name": entry.name, "state": entry.state, **self._seen(entry.incarnation, now)}
+            {
+                "id": entry.id,
+                "name": entry.name,
+                "state": entry.state,
+                "unconfirmed_segments": untold.get(entry.incarnation, 0),
+                **self._seen(entry.incarnation, now),
+            }
             for entry in self._stores.entries
         ]
         rows += [
-            {"id": None, "name": seen.name, "state": "not admitted", **self._seen(incarnation, now)}
+            {
+                "id": None,
+                "name": seen.name,
+                "state": "not admitted",
+                "unconfirmed_segments": untold.get(incarnation, 0),
+                **self._seen(incarnation, now),
+            }
             for incarnation, seen in self._presence.seen.items()
             if incarnation not in known
         ]

@@ -81,7 +81,7 @@ class StoreProcess:
     def __init__(self, settings: MeshStoreSettings, directory: DataDirectory, context: Context) -> None:
         self.settings = settings
         self.name = settings.name or directory.incarnation[:SHORT_NAME_CHARACTERS]
-        self.metrics = Metrics()
+        self.metrics = Metrics(with_clients=False)
         self.health = Health()
         self.store = open_store(
             context,

@@ -31,7 +31,7 @@ def status(data: Path, as_json: bool) -> None:
     click.echo(f"cluster {seen['cluster']}: {seen['ready']} of {seen['partitions']} partitions serve")
     click.echo()
     print_table(
-        ("store", "name", "state", "there", "free", "silent for"),
+        ("store", "name", "state", "there", "free", "silent for", "to catch up"),
         [
             (
                 entry["id"] or "-",
@@ -40,6 +40,7 @@ def status(data: Path, as_json: bool) -> None:
                 "yes" if entry["live"] else "no",
                 size(entry["free_bytes"]),
                 "?" if entry["silent_seconds"] is None else f"{entry['silent_seconds']} s",
+                f"{entry['unconfirmed_segments']} segments" if entry["unconfirmed_segments"] else "-",
             )
             for entry in seen["stores"]
         ],

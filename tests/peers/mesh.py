@@ -2,11 +2,13 @@
 
 import re
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from gateway.admin import ask
 from mesh.protocol.address_state import AddressState
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
@@ -121,6 +123,21 @@ class MeshCluster:
 
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()
+
+    def status(self) -> dict[str, Any]:
+        """What `dafka mesh status --json` shows."""
+        status: dict[str, Any] = ask(self.gateway.data, "mesh.status")
+        return status
+
+    def wait_until_all_have_all(self, seconds: float = 60.0) -> None:
+        """Until every store has confirmed every closed segment."""
+        deadline = time.monotonic() + seconds
+        while True:
+            status = self.status()
+            if not any(store["unconfirmed_segments"] for store in status["stores"]):
+                return
+            assert time.monotonic() < deadline, f"some store does not catch up: {status}"
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """End all of them in order, the stores last: each must end with 0."""
