@@ -7,6 +7,8 @@ catalog is empty is refused (architecture: catalog and stores must agree).
 """
 
 import logging
+import os
+import socket
 import sys
 
 import trio
@@ -18,6 +20,7 @@ from gateway.first_start import FirstStart
 from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
 from gateway.log.context import LogContext
 from gateway.mesh_metrics import register_mesh_metrics
+from gateway.other_gateways import OtherGateways
 from gateway.process_metrics import register_log, register_nodes
 from gateway.settings import GatewaySettings
 from gateway.store_admin import StoreAdmin
@@ -54,6 +57,7 @@ class GatewayProcess(Life):
         self.directory = directory
         super().__init__(settings, context, lambda: self._open_catalog(settings))
         self.presence = StorePresence(self.node, self.requests)
+        self.others = OtherGateways(self.node, self.requests)
         self.stores = Stores(self.catalog, self.presence)
         self.beacon: Beacon
 
@@ -80,6 +84,8 @@ class GatewayProcess(Life):
         start = FirstStart(self.settings, self.directory.path, self.catalog, self.stores, self.reader)
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
+        await self.others.refuse(cluster_id)
+        self.others.serve(cluster_id, f"{socket.gethostname()}, process {os.getpid()}")
         return LogContext(
             self.catalog,
             self.producer,

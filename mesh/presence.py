@@ -18,6 +18,11 @@ from wireproto.dafka.additions import ANY_STORE, Ping, Pong
 FIRST_ROUND_SECONDS = 0.1
 """The rounds of the first `LIVE_SECONDS` follow each other so quickly: links come up one by one then."""
 
+ANY_GATEWAY = "gateway"
+"""Whom a PING is for that gateways answer, as they answer it. No store has such a name: theirs are 32 hex
+characters.
+"""
+
 logger = logging.getLogger(__name__)
 
 
@@ -92,6 +97,8 @@ class StorePresence:
                 self._arrived(incarnation)
 
     def _on_pong(self, pong: Pong) -> None:
+        if pong.store == ANY_GATEWAY:
+            return
         arrived = self._presence.introduced(
             pong.store,
             pong.name,

@@ -29,14 +29,14 @@ class StoreProcess(ServerProcess):
         self.name = name
         self.data = directory / "data"
         self._tower = tower
-        self._arguments = arguments
+        self.arguments = list(arguments)
 
     def launch(self) -> None:
         """Start it without waiting."""
         address = self._tower.address
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["store", "--data", str(self.data), "--name", self.name, "--tower", tower]
-        self._spawn([sys.executable, "-m", "gateway.cli", *own, *self._arguments])
+        self._spawn([sys.executable, "-m", "gateway.cli", *own, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
@@ -75,7 +75,7 @@ class GatewayProcess(ServerProcess):
         self.host, self.port = "127.0.0.1", 0
         self._tower = tower
         self._stores = stores
-        self._arguments = arguments
+        self.arguments = list(arguments)
 
     @property
     def bootstrap(self) -> str:
@@ -87,7 +87,7 @@ class GatewayProcess(ServerProcess):
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["gateway", "--data", str(self.data), "--tower", tower, "--stores", str(self._stores)]
         listen = ["--listen", f"127.0.0.1:{self.port}"]
-        self._spawn([sys.executable, "-m", "gateway.cli", *own, *listen, *self._arguments])
+        self._spawn([sys.executable, "-m", "gateway.cli", *own, *listen, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""

@@ -1,0 +1,54 @@
+"""One gateway serves a mesh: a second one finds out before it takes anything from the first, and ends.
+
+A gateway answers PINGs to `ANY_GATEWAY` as stores answer those to themselves. That a second one asks is a
+courtesy to operators: should it not hear the first (a link that is not up yet), it seals the first one's
+segments and the first is fenced, so nothing is lost by it.
+"""
+
+import trio
+
+from mesh.node import Node
+from mesh.presence import ANY_GATEWAY
+from mesh.requests import Requests
+from wireproto.dafka.additions import Ping, Pong
+
+LOOK_SECONDS = 0.5
+"""How long a starting gateway waits for the answer of another one: its links to the stores are up by then.
+Each start waits so long."""
+
+
+class AnotherGateway(Exception):
+    """Another gateway serves this cluster; the text says which and what to do."""
+
+    exit_code = 2
+
+
+class OtherGateways:
+    """Made before anything is connected; `serve` from then on says who this one is."""
+
+    def __init__(self, node: Node, requests: Requests) -> None:
+        self._node = node
+        self._requests = requests
+        self._cluster_id: str | None = None
+        self._name = ""
+        node.subscribe(f"P@{ANY_GATEWAY}/".encode())
+        node.on(Ping, self._on_ping)
+
+    async def refuse(self, cluster_id: str) -> None:
+        """Raises AnotherGateway if one that serves this cluster answers."""
+        with trio.move_on_after(LOOK_SECONDS):
+            pong = await self._requests.ask(ANY_GATEWAY, lambda requester: Ping(ANY_GATEWAY, requester))
+            if pong.cluster_id == cluster_id:
+                raise AnotherGateway(
+                    f"another gateway ({pong.name}) serves this cluster, {cluster_id}. Stop it first: "
+                    "several gateways of one mesh are not supported yet"
+                )
+
+    def serve(self, cluster_id: str, name: str) -> None:
+        """This one serves a cluster now; `name` tells operators which it is."""
+        self._cluster_id = cluster_id
+        self._name = name
+
+    def _on_ping(self, ping: Ping) -> None:
+        if ping.store == ANY_GATEWAY and self._cluster_id is not None:
+            self._node.send(Pong(ping.requester, ANY_GATEWAY, self._cluster_id, self._name))

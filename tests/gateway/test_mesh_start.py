@@ -1,0 +1,180 @@
+"""How a gateway of a mesh starts: what it waits for, what it refuses, and what operators ask of it."""
+
+from __future__ import annotations
+
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.admin import Refused, ask
+from gateway.commands.exits import EXIT_DATA_REFUSED, EXIT_USAGE
+from tests.clients.stored import create_replicated_topic, stored_records
+from tests.faults.workloads import make_value
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
+from tests.peers.tower import TowerProcess
+
+TOPIC = "orders"
+PATIENCE_SECONDS = 30.0
+
+pytestmark = pytest.mark.slow
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What `condition` gives, once it gives something."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it does not come to be"
+        time.sleep(0.02)
+    return found
+
+
+def write(mesh: MeshCluster, first: int, last: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": mesh.bootstrap, "acks": "all"})
+    for number in range(first, last):
+        producer.produce(TOPIC, make_value("p", number, 100), partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+def values(mesh: MeshCluster) -> list[bytes | None]:
+    return [record.value for _, record in stored_records(mesh.bootstrap, TOPIC, 0)]
+
+
+def expected(count: int) -> list[bytes]:
+    return [make_value("p", number, 100) for number in range(count)]
+
+
+def refuses(process: GatewayProcess, code: int, *words: str) -> None:
+    """It ends with this exit code and one line that has these words."""
+    process.launch()
+    assert process.wait() == code, process.tail()
+    line = process.log.splitlines()[-1]
+    assert line.startswith("dafka: "), line
+    for word in words:
+        assert word in line, line
+    assert "Traceback" not in process.log
+
+
+def test_it_waits_for_its_first_stores_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
+    with TowerProcess(tmp_path / "tower") as tower:
+        store = StoreProcess(tmp_path / "s1", "s1", tower)
+        gateway = GatewayProcess(tmp_path / "gateway", tower, 2)
+        try:
+            store.start()
+            gateway.launch()
+            until(lambda: "waiting for 2 stores, 1 are there (s1)" in gateway.log)
+            assert "Kafka is ready" not in gateway.stdout_path.read_text()
+            assert gateway.terminate() == 0, gateway.tail()
+        finally:
+            gateway.kill9()
+            store.kill9()
+
+
+def test_health_says_that_it_starts(tmp_path: Path) -> None:
+    with TowerProcess(tmp_path / "tower") as tower:
+        gateway = GatewayProcess(tmp_path / "gateway", tower, 1, "--metrics", "127.0.0.1:19464")
+        try:
+            gateway.launch()
+            assert "starting" in until(lambda: _not_ready("http://127.0.0.1:19464/health"))
+        finally:
+            gateway.kill9()
+
+
+def _not_ready(url: str) -> str | None:
+    try:
+        urllib.request.urlopen(url, timeout=5)
+    except urllib.error.HTTPError as error:
+        return error.read().decode() if error.code == 503 else None
+    except OSError:
+        return None
+    return None
+
+
+def test_a_lost_catalog_is_refused_and_can_be_rebuilt(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 3, max_message_bytes="123456")
+        write(mesh, 0, 500)
+        mesh.gateway.kill9()
+        (mesh.gateway.data / "catalog.sqlite").rename(tmp_path / "lost")
+        for left in mesh.gateway.data.glob("catalog.sqlite-*"):
+            left.unlink()
+        refuses(mesh.gateway, EXIT_DATA_REFUSED, "hold data of cluster", "--rebuild-catalog")
+        mesh.gateway.arguments = ["--rebuild-catalog"]
+        mesh.gateway.start()
+        assert values(mesh) == expected(500)
+        write(mesh, 500, 600)
+        assert values(mesh) == expected(600)
+
+
+def test_a_second_gateway_leaves_the_first_one_alone(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path, 1) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 1)
+        write(mesh, 0, 10)
+        second = GatewayProcess(tmp_path / "second", mesh.tower, 1)
+        refuses(second, EXIT_DATA_REFUSED, "hold data of cluster")  # it has no catalog
+        mesh.gateway.kill9()
+        _copy(mesh.gateway.data, second.data)
+        mesh.gateway.start()
+        try:
+            refuses(second, EXIT_USAGE, "another gateway", f"process {mesh.gateway.pid}")
+        finally:
+            second.kill9()
+        write(mesh, 10, 20)
+        assert values(mesh) == expected(20)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("identity.json", "catalog.sqlite", "catalog.sqlite-wal"):
+        if (source / name).exists():
+            (target / name).write_bytes((source / name).read_bytes())
+
+
+def test_stores_are_listed_admitted_and_removed(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path, 1) as mesh:
+        data = mesh.gateway.data
+        late = StoreProcess(tmp_path / "late", "late", mesh.tower)
+        try:
+            late.start()
+            listed = until(lambda: _named(ask(data, "stores.list"), "late"))
+            assert (listed["id"], listed["state"], listed["live"]) == (None, "not admitted", True)
+            with pytest.raises(Refused, match=r"no store was heard of that is called nobody.*late"):
+                ask(data, "stores.admit", store="nobody")
+            assert ask(data, "stores.admit", store="late")["id"] == 1001
+            with pytest.raises(Refused, match="admitted already"):
+                ask(data, "stores.admit", store="late")
+            create_replicated_topic(mesh.bootstrap, TOPIC, 1, 2)
+            write(mesh, 0, 10)
+            with pytest.raises(Refused, match=f"cannot be removed: 1 segments of {TOPIC}-0 count on it"):
+                ask(data, "stores.remove", store="late")
+            status = ask(data, "mesh.status")
+            assert (status["partitions"], status["ready"], status["troubled"]) == (1, 1, [])
+        finally:
+            late.kill9()
+
+
+def _named(stores: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    return next((store for store in stores if store["name"] == name), None)
+
+
+def test_a_port_that_is_taken_is_an_error_of_usage(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path, 1) as mesh:
+        port = mesh.stores[0].stdout_path.read_text().split("127.0.0.1:")[1].split(",")[0]
+        second = GatewayProcess(tmp_path / "second", mesh.tower, 1, "--mesh-listen", f"127.0.0.1:{port}")
+        refuses(second, EXIT_USAGE, "cannot bind the mesh", "--mesh-listen")
+
+
+def test_sigterm_ends_every_process_in_order(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path, 1) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 1)
+        write(mesh, 0, 10)
+        mesh.gateway.send_signal(signal.SIGHUP)  # is ignored
+        mesh.stop()
+        assert not (mesh.stores[0].data / "running").exists()
