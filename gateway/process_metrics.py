@@ -81,9 +81,43 @@ def register_store(metrics: Metrics, store: Store) -> None:
     metrics.counter(
         "dafka_store_storage_errors_total", "Reads that met corruption.", lambda: server.storage_errors
     )
+    _register_copies(metrics, store)
     metrics.gauge(
         "dafka_store_durable_head",
         "Highest sequence that is durable, by address of an open segment.",
         lambda: {(address,): head for address, head in ingest.heads().items()},
         ("address",),
+    )
+
+
+def _register_copies(metrics: Metrics, store: Store) -> None:
+    """What a store lacks and fetches from others, and what it found when it read its own records again."""
+    ingest, catch_up, scrub = store.ingest, store.catch_up, store.scrub
+    metrics.gauge(
+        "dafka_store_lacking_addresses",
+        "Addresses whose records are being fetched from other stores.",
+        lambda: catch_up.lacking,
+    )
+    metrics.counter(
+        "dafka_store_copied_records_total", "Records taken from other stores.", lambda: ingest.copied_records
+    )
+    metrics.counter("dafka_store_copied_bytes_total", "Bytes of those records.", lambda: ingest.copied_bytes)
+    metrics.counter(
+        "dafka_store_bad_copies_total",
+        "Records that another store gave and that failed their checks.",
+        lambda: ingest.bad_copies,
+    )
+    metrics.counter(
+        "dafka_store_silent_sources_total",
+        "Ranges that another store was asked for and did not answer in time.",
+        lambda: catch_up.silences,
+    )
+    metrics.counter(
+        "dafka_store_scrubbed_bytes_total", "Bytes of closed segments read again.", lambda: scrub.bytes
+    )
+    metrics.counter("dafka_store_scrub_passes_total", "Passes over all of them.", lambda: scrub.passes)
+    metrics.gauge(
+        "dafka_store_damaged_segments",
+        "Closed segments in which the latest pass found something wrong: replace the disk.",
+        lambda: len(scrub.damaged),
     )

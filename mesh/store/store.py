@@ -26,6 +26,7 @@ from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store.committer import Committer, Fsync
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
+from mesh.store.scrub import Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
@@ -81,6 +82,7 @@ class Store:
         self._free_bytes_at = -FREE_BYTES_SECONDS
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
         self.reclaimer = Reclaimer(self.database)
+        self.scrub = Scrub(self.database)
         self._reports: deque[tuple[Commit, StoreFailed | None]] = deque()
         """From the committer's thread; each is followed by a byte from `_bell` to `_ear`."""
         self._bell: socket.socket
@@ -129,6 +131,7 @@ class Store:
                 nursery.start_soon(self._hear_committer)
                 nursery.start_soon(self.server.run)
                 nursery.start_soon(self.reclaimer.run)
+                nursery.start_soon(self.scrub.run)
                 nursery.start_soon(self._fetch_due)
                 nursery.start_soon(self._resume)
                 nursery.start_soon(self._write_stalled)
