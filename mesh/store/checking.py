@@ -30,9 +30,12 @@ class AddressCheck:
         self._digest = hashlib.sha256()
 
     def take(self, sequence: int, content: bytes, row: bytes | None) -> str:
-        """What is wrong with a record, "" for nothing. The checks go on behind it."""
+        """What is wrong with a record, "" for nothing. The checks go on behind it.
+
+        Only an announced address begins at 0: of a native one the oldest records may have gone.
+        """
         wrong = []
-        if sequence != self.next:
+        if sequence != self.next and (self.next or self.state.announcement is not None):
             wrong.append(f"{self.next} to {sequence - 1} are missing before it")
             self.skip(sequence)
         if sequence > self.state.head:

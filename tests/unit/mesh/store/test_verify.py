@@ -198,6 +198,12 @@ def test_a_closed_segment_that_is_not_whole_is_said_and_is_no_damage(path: Path)
     assert next(report.lines()).startswith(f"address {ADDRESS} lacks the records from 10 to 99")
 
 
+def test_native_records_may_begin_later(path: Path) -> None:
+    """The oldest go when there are too many."""
+    report = damaged(path, drop(record_key(0, NATIVE), record_key(1, NATIVE)))
+    assert list(report.problems) == []
+
+
 def test_what_rocksdb_cannot_read_is_passed_over(path: Path) -> None:
     """A flipped byte in a table or a blob file: what lies in the block is lost, and the rest is checked."""
     database = Database(path / "db")
