@@ -20,6 +20,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.health import Health, serve_health
 from gateway.listener_sockets import ListenerSocket, open_listeners
 from gateway.log.context import LogContext
+from gateway.loop_watch import LoopWatch
 from gateway.metrics import Metrics
 from gateway.ready import say_ready
 from gateway.server import Server
@@ -93,6 +94,7 @@ class Life(abc.ABC):
 
     async def _watch(self, nursery: trio.Nursery) -> None:
         """Signals and health, from the first moment on."""
+        LoopWatch().install(self.metrics)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics])

@@ -15,6 +15,7 @@ from gateway.health import Health, serve_health
 from gateway.life import SWITCH_INTERVAL_SECONDS
 from gateway.listener_sockets import open_listeners
 from gateway.listeners import join_host_port
+from gateway.loop_watch import LoopWatch
 from gateway.mesh_metrics import register_mesh_metrics
 from gateway.metrics import Metrics
 from gateway.process_metrics import register_nodes, register_store
@@ -98,6 +99,7 @@ class StoreProcess:
 
     async def main(self) -> None:
         """Start everything, serve, stop in order."""
+        LoopWatch().install(self.metrics)
         async with trio.open_nursery() as nursery:
             await nursery.start(watch_signals, self._stopper(nursery))
             if self.settings.metrics is not None:
