@@ -134,7 +134,13 @@ class CatchUp:
 
     def take_effects(self, now: float) -> list[Fetch]:
         """Give what is here to `Ingest`; the FETCHes that are to be sent."""
-        for address, want in self._ingest.take_wants().items():
+        wants = self._ingest.take_wants()
+        if not wants and not self._copied:
+            # What is still in turn or rests is of addresses that are no longer copied.
+            self._turns.clear()
+            self._resting.clear()
+            return []
+        for address, want in wants.items():
             self._take_want(address, want)
         self._expire(now)
         self._give(now)

@@ -156,6 +156,10 @@ class Gaps:
     def __bool__(self) -> bool:
         return bool(self._gaps)
 
+    def is_idle(self, now: float) -> bool:
+        """Whether there is nothing to do: it is asked for every burst of messages."""
+        return not (self._gaps or self._new or (self._silent and self._silent[0][0] <= now))
+
     def ask(self, state: AddressState, last: int, now: float) -> Gap:
         """A RECORD or HEAD says that everything up to `last` was published."""
         gap = self._gaps.get(state.address)

@@ -239,7 +239,9 @@ class Ingest:
         """What is to be fetched from other stores, by address, as far as that has changed; None: nothing more
         of this one.
         """
-        wants, self._wants = self._wants, {}
+        wants = self._wants
+        if wants:
+            self._wants = {}
         return wants
 
     def _want_rest(self, state: AddressState) -> None:
@@ -540,6 +542,8 @@ class Ingest:
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
             effects.append(Answer(b"s", state.address, self.incarnation, (status,)))
         self._fenced.clear()
+        if self._gaps.is_idle(now):
+            return effects
         effects += self._gaps.fetches(self.incarnation, now)
         for state, last in self._gaps.take_lagging(now):
             sources = sources_of(state, self.incarnation)

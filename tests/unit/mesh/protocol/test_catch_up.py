@@ -17,13 +17,14 @@ from mesh.protocol.catch_up import (
 from mesh.protocol.copied_address import RANGE_BYTES, RANGE_RECORDS, RANGES_AN_ADDRESS, REST_LAST_SECONDS
 from mesh.protocol.gaps import LOOK_AGAIN_SECONDS, LOOK_FIRST_SECONDS
 from tests.unit.mesh.protocol.test_copy import PEERS, batch, copy_request, segment
-from tests.unit.mesh.protocol.test_ingest import ADDRESS, Machine, open_request, record, request
+from tests.unit.mesh.protocol.test_ingest import ADDRESS, STORE, Machine, open_request, record, request
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     End,
+    Request,
 )
 from wireproto.dafka.messages import DirectRecord, Fetch, Head
 
@@ -344,9 +345,16 @@ def test_what_is_not_wanted_any_more_is_dropped(letter: bytes) -> None:
     (fetch,) = store.asks()
     store.hears(fetch, 3)
     store.asks()
-    store.machine.on_request(request(letter, sequence=2))
+    store.want(5, address="B" * 32)
+    (other,) = store.asks()
+    store.ends(other, -1, STATUS_NOT_HERE)
+    for fetch_again in store.asks():
+        store.ends(fetch_again, -1, STATUS_NOT_HERE)
     assert store.asks() == []
-    assert store.catch_up.lacking == 0
+    store.machine.on_request(request(letter, sequence=2))
+    store.machine.on_request(Request(b"X", STORE, "R2", request(b"X", "B" * 32).entries))
+    assert store.asks() == []
+    assert (store.catch_up.lacking, store.catch_up.next_due()) == (0, None)
     store.hears(fetch._replace(sequence=3), 3)
     store.ends(fetch, 5)
     assert store.catch_up.unasked == 4
