@@ -51,8 +51,7 @@ class LoopWatch(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002
         took = time.thread_time() - self._began
         self._turn_window(time.monotonic())
-        if took > self._longest[0]:
-            self._longest[0] = took
+        self._longest[0] = max(self._longest[0], took)
         if took > LONG_SECONDS:
             self.long += 1
 
