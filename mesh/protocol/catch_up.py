@@ -150,6 +150,8 @@ class CatchUp:
 
     def next_due(self) -> float | None:
         """When `take_effects` has something to do though nothing happened; None for never."""
+        if not self._copied:
+            return None
         if self._arrived or self._turns:
             return 0.0
         due = min((asked.deadline for asked in self._asked.values()), default=None)

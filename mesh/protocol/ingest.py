@@ -433,7 +433,8 @@ class Ingest:
             self._next.metas[state.address] = state.pack_meta()
             self._next.closed.append(state)
             self._next.unfinished[state.address] = state.accepted < end
-        if is_unfinished(state):
+            self._want_rest(state)
+        elif is_unfinished(state):
             self._want_rest(state)
         return state
 

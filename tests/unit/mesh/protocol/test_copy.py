@@ -352,6 +352,18 @@ def test_a_close_while_records_are_copied_cuts_them_at_the_agreed_end() -> None:
     assert machine.take_wants()[ADDRESS] is None
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_close_at_what_is_here_withdraws_what_a_recovery_wanted_beyond_it(durable: bool) -> None:
+    machine = Machine()
+    machine.answers(copy_request())
+    copied(machine, 0, 2)
+    if durable:
+        machine.settle()
+    machine.take_wants()
+    machine.on_request(request(b"C", sequence=2))
+    assert machine.take_wants() == {ADDRESS: None}
+
+
 def test_a_copy_that_is_deleted_meanwhile_says_so() -> None:
     machine = Machine()
     machine.answers(copy_request())
