@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -178,3 +181,30 @@ def test_sigterm_ends_every_process_in_order(tmp_path: Path) -> None:
         mesh.gateway.send_signal(signal.SIGHUP)  # is ignored
         mesh.stop()
         assert not (mesh.stores[0].data / "running").exists()
+
+
+def test_a_stopped_store_is_verified_and_a_flipped_byte_is_found(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path, 1) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 1)
+        write(mesh, 0, 2000)
+        store = mesh.stores[0]
+        mesh.gateway.kill9()
+        in_use = dafka("store", "verify", str(store.data))
+        assert (in_use.returncode, "is using it" in in_use.stderr) == (EXIT_DATA_REFUSED, True), in_use
+        assert store.terminate() == 0
+        good = dafka("store", "verify", str(store.data))
+        assert (good.returncode, good.stdout.endswith("all is well\n")) == (0, True), good
+        blob = max(store.data.glob("db/*.blob"), key=lambda file: file.stat().st_size)
+        content = bytearray(blob.read_bytes())
+        content[len(content) // 2] ^= 1
+        blob.write_bytes(content)
+        bad = dafka("store", "verify", "--json", str(store.data))
+        assert bad.returncode == EXIT_DATA_REFUSED, bad
+        report = json.loads(bad.stdout)
+        assert report["problem_count"] >= 1
+        assert report["problems"][0]["sequence"] >= 0
+
+
+def dafka(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
