@@ -95,9 +95,9 @@ def remove(name: str, data: Path) -> None:
 
 @store.command(
     short_help="Check a stopped store's data.",
-    help="Read every byte of a stopped store and check it: checksums, sequences, offsets, heads. DIR is what "
-    "was given to --data, of a store or of 'dafka standalone'. Nothing is changed. Exit code 3 if something is "
-    "wrong.",
+    help="Read every byte of a stopped store and check it: checksums, sequences, offsets, heads. DIR is "
+    "what was given to --data, of a store or of 'dafka standalone'. Nothing is changed. Exit code 3 if "
+    "something is wrong.",
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
