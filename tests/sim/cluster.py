@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import trio
 
-from gateway.catalog.interface import Entry
+from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
 from mesh.store import db as store_db
 from mesh.store import store as store_module
@@ -61,6 +61,8 @@ class World:
         self.working = True
         """There are new batches and faults."""
         self.deleted_topics: set[str] = set()
+        self.lost: set[str] = set()
+        """Incarnations whose disks are gone for good."""
         self.producers: list[Producer] = []
         self.nursery: trio.Nursery
         self._gateway_down = 0
@@ -122,10 +124,12 @@ class World:
     def _check(self) -> None:
         if self.loop.over.is_set():
             return
-        invariants.check_all(self)
-        if self._healed_at:
+        if not self._healed_at:
+            invariants.check_all(self)
+        else:
             waiting = invariants.what_is_missing(self)
             if not waiting:
+                invariants.check_all(self)
                 self.loop.end()
                 return
             if self.loop.now > self._healed_at + SETTLE_SECONDS:
@@ -168,6 +172,26 @@ class World:
     def _bring_up(member: Member) -> None:
         member.wanted_down -= 1
         member.start()
+
+    def _fault_wipe(self, fault: Fault) -> None:
+        """A disk is lost; an empty one comes in its place, and its store is admitted as another one."""
+        member = self.member(fault.target)
+        self._take_down(member, fault)
+        self.lost.add(member.incarnation)
+        member.new_incarnation()
+        self.nursery.start_soon(self._admit, member)
+
+    async def _admit(self, member: Member) -> None:
+        """What an operator does; until it has worked."""
+        while True:
+            await trio.sleep(1.0)
+            life = self.current_life()
+            if life is None or not life.serving or not member.up:
+                continue
+            with contextlib.suppress(CatalogFailed, CompareFailed):
+                await life.context.stores.admit([(member.incarnation, member.name)])
+                self.reached["stores admitted"] += 1
+                return
 
     def _fault_power_loss(self, fault: Fault) -> None:
         for member in self.members:

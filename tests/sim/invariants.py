@@ -189,12 +189,20 @@ def what_is_missing(world: World) -> str:
     waiting = [producer for producer in world.producers if producer.unanswered and not producer.stopped]
     if waiting:
         return f"{len(waiting)} producers wait for answers, {waiting[0].unanswered[0].name!r} among them"
-    for prefix, what in (
-        (keys.CLOSING, "an end"),
-        (keys.TOMBSTONES, "a deletion"),
-        (keys.SEGMENT_TOMBSTONES, "a deletion"),
-    ):
-        entries = world.catalog_file.range(prefix)
-        if entries:
-            return f"not every member has confirmed {what}: {entries[0].key}"
+    return _unconfirmed(world)
+
+
+def _unconfirmed(world: World) -> str:
+    """An end or a deletion that a store has not confirmed which is still there."""
+    file, life = world.catalog_file, world.current_life()
+    untold = {} if life is None else life.context.closer.untold()
+    for member in sorted(untold.keys() - world.lost):
+        return f"{member} has not confirmed {untold[member]} ends"
+    for entry in file.range(keys.SEGMENT_TOMBSTONES):
+        if world.lost.isdisjoint(keys.unpack(entry.value)["members"]):
+            return f"not every member has confirmed {entry.key}"
+    for entry in file.range(keys.TOMBSTONES):
+        for segment in file.range(keys.SEGMENTS + entry.key.removeprefix(keys.TOMBSTONES)):
+            if world.lost.isdisjoint(keys.unpack(segment.value)["members"]):
+                return f"not every member has confirmed the deletion of {segment.key}"
     return ""

@@ -20,6 +20,13 @@ MAX_STEPS = 400_000
 """Events in one schedule: far above what one needs, so that an endless loop ends with a message."""
 
 
+TICK_SECONDS = 1e-9
+"""How far the clock goes on each time that somebody looks at it."""
+
+MAX_LOOKS = 1_000_000
+"""Looks at the clock without an event between them: nothing but a loop without a wait looks so often."""
+
+
 class BrokenPromise(AssertionError):
     """The schedule found a defect."""
 
@@ -37,6 +44,7 @@ class Loop(trio.abc.Clock):
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
         self._poked = False
+        self._looks = 0
 
     def after(self, delay: float, call: Callable[..., None], *args: Any) -> None:
         """Have `call(*args)` happen `delay` seconds from now."""
@@ -59,6 +67,12 @@ class Loop(trio.abc.Clock):
         pass
 
     def current_time(self) -> float:
+        # As a real clock, it never stands still while tasks run: one that waits for a rounding error of a
+        # second gets there.
+        self.now += TICK_SECONDS
+        self._looks += 1
+        if self._looks > MAX_LOOKS:
+            raise BrokenPromise("tasks run and run, and wait for nothing")
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
@@ -85,6 +99,7 @@ class Loop(trio.abc.Clock):
         when, _, call, args = heapq.heappop(self._queue)
         self.now = max(self.now, when)
         self.steps += 1
+        self._looks = 0
         if self.steps > MAX_STEPS:
             raise BrokenPromise(f"{MAX_STEPS} events, and no end")
         call(*args)

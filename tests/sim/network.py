@@ -63,6 +63,9 @@ class SimNode:
     def on_drained(self, handler: Callable[[], None]) -> None:
         self._drained = handler
 
+    def on_subscribed(self, handler: Callable[[bytes], None]) -> None:
+        """Who subscribes to what is known to all here, and told to nobody."""
+
     def subscribe(self, prefix: bytes) -> None:
         self.prefixes += (prefix,)
 

@@ -61,6 +61,11 @@ class Plan:
     left_out: frozenset[str] = field(default_factory=frozenset)
 
     @property
+    def w(self) -> int:
+        """How many members of a segment must have a record."""
+        return max(self.min_insync_replicas, self.replication_factor // 2 + 1)
+
+    @property
     def happening(self) -> list[Fault]:
         """The faults that are not left out."""
         return [fault for fault in self.faults if fault.id not in self.left_out]
@@ -71,6 +76,9 @@ class Plan:
 
 
 FAULTS_PER_SECOND = 1.2
+
+LOSES_A_STORE = 0.3
+"""Share of the schedules, of those that can bear it, in which a disk is lost for good."""
 
 GATEWAY = "gateway"
 
@@ -113,6 +121,10 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
         make = chooser.choices([make for make, _ in _KINDS], [weight for _, weight in _KINDS])[0]
         at = chooser.uniform(0.05, plan.seconds)
         faults.append(make(f"fault {number}", at, plan, chooser))
+    if plan.w < plan.replication_factor and chooser.random() < LOSES_A_STORE:
+        # No more than one: w-1 members may be lost, and w must be left to write to.
+        at, seconds = chooser.uniform(0.3, plan.seconds * 0.8), chooser.uniform(0.1, 2.0)
+        faults.append(Fault("wipe", "wipe", at, seconds, _any_store(plan, chooser)))
     return sorted(faults, key=lambda fault: fault.at)
 
 
@@ -170,7 +182,7 @@ def _delete_topic(name: str, at: float, plan: Plan, chooser: random.Random) -> F
 
 
 def _clock_step(name: str, at: float, _plan: Plan, chooser: random.Random) -> Fault:
-    return Fault(name, "clock step", at, chooser.choice((-3600.0, -1.0, 5.0, 86_400.0)), GATEWAY)
+    return Fault(name, "clock step", at, chooser.choice((-3600.0, -1.0, 5.0, 3600.0)), GATEWAY)
 
 
 _KINDS: list[tuple[Callable[[str, float, Plan, random.Random], Fault], int]] = [
