@@ -78,6 +78,8 @@ class Store:
         self.life = uuid4().hex[:16].upper()
         """Begins the requester ids of what this store asks of others."""
         self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second, self._is_linked)
+        self._more = trio.Event()
+        """Set when there is more to do than one turn of the loop should take."""
         self._free_bytes = 0
         self._free_bytes_at = -FREE_BYTES_SECONDS
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
@@ -208,6 +210,8 @@ class Store:
             self.node.send(effect)
         for fetch in self.catch_up.take_effects(now):
             self.node.send(fetch)
+        if self.catch_up.has_more:
+            self._more.set()
         while not self._busy and self._error is None:
             commit = self.ingest.take_commit()
             if commit is None:
@@ -274,7 +278,9 @@ class Store:
 
     async def _fetch_due(self) -> None:
         while True:
-            await trio.sleep(GAP_TICK_SECONDS)
+            with trio.move_on_after(GAP_TICK_SECONDS):
+                await self._more.wait()
+            self._more = trio.Event()
             now = trio.current_time()
             for due in (self.ingest.next_due(), self.catch_up.next_due()):
                 if due is not None and due <= now:

@@ -117,8 +117,23 @@ def test_ranges_that_come_out_of_order_wait_for_those_before_them() -> None:
     assert store.head() == 5, "the first one is taken as it comes"
     store.hears(first._replace(sequence=6), RANGE_RECORDS - 5)
     store.ends(first, RANGE_RECORDS)
-    store.asks()
+    for _ in range(3):
+        store.asks()
     assert store.head() == 3 * RANGE_RECORDS
+
+
+def test_one_call_gives_so_many_records_that_the_loop_is_not_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mesh.protocol.catch_up.RECORDS_AT_ONCE", 10)
+    store = Store(24)
+    (fetch,) = store.asks()
+    store.gets(fetch, 25)
+    heads = []
+    for _ in range(4):
+        store.asks()
+        heads.append((store.head(), store.catch_up.has_more))
+    assert heads == [(9, True), (19, True), (24, False), (24, False)]
 
 
 def test_what_did_not_come_is_asked_for_again_before_anything_new() -> None:
