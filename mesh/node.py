@@ -28,12 +28,13 @@ class Node:
     """
 
     def __init__(self, context: Context) -> None:
-        self.publisher = Publisher(context)
+        self.publisher = Publisher(context, on_subscribed=self._when_subscribed)
         self.malformed = 0
         self.unexpected = 0
         self._subscriber = Subscriber(context, self._on_frames, self._when_drained)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
         self._drained: Callable[[], None] = lambda: None
+        self._subscribed: Callable[[bytes], None] = lambda _prefix: None
 
     def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
         """Have messages of this type handled."""
@@ -42,6 +43,10 @@ class Node:
     def on_drained(self, handler: Callable[[], None]) -> None:
         """Have `handler` called each time that no more messages are waiting."""
         self._drained = handler
+
+    def on_subscribed(self, handler: Callable[[bytes], None]) -> None:
+        """Have `handler` told of each prefix that nobody was subscribed to here before."""
+        self._subscribed = handler
 
     def subscribe(self, prefix: bytes) -> None:
         self._subscriber.subscribe(prefix)
@@ -76,6 +81,9 @@ class Node:
         finally:
             self.publisher.close()
             self._subscriber.close()
+
+    def _when_subscribed(self, prefix: bytes) -> None:
+        self._subscribed(prefix)
 
     def _when_drained(self) -> None:
         self._drained()

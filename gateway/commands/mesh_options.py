@@ -97,6 +97,15 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
 }
 """Every field of `MeshStoreSettings`, in the same order."""
 
+NATIVE_OPTIONS: Final[dict[str, Option]] = {
+    "tower": _TOWER,
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "log_level": replace(OPTIONS["log_level"], default="warning"),
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `NativeSettings`, in the same order: `dafka produce` and `dafka consume`."""
+
 TOWER_OPTIONS: Final[dict[str, Option]] = {
     "listen": Option(
         "The host or address that nodes reach the tower at. Nobody is asked for a password.",

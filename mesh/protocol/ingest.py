@@ -55,7 +55,7 @@ from wireproto.dafka.additions import (
     Copy,
     Request,
 )
-from wireproto.dafka.messages import Ack, Fetch, Head, Record
+from wireproto.dafka.messages import UNANNOUNCED, Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import row_of
 
@@ -557,8 +557,8 @@ class Ingest:
         return self._gaps.next_due()
 
     def _ack(self, state: AddressState) -> Ack:
-        """Without a store where nothing was announced: it counts for no segment."""
-        store = "" if state.phase is Phase.NATIVE else self.incarnation
+        """Under another name where nothing was announced: it counts for no segment."""
+        store = UNANNOUNCED + self.incarnation if state.phase is Phase.NATIVE else self.incarnation
         return Ack(state.address, store, state.subject, state.head)
 
     # states -----------------------------------------------------------------------------------------------
@@ -566,6 +566,19 @@ class Ingest:
     def known(self, address: str) -> AddressState | None:
         """The state of an address in memory; its `head` bounds every read. Safe from any thread."""
         return self._addresses.known(address)
+
+    def drop_native(self, address: str) -> bool:
+        """Forget a native address, whose records the caller deletes. False if some are on their way to the
+        disk, or it is no native one.
+        """
+        state = self.known(address)
+        if state is not None and (state.phase is not Phase.NATIVE or state.accepted != state.head):
+            return False
+        if state is not None:
+            self._repeat.pop(address, None)
+            self._gaps.end(address)
+            self._addresses.forget(state)
+        return True
 
     def heads(self) -> dict[str, int]:
         """The durable heads of the addresses in memory that may still take records."""

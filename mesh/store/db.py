@@ -12,7 +12,7 @@ Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves k
 
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,32 @@ class Database:
 
     def write(self, commit: Commit) -> None:
         """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
-        batch = self._batch(commit)
+        self._write(self._batch(commit))
+
+    def write_native(
+        self,
+        counts: Mapping[str, bytes],
+        trims: Sequence[tuple[str, int]],
+        gone: Sequence[str],
+        *,
+        whole: bool,
+    ) -> None:
+        """What is kept of native addresses: their counts; the records before a sequence go (`trims`); they
+        are no native ones any more (`gone`), and if `whole` nothing else either. Raises as `write`.
+        """
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for address, count in counts.items():
+            batch.put(keys.native_key(address), count)
+        for address, first in trims:
+            prefix = keys.record_prefix(address)
+            batch.delete_range(prefix, prefix + keys.sequence_bytes(first))
+        for address in gone:
+            batch.delete(keys.native_key(address))
+            if whole:
+                self._delete(batch, address)
+        self._write(batch)
+
+    def _write(self, batch: rocksdict.WriteBatch) -> None:
         if not len(batch):
             return
         try:
@@ -149,6 +174,8 @@ class Database:
             put(keys.record_prefix(address) + sequence, entry.content)
             if entry.row:
                 put(keys.row_prefix(address) + sequence, entry.row)
+            elif entry.sequence == 0:
+                put(keys.native_key(address), b"")
             heads[address] = entry
         for address, entry in heads.items():
             packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
@@ -243,6 +270,29 @@ class Database:
         """As `highest_epoch`, of many logs with one multi-get. Raises `StoreCorrupt`."""
         values = self.get_many([keys.epoch_key(log) for log in logs])
         return [_unpack_epoch(log, value) for log, value in zip(logs, values, strict=True)]
+
+    def native_addresses(self) -> Iterator[tuple[str, bytes]]:
+        """Every native address with what `write_native` last kept of it, b"" if nothing. Raises
+        `StoreCorrupt`.
+        """
+        if self.get(keys.NATIVE_LISTED) is None:
+            self._list_native()
+        for key, value in self.scan(b"n", b"o"):
+            yield keys.name_of(key), value
+
+    def _list_native(self) -> None:
+        """Find the native addresses of a store that did not list them: once."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, _ in self.scan(b"h", b"i", values=False):
+            address = keys.name_of(key)
+            listed = self.get_many([keys.meta_key(address), keys.native_key(address)])
+            if listed == [None, None]:
+                batch.put(keys.native_key(address), b"")
+        batch.put(keys.NATIVE_LISTED, b"")
+        try:
+            self._write(batch)
+        except WriteStalled:
+            return  # the next start does it
 
     def cluster_id(self) -> str:
         """The cluster this store belongs to, "" before its first OPEN."""

@@ -12,6 +12,8 @@ FORMAT = 1
 _SEQUENCE = struct.Struct(">Q")
 
 CLUSTER_ID = b"i\x07cluster"
+NATIVE_LISTED = b"i\x06native"
+"""There once every native address has its `native_key`: stores did not always write them."""
 
 
 def name_key(letter: bytes, name: str) -> bytes:
@@ -37,6 +39,11 @@ def epoch_key(log: str) -> bytes:
 def unfinished_key(address: str) -> bytes:
     """There, and empty, while an address may lack records that other stores have."""
     return name_key(b"u", address)
+
+
+def native_key(address: str) -> bytes:
+    """What is kept of a native address: there from its first record on, as nothing else lists them."""
+    return name_key(b"n", address)
 
 
 def record_prefix(address: str) -> bytes:

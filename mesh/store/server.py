@@ -81,6 +81,10 @@ class Server:
         except trio.WouldBlock:
             self.dropped += 1
 
+    def on_fetch(self, fetch: Fetch) -> None:
+        """A FETCH that is directed at one store."""
+        self._enqueue(self._fetch, fetch)
+
     async def run(self) -> None:
         """Serve for ever."""
         async with trio.open_nursery() as nursery:

@@ -23,8 +23,10 @@ from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.store.committer import Committer, Fsync
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.native import NativeStore
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import Scrub
 from mesh.store.server import Server
@@ -63,6 +65,8 @@ class StoreSettings:
     fsync: Fsync = Fsync.ALWAYS
     fsync_interval_seconds: float = 1.0
     catch_up_bytes_per_second: float = CATCH_UP_BYTES_PER_SECOND
+    native_bytes: int = NATIVE_BYTES
+    native_seconds: float = NATIVE_SECONDS
 
 
 class Store:
@@ -84,6 +88,16 @@ class Store:
         self._free_bytes_at = -FREE_BYTES_SECONDS
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
         self.reclaimer = Reclaimer(self.database)
+        self.native = NativeStore(
+            self.node,
+            settings.incarnation,
+            self.ingest,
+            self.database,
+            self.reclaimer,
+            NativeKeeping(settings.native_bytes, settings.native_seconds),
+            self.server.on_fetch,
+            self._fail,
+        )
         self.scrub = Scrub(self.database)
         self._reports: deque[tuple[Commit, StoreFailed | None]] = deque()
         """From the committer's thread; each is followed by a byte from `_bell` to `_ear`."""
@@ -128,10 +142,12 @@ class Store:
         self._ear.setblocking(False)
         self.committer.start()
         try:
+            await trio.to_thread.run_sync(self.native.load)
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._run_node)
                 nursery.start_soon(self._hear_committer)
                 nursery.start_soon(self.server.run)
+                nursery.start_soon(self.native.run)
                 nursery.start_soon(self.reclaimer.run)
                 nursery.start_soon(self.scrub.run)
                 nursery.start_soon(self._fetch_due)
@@ -270,6 +286,7 @@ class Store:
             self.node.send(effect)
         for state in commit.deletions:
             self.reclaimer.add(state.address)
+        self.native.committed(commit)
 
     def _fail(self, error: StoreFailed) -> None:
         """Nothing is acknowledged from here on; `run` raises the error."""

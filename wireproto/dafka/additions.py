@@ -36,6 +36,7 @@ STATUS_STALE_EPOCH = 4
 STATUS_SEALED = 5
 STATUS_INCOMPLETE = 6
 STATUS_OPEN = 7
+STATUS_BEGINS_LATER = 8
 
 LOOKUP_OFFSET = 0
 """The first row whose last offset is at or after the target."""

@@ -18,6 +18,10 @@ from wireproto.dafka.fields import Buffer, Cursor, checked_name, open_header, te
 DIRECTED = "@"
 """A FETCH whose topic starts so is meant for one of our stores: `@<incarnation>/<address>`."""
 
+UNANNOUNCED = "~"
+"""Before the incarnation in the ACK of one of our stores for an address that no OPEN announced to it: native
+producers tell stores apart by it, and no gateway takes it for a member's."""
+
 Frames = list[Buffer]
 """Of one ZeroMQ message: the header, then the content of those that have one."""
 

@@ -389,7 +389,7 @@ def test_a_gateways_records_are_not_taken_for_native_ones() -> None:
     for number in range(3):
         machine.on_record(gateways_record(number), 0.0)
     machine.on_record(record(0, b"native", "9" * 32), 0.0)
-    assert machine.settle() == [Ack("9" * 32, "", "orders", 0)]
+    assert machine.settle() == [Ack("9" * 32, "~" + STORE, "orders", 0)]
     assert machine.unannounced == 3
     assert machine.disk.loads == [ADDRESS, "9" * 32], "the disk is asked once"
     assert machine.heads() == {"9" * 32: 0}

@@ -481,8 +481,8 @@ def test_a_commit_is_bounded_by_the_count_of_its_records_too() -> None:
     assert machine.queued_bytes == (MAX_COMMIT_RECORDS + 3) * RECORD_OVERHEAD_BYTES
     first = machine.take()
     assert [entry.sequence for entry in first.records] == list(range(MAX_COMMIT_RECORDS))
-    assert machine.committed(first) == [Ack(ADDRESS, "", "orders", MAX_COMMIT_RECORDS - 1)]
-    assert machine.settle() == [Ack(ADDRESS, "", "orders", MAX_COMMIT_RECORDS + 2)]
+    assert machine.committed(first) == [Ack(ADDRESS, "~" + STORE, "orders", MAX_COMMIT_RECORDS - 1)]
+    assert machine.settle() == [Ack(ADDRESS, "~" + STORE, "orders", MAX_COMMIT_RECORDS + 2)]
     assert machine.queued_bytes == 0
 
 
@@ -647,9 +647,9 @@ def test_native_addresses_are_kept_without_rows_and_never_parsed_and_count_for_n
     machine.on_record(record(0, b"anything at all"), 0.0)
     commit = machine.take()
     assert [(entry.content, entry.row) for entry in commit.records] == [(b"anything at all", b"")]
-    assert machine.committed(commit) == [Ack(ADDRESS, "", "orders", 0)]
+    assert machine.committed(commit) == [Ack(ADDRESS, "~" + STORE, "orders", 0)]
     machine.on_record(record(0, b"anything at all"), 0.0)
-    assert machine.take_effects(0.0) == [Ack(ADDRESS, "", "orders", 0)]
+    assert machine.take_effects(0.0) == [Ack(ADDRESS, "~" + STORE, "orders", 0)]
 
 
 def bad_disk(*names: str) -> Machine:

@@ -9,6 +9,7 @@ from typing import Any
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
     LOOKUP_TIMESTAMP,
+    STATUS_BEGINS_LATER,
     STATUS_DONE,
     STATUS_INCOMPLETE,
     STATUS_NOT_HERE,
@@ -64,6 +65,7 @@ OWN: dict[str, Any] = {
     "CONSUMER-HELLO": ConsumerHello("S1", "R7", ("t", "u")),
     "STORE-HELLO": StoreHello("R7", "S1"),
     "ACK/OURS": Ack("A9", "S1", "t", 8),
+    "ACK/UNANNOUNCED": Ack("A9", "~S1", "t", 8),
     "FETCH/DIRECTED": Fetch("A9", "R7", "t", 5, 100, "S1", 1024 * 1024),
     "DIRECT-RECORD/OURS": DirectRecord("R7", "S1", "A9", "t", 5, b"hi"),
     "OPEN": Request(b"O", "S1", "R7", (SEGMENT.pack(),)),
@@ -90,6 +92,7 @@ OWN: dict[str, Any] = {
     "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
     "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
     "END/NOT-HERE": End("R7", "S1", AddressStatus("A9", STATUS_NOT_HERE, 4)),
+    "END/BEGINS-LATER": End("R7", "S1", AddressStatus("A9", STATUS_BEGINS_LATER, 64)),
 }
 """What each vector of our own means (WELCOME is no message: a tower's greeting)."""
 

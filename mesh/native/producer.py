@@ -1,0 +1,93 @@
+"""A native producer: a node that publishes the records of one subject under one address of its own.
+
+The machine is `mesh.protocol.native_writer`. Its life is the address's: whoever starts again has another one,
+so nothing is ever written twice under one sequence.
+"""
+
+from uuid import uuid4
+
+import trio
+
+from mesh.node import Node
+from mesh.protocol.native_writer import NativeWriter
+from mesh.zmq_trio import Context
+from wireproto.dafka.messages import (
+    Ack,
+    DirectHead,
+    DirectRecordEncoder,
+    Fetch,
+    GetHeads,
+    Head,
+    RecordEncoder,
+)
+
+TICK_SECONDS = 0.05
+"""How often is looked for a HEAD that is due."""
+
+
+class NativeProducer:
+    """Bind `node.publisher`, connect `node` to stores and consumers, `run` it, `produce`, `drained`."""
+
+    def __init__(self, context: Context, subject: str, stores: int = 1) -> None:
+        """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
+        self.address = uuid4().hex.upper()
+        self.writer = NativeWriter(self.address, subject, stores)
+        self.node = node = Node(context)
+        self._encoder = RecordEncoder(self.address, subject)
+        self._moved = trio.Event()
+        for letter in (b"K", b"F", b"E"):
+            node.subscribe(letter + self.address.encode())
+        node.on(Ack, self._on_ack)
+        node.on(Fetch, self._on_fetch)
+        node.on(DirectHead, self._on_direct_head)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.node.run)
+            nursery.start_soon(self._tick)
+            task_status.started()
+
+    async def produce(self, content: bytes) -> int:
+        """Publish a record; its sequence. Waits while too much is unacknowledged."""
+        while self.writer.full:
+            await self._moved.wait()
+        sequence = self.writer.append(content, trio.current_time())
+        self.node.publisher.send(self._encoder.frames(sequence, content))
+        return sequence
+
+    async def drained(self) -> None:
+        """Return when enough stores have everything that was produced."""
+        while len(self.writer):
+            await self._moved.wait()
+
+    async def _tick(self) -> None:
+        writer = self.writer
+        while True:
+            due = writer.on_tick(trio.current_time())
+            if due.head:
+                self.node.send(Head(self.address, writer.subject, writer.next_sequence - 1))
+            if due.ask:
+                self.node.send(GetHeads(writer.subject, self.address))
+            await trio.sleep(TICK_SECONDS)
+
+    def _on_ack(self, ack: Ack) -> None:
+        if ack.address == self.address and self.writer.on_ack(ack.store, ack.sequence, trio.current_time()):
+            self._move()
+
+    def _on_direct_head(self, head: DirectHead) -> None:
+        ours = head.address == self.address and head.subject == self.writer.subject
+        if ours and self.writer.on_told_head(head.sequence, trio.current_time()):
+            self._move()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = trio.Event()
+
+    def _on_fetch(self, fetch: Fetch) -> None:
+        if fetch.address != self.address or fetch.store:
+            return
+        entries = self.writer.on_fetch(fetch.sequence, fetch.count)
+        encoder = DirectRecordEncoder(fetch.requester, "", self.address, self.writer.subject)
+        for entry in entries:
+            self.node.publisher.send(encoder.frames(entry.sequence, entry.content))

@@ -1,0 +1,233 @@
+"""What a native consumer delivers: the records of one subject, each once, in the order of each address.
+
+Rules: a record is delivered behind the one before it, or never; nothing is delivered twice; what waits is
+bounded in bytes and records, and what finds no room is asked for again later.
+
+Theory of operation: every address of the subject that is heard of has a `Stream`. Its first delivered record
+is 0 (from the beginning), or the first that is published after the address was first heard of. What a RECORD
+or HEAD shows to be missing is asked for by FETCH, at growing intervals, until it is here, or until many in a
+row brought nothing while nobody said anything new. A store that no longer has the beginning of an address
+says where it begins (`on_start`): after some fruitless FETCHes the consumer goes on from there, and counts
+what it skipped.
+
+Subscriptions match prefixes, and so do the heads that C stores tell: other subjects are dropped here.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from wireproto.dafka.messages import Fetch
+
+MAX_READY_BYTES = 32 * 1024 * 1024
+"""Records that wait for the reader of a native consumer, with their overhead. Beyond it nothing is taken, and
+nothing asked for."""
+
+MAX_REORDER_BYTES = 32 * 1024 * 1024
+"""Records of all addresses together that a native consumer has out of turn, with their overhead."""
+
+MAX_REORDER_RECORDS = 4096
+"""How far ahead of the next one a record is kept."""
+
+MAX_STREAMS = 65_536
+"""Addresses that one native consumer follows; it takes no records of further ones."""
+
+CONSUMER_FETCH_COUNT = 1024
+"""Records that one FETCH asks for: every store answers it, so a range is small."""
+
+CONSUMER_FETCH_FIRST_SECONDS = 0.1
+CONSUMER_FETCH_LAST_SECONDS = 2.0
+"""A gap is asked for again at these intervals, from the first to the last, until it is filled."""
+
+MAX_CONSUMER_FETCHES = 30
+"""FETCHes in a row that brought nothing, while nobody told anything new of the address: about a minute. The
+next RECORD or HEAD begins anew."""
+
+TRIES_BEFORE_SKIP = 4
+"""Fruitless FETCHes before the beginning that a store told is believed to be the first that anybody has."""
+
+
+class Delivery(NamedTuple):
+    """One record for the reader."""
+
+    address: str
+    sequence: int
+    content: bytes
+
+
+class Stream:
+    """One address: what was delivered of it, what is missing, what came out of turn."""
+
+    __slots__ = ("ahead", "asked", "due", "interval", "last", "next", "start", "tries")
+
+    def __init__(self, following: int) -> None:
+        self.next = following
+        """The sequence that is delivered next."""
+        self.last = following - 1
+        """The highest that was published, as far as is known."""
+        self.ahead: dict[int, bytes] = {}
+        self.start = -1
+        """The lowest sequence from which on some store said that it has the address; -1: none said so."""
+        self.asked = -1
+        """The last sequence that was asked for."""
+        self.due = 0.0
+        self.interval = CONSUMER_FETCH_FIRST_SECONDS
+        self.tries = 0
+
+    @property
+    def lacks(self) -> bool:
+        return self.next <= self.last
+
+    def heard(self, last: int, now: float) -> None:
+        """Everything up to `last` was published."""
+        if last > self.last:
+            if not self.lacks:
+                self.due = now
+                self.interval = CONSUMER_FETCH_FIRST_SECONDS
+            self.last = last
+        self.tries = min(self.tries, TRIES_BEFORE_SKIP)
+
+    def missing_to(self) -> int:
+        """The last sequence before what came out of turn."""
+        return min(self.ahead) - 1 if self.ahead else self.last
+
+
+class NativeOrder:
+    """One subject's consumer. `requester` is the name it is answered under."""
+
+    def __init__(self, subject: str, requester: str, *, from_beginning: bool) -> None:
+        self.subject = subject
+        self.requester = requester
+        self.from_beginning = from_beginning
+        self.ready: deque[Delivery] = deque()
+        self.skipped = 0
+        """Records that no store had any more."""
+        self.duplicates = 0
+        self.dropped = 0
+        """Records that found no room: they are asked for again."""
+        self.refused_addresses = 0
+        self._streams: dict[str, Stream] = {}
+        self._lacking: dict[str, Stream] = {}
+        self._ready_bytes = 0
+        self._ahead_bytes = 0
+
+    # events -----------------------------------------------------------------------------------------------
+
+    def on_record(self, address: str, subject: str, sequence: int, content: bytes, now: float) -> None:
+        """RECORD or DIRECT-RECORD."""
+        stream = self._stream(address, subject, sequence)
+        if stream is None:
+            return
+        stream.heard(sequence, now)
+        if sequence == stream.next and sequence not in stream.ahead and self._has_room():
+            self._deliver(address, stream, content, now)
+        elif sequence < stream.next or sequence in stream.ahead:
+            self.duplicates += 1
+        else:
+            self._keep(stream, sequence, content)
+        self._note(address, stream)
+
+    def on_head(self, address: str, subject: str, sequence: int, now: float) -> None:
+        """HEAD or DIRECT-HEAD: everything up to `sequence` was published."""
+        stream = self._stream(address, subject, sequence + 1)
+        if stream is not None:
+            stream.heard(sequence, now)
+            self._note(address, stream)
+
+    def on_start(self, address: str, first: int, now: float) -> None:
+        """A store has nothing of this address before `first`."""
+        stream = self._streams.get(address)
+        if stream is None or first <= stream.next:
+            return
+        stream.start = first if stream.start < 0 else min(stream.start, first)
+        stream.heard(first - 1, now)
+        self._note(address, stream)
+
+    def _has_room(self) -> bool:
+        return self._ready_bytes < MAX_READY_BYTES
+
+    def take(self) -> Delivery:
+        """The next record for the reader. Raises IndexError when there is none."""
+        delivery = self.ready.popleft()
+        self._ready_bytes -= len(delivery.content) + RECORD_OVERHEAD_BYTES
+        return delivery
+
+    def fetches(self, now: float) -> list[Fetch]:
+        """The FETCHes that are due."""
+        found: list[Fetch] = []
+        if not self._has_room():
+            return found
+        for address, stream in list(self._lacking.items()):
+            if stream.next in stream.ahead:
+                self._deliver(address, stream, self._take_ahead(stream, stream.next), now)
+            if now < stream.due:
+                continue
+            if stream.start > stream.next and stream.tries >= TRIES_BEFORE_SKIP:
+                self._skip(address, stream, now)
+            if stream.tries >= MAX_CONSUMER_FETCHES or not stream.lacks:
+                del self._lacking[address]
+                continue
+            stream.tries += 1
+            stream.due = now + stream.interval
+            stream.interval = min(stream.interval * 2, CONSUMER_FETCH_LAST_SECONDS)
+            count = min(CONSUMER_FETCH_COUNT, max(1, stream.missing_to() - stream.next + 1))
+            stream.asked = stream.next + count - 1
+            found.append(Fetch(address, self.requester, self.subject, stream.next, count))
+        return found
+
+    # streams ----------------------------------------------------------------------------------------------
+
+    def _stream(self, address: str, subject: str, following: int) -> Stream | None:
+        """The stream of an address; a new one begins at 0, or at `following`."""
+        if subject != self.subject:
+            return None
+        stream = self._streams.get(address)
+        if stream is None:
+            if len(self._streams) >= MAX_STREAMS:
+                self.refused_addresses += 1
+                return None
+            stream = self._streams[address] = Stream(0 if self.from_beginning else following)
+        return stream
+
+    def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
+        """The record that was waited for, and those behind it that are here."""
+        self._put(address, stream, content)
+        while self._has_room() and stream.next in stream.ahead:
+            self._put(address, stream, self._take_ahead(stream, stream.next))
+        stream.tries = 0
+        stream.interval = CONSUMER_FETCH_FIRST_SECONDS
+        # A store may send less than was asked for: what does not follow soon is asked for again.
+        stream.due = now if stream.next > stream.asked else now + CONSUMER_FETCH_FIRST_SECONDS
+
+    def _put(self, address: str, stream: Stream, content: bytes) -> None:
+        self.ready.append(Delivery(address, stream.next, content))
+        self._ready_bytes += len(content) + RECORD_OVERHEAD_BYTES
+        stream.next += 1
+
+    def _take_ahead(self, stream: Stream, sequence: int) -> bytes:
+        content = stream.ahead.pop(sequence)
+        self._ahead_bytes -= len(content) + RECORD_OVERHEAD_BYTES
+        return content
+
+    def _keep(self, stream: Stream, sequence: int, content: bytes) -> None:
+        size = len(content) + RECORD_OVERHEAD_BYTES
+        near = 0 < sequence - stream.next <= MAX_REORDER_RECORDS
+        if near and self._ahead_bytes + size <= MAX_REORDER_BYTES:
+            stream.ahead[sequence] = content
+            self._ahead_bytes += size
+        else:
+            self.dropped += 1
+
+    def _skip(self, address: str, stream: Stream, now: float) -> None:
+        """Nobody has the next records any more: go on from where a store begins, or from what is here."""
+        first = min(stream.start, *stream.ahead) if stream.ahead else stream.start
+        self.skipped += first - stream.next
+        stream.next, stream.start, stream.tries, stream.due = first, -1, 0, now
+        if first in stream.ahead:
+            self._deliver(address, stream, self._take_ahead(stream, first), now)
+
+    def _note(self, address: str, stream: Stream) -> None:
+        if stream.lacks:
+            self._lacking[address] = stream
+        else:
+            self._lacking.pop(address, None)

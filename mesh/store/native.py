@@ -1,0 +1,316 @@
+"""A store for native peers: what it answers to them, and how long it keeps their records.
+
+Rules: only addresses that nobody announced are native; of Kafka's segments nothing is told to native
+consumers here, because a store may hold records of them that no reader may see yet, or that a recovery will
+cut off. Nothing beyond the durable head is served. C consumers are deaf to what is only told once, so each
+answered FETCH is followed by the head: one that lacks more asks again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import trio
+
+from mesh.node import Node
+from mesh.protocol.address_state import Phase
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
+from mesh.store import ranges
+from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.reclaimer import Reclaimer
+from wireproto.dafka.additions import STATUS_BEGINS_LATER, AddressStatus, End
+from wireproto.dafka.messages import (
+    ConsumerHello,
+    DirectHead,
+    DirectRecordEncoder,
+    Fetch,
+    GetHeads,
+    StoreHello,
+)
+
+NATIVE_READERS = 2
+"""Native readers that are answered at once; others wait in the queue."""
+
+MAX_QUEUED_NATIVE_READS = 256
+"""FETCHes and requests for heads of native readers that wait; further ones are dropped, and come again."""
+
+MAX_NATIVE_FETCH_RECORDS = 100_000
+"""Records for one FETCH: C consumers ask for so many, and not for the rest before something new comes."""
+
+NATIVE_SEND_RECORDS = 256
+NATIVE_SEND_BYTES = 1024 * 1024
+"""Records and bytes sent at a time; then the sender rests, so that the reader's queue does not overflow and
+others get their turn."""
+
+NATIVE_RECORDS_PER_SECOND = 100_000
+NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
+"""The fastest that one native reader is sent records."""
+
+HEADS_AT_ONCE = 256
+"""DIRECT-HEADs sent at a time."""
+
+KEEP_SECONDS = 1.0
+"""How often is looked what is to go, and counts are written."""
+
+COUNTS_WRITTEN_AT_ONCE = 256
+"""Addresses whose counts are written in one turn."""
+
+RECLAIM_BYTES = 64 * 1024 * 1024
+"""The space of an address is given back after so much of it was dropped, or when all of it was."""
+
+LISTED_AT_ONCE = 512
+
+logger = logging.getLogger(__name__)
+
+
+class NativeStore:
+    """The native side of one store. `load` before `run`; `committed` after each commit.
+
+    `on_directed` gets the FETCHes that are directed at one store; `on_failed` is told when the disk fails.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        incarnation: str,
+        ingest: Ingest,
+        database: Database,
+        reclaimer: Reclaimer,
+        keeping: NativeKeeping,
+        on_directed: Callable[[Fetch], None],
+        on_failed: Callable[[StoreFailed], None],
+    ) -> None:
+        self.keeping = keeping
+        self.reads = 0
+        self.dropped = 0
+        """Requests that found the queue full."""
+        self._node = node
+        self._incarnation = incarnation
+        self._ingest = ingest
+        self._database = database
+        self._reclaimer = reclaimer
+        self._on_directed = on_directed
+        self._on_failed = on_failed
+        self._under_way: dict[tuple[str, str], Fetch] = {}
+        self._again: dict[tuple[str, str], Fetch] = {}
+        self._trims: dict[str, int] = {}
+        self._gone: dict[str, None] = {}
+        """What was decided and is not on the disk yet."""
+        self._emptied: dict[str, None] = {}
+        """Addresses whose space is to be given back."""
+        self._dropped_bytes: dict[str, int] = {}
+        """Bytes of an address dropped since its space was last given back."""
+        self._queue, self._work = trio.open_memory_channel[GetHeads | Fetch](MAX_QUEUED_NATIVE_READS)
+        for prefix in (b"F", b"G", b"W" + incarnation.encode()):
+            node.subscribe(prefix)
+        node.on(Fetch, self._on_fetch)
+        node.on(GetHeads, self._on_get_heads)
+        node.on(ConsumerHello, self._on_hello)
+        node.on_subscribed(self._on_subscribed)
+
+    # at a start -------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read what the disk keeps of native addresses, and count what was not counted. Blocking: for a
+        thread, before anything is written.
+        """
+        try:
+            for address, value in self._database.native_addresses():
+                self._load(address, value)
+        except StoreCorrupt as error:
+            logger.error("%s: native addresses behind it are not told of", error)
+
+    def _load(self, address: str, value: bytes) -> None:
+        try:
+            state = self._database.load(address)
+            if state is None or state.phase is not Phase.NATIVE or state.head < 0:
+                return
+            kept = Kept.unpack(address, state.subject, value)
+            self._count(kept, state.head)
+        except (StoreCorrupt, ValueError) as error:
+            logger.error("what is kept of native address %s cannot be read: %s", address, error)
+            return
+        self.keeping.add(kept)
+
+    def _count(self, kept: Kept, head: int) -> None:
+        """Count the records that came just before the process died."""
+        while kept.head < head:
+            contents = ranges.read_records(
+                self._database, kept.address, kept.head + 1, head, ranges.MAX_RANGE_BYTES
+            )
+            kept.head += len(contents)
+            size = sum(map(len, contents)) + NATIVE_KEY_BYTES * len(contents)
+            now = time.time()
+            kept.chunks.append(Chunk(kept.head, size, now, now))
+
+    # what is kept -----------------------------------------------------------------------------------------
+
+    def committed(self, commit: Commit) -> None:
+        """A commit is durable."""
+        now = time.time()
+        for state, sequence, content, row, _ in commit.records:
+            if not row and state.phase is Phase.NATIVE:
+                self.keeping.wrote(state.address, state.subject, sequence, len(content), now)
+        if commit.metas and len(self.keeping):
+            announced = [address for address in commit.metas if self.keeping.forget(address)]
+            if announced:
+                self._write({}, [], announced, whole=False)
+
+    async def run(self) -> None:
+        """Answer and keep, for ever."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(NATIVE_READERS):
+                nursery.start_soon(self._serve)
+            while True:
+                await trio.sleep(KEEP_SECONDS)
+                self.keep(time.time())
+
+    def keep(self, now: float) -> None:
+        """Drop what is to go, and write the counts."""
+        keeping = self.keeping
+        for address in keeping.too_many():
+            if self._ingest.drop_native(address):
+                keeping.forget(address)
+                self._gone[address] = None
+        counts = {}
+        for trim in keeping.due(now):
+            counts[trim.address] = self._trim(trim)
+        counts |= keeping.take_changed(COUNTS_WRITTEN_AT_ONCE)
+        # One that has begun anew since is another.
+        gone = [address for address in self._gone if keeping.get(address) is None]
+        trims = [Trim(address, first) for address, first in self._trims.items() if address not in self._gone]
+        if not self._write(counts, trims, gone, whole=True):
+            keeping.put_off(counts)
+            return
+        for address in {*gone, *self._emptied}:
+            self._reclaimer.add(address)
+        self._gone.clear()
+        self._trims.clear()
+        self._emptied.clear()
+
+    def _trim(self, trim: Trim) -> bytes:
+        kept = self.keeping.get(trim.address)
+        assert kept is not None, "due names what is kept"
+        before = kept.size
+        count = self.keeping.trimmed(trim)
+        self._trims[trim.address] = trim.first
+        dropped = self._dropped_bytes.pop(trim.address, 0) + before - kept.size
+        if dropped >= RECLAIM_BYTES or not kept.size:
+            self._emptied[trim.address] = None
+        else:
+            self._dropped_bytes[trim.address] = dropped
+        return count
+
+    def _write(
+        self, counts: dict[str, bytes], trims: Sequence[Trim], gone: Sequence[str], *, whole: bool
+    ) -> bool:
+        """False if the disk would not now, or not at all."""
+        if not (counts or trims or gone):
+            return True
+        try:
+            self._database.write_native(counts, trims, gone, whole=whole)
+        except WriteStalled:
+            return False
+        except StoreFailed as error:
+            self._on_failed(error)
+            return False
+        return True
+
+    # what is asked ----------------------------------------------------------------------------------------
+
+    def _on_subscribed(self, prefix: bytes) -> None:
+        """A consumer that waits for hellos is linked."""
+        if prefix[:1] == b"L" and len(prefix) > 1:
+            try:
+                self._node.send(StoreHello(prefix[1:].decode(), self._incarnation))
+            except ValueError:
+                return  # not a consumer's name
+
+    def _on_hello(self, hello: ConsumerHello) -> None:
+        if hello.store == self._incarnation:
+            for subject in hello.subjects:
+                self._put(GetHeads(subject, hello.requester))
+
+    def _on_get_heads(self, asked: GetHeads) -> None:
+        self._put(asked)
+
+    def _put(self, asked: GetHeads | Fetch) -> bool:
+        try:
+            self._queue.send_nowait(asked)
+        except trio.WouldBlock:
+            self.dropped += 1
+            return False
+        return True
+
+    def _on_fetch(self, fetch: Fetch) -> None:
+        if fetch.store:
+            self._on_directed(fetch)
+            return
+        kept = self.keeping.get(fetch.address)
+        if kept is None or kept.subject != fetch.subject or fetch.requester == self._incarnation:
+            return
+        if fetch.sequence < kept.first:
+            begins = AddressStatus(fetch.address, STATUS_BEGINS_LATER, kept.first)
+            self._node.send(End(fetch.requester, self._incarnation, begins))
+            return
+        if fetch.sequence > kept.head or fetch.count < 1:
+            return
+        key = fetch.requester, fetch.address
+        under_way = self._under_way.get(key)
+        if under_way is None:
+            if self._put(fetch):
+                self._under_way[key] = fetch
+        elif under_way != fetch:
+            self._again[key] = fetch
+
+    # answers ----------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        async for asked in self._work:
+            self.reads += 1
+            if isinstance(asked, GetHeads):
+                await self._tell_heads(asked)
+                continue
+            key = asked.requester, asked.address
+            try:
+                await self._send_range(asked)
+            except StoreCorrupt as error:
+                logger.error("a native reader is not answered: %s", error)
+            finally:
+                del self._under_way[key]
+                again = self._again.pop(key, None)
+            if again is not None:
+                self._on_fetch(again)
+
+    async def _tell_heads(self, asked: GetHeads) -> None:
+        for number, (address, head) in enumerate(self.keeping.heads(asked.subject), 1):
+            self._node.send(DirectHead(asked.requester, address, asked.subject, head))
+            if number % HEADS_AT_ONCE == 0:
+                await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
+
+    async def _send_range(self, asked: Fetch) -> None:
+        """Raises `StoreCorrupt`."""
+        address, following = asked.address, asked.sequence
+        last = following + min(asked.count, MAX_NATIVE_FETCH_RECORDS) - 1
+        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
+        while True:
+            kept = self.keeping.get(address)
+            if kept is None or following < kept.first:
+                return
+            end = min(last, kept.head, following + NATIVE_SEND_RECORDS - 1)
+            if following > end:
+                break
+            contents = await trio.to_thread.run_sync(
+                partial(ranges.read_records, self._database, address, following, end, NATIVE_SEND_BYTES)
+            )
+            # A read that was under way when the store was stopped ends here: the sockets may be closed.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            for content in contents:
+                self._node.publisher.send(encoder.frames(following, content))
+                following += 1
+            size = sum(map(len, contents))
+            await trio.sleep(max(len(contents) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
+        self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))

@@ -1,0 +1,239 @@
+"""What a native consumer delivers, and what it asks for."""
+
+import random
+
+import pytest
+
+from mesh.protocol import native_order
+from mesh.protocol.native_order import (
+    CONSUMER_FETCH_COUNT,
+    MAX_CONSUMER_FETCHES,
+    MAX_REORDER_RECORDS,
+    TRIES_BEFORE_SKIP,
+    NativeOrder,
+)
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from wireproto.dafka.messages import Fetch
+
+A, B = "A1", "B2"
+
+
+def content(sequence: int) -> bytes:
+    return b"record %d" % sequence
+
+
+class Consumer:
+    """The machine and its clock."""
+
+    def __init__(self, *, from_beginning: bool = True) -> None:
+        self.order = NativeOrder("t", "R1", from_beginning=from_beginning)
+        self.now = 0.0
+
+    def hears(self, *sequences: int, address: str = A) -> None:
+        for sequence in sequences:
+            self.order.on_record(address, "t", sequence, content(sequence), self.now)
+
+    def head(self, sequence: int, address: str = A) -> None:
+        self.order.on_head(address, "t", sequence, self.now)
+
+    def delivered(self, address: str = A) -> list[int]:
+        taken = [self.order.take() for _ in range(len(self.order.ready))]
+        assert all(each.content == content(each.sequence) for each in taken)
+        return [each.sequence for each in taken if each.address == address]
+
+    def asks(self, after: float = 0.0) -> list[tuple[int, int]]:
+        self.now += after
+        fetches = self.order.fetches(self.now)
+        assert all((f.address, f.requester, f.subject, f.store) == (A, "R1", "t", "") for f in fetches)
+        return [(fetch.sequence, fetch.count) for fetch in fetches]
+
+
+@pytest.mark.parametrize(
+    ("heard", "delivered"),
+    [
+        ([0, 1, 2], [0, 1, 2]),
+        ([0, 0, 1, 1, 0, 2], [0, 1, 2]),
+        ([2, 1, 0], [0, 1, 2]),
+        ([0, 2, 3, 1, 1, 4], [0, 1, 2, 3, 4]),
+        ([0, 2, 3], [0]),
+        ([5], []),
+    ],
+)
+def test_in_order_and_each_once(heard: list[int], delivered: list[int]) -> None:
+    consumer = Consumer()
+    consumer.hears(*heard)
+    assert consumer.delivered() == delivered
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_order_and_any_repetition_comes_out_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    heard = [*range(50), *(chance.randrange(50) for _ in range(50))]
+    chance.shuffle(heard)
+    consumer = Consumer()
+    consumer.hears(*heard)
+    assert consumer.delivered() == list(range(50))
+    assert consumer.order._ahead_bytes == consumer.order._ready_bytes == 0
+
+
+def test_latest_begins_at_the_first_record_or_behind_the_first_head() -> None:
+    """A C consumer delivers the record of the first head, too, however old it is."""
+    consumer = Consumer(from_beginning=False)
+    consumer.hears(7, 8)
+    assert consumer.delivered() == [7, 8]
+    consumer.head(7, address=B)
+    consumer.hears(8, address=B)
+    assert consumer.delivered(B) == [8]
+    assert consumer.asks(10.0) == []
+
+
+def test_addresses_have_orders_of_their_own() -> None:
+    consumer = Consumer()
+    consumer.hears(1)
+    consumer.hears(0, 1, address=B)
+    assert consumer.delivered(B) == [0, 1]
+
+
+def test_other_subjects_are_dropped() -> None:
+    consumer = Consumer()
+    consumer.order.on_record(A, "t10", 0, b"", 0.0)
+    consumer.order.on_head(B, "t10", 3, 0.0)
+    assert (consumer.delivered(), consumer.asks()) == ([], [])
+
+
+def test_a_head_has_what_is_missing_fetched_with_back_off() -> None:
+    consumer = Consumer()
+    consumer.head(4)
+    assert consumer.asks() == [(0, 5)]
+    assert consumer.asks(0.09) == []
+    assert [consumer.asks(wait) for wait in (0.02, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)] == [[(0, 5)]] * 7
+    consumer.hears(0, 1)
+    assert consumer.asks(0.05) == []
+    assert consumer.asks(0.05) == [(2, 3)]
+    consumer.hears(2, 3, 4)
+    assert consumer.delivered() == [0, 1, 2, 3, 4]
+    assert consumer.asks(100.0) == []
+
+
+def test_only_what_is_missing_is_fetched() -> None:
+    consumer = Consumer()
+    consumer.hears(0, 4, 5)
+    assert consumer.asks() == [(1, 3)]
+    consumer.hears(1, 2, 3)
+    assert consumer.delivered() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_long_log_is_fetched_range_by_range_without_a_pause() -> None:
+    consumer = Consumer()
+    consumer.head(2 * CONSUMER_FETCH_COUNT)
+    for first, count in (
+        (0, CONSUMER_FETCH_COUNT),
+        (CONSUMER_FETCH_COUNT,) * 2,
+        (2 * CONSUMER_FETCH_COUNT, 1),
+    ):
+        assert consumer.asks() == [(first, count)]
+        # C stores send one more than was asked for.
+        consumer.hears(*range(first, min(first + count, 2 * CONSUMER_FETCH_COUNT + 1)))
+    assert len(consumer.delivered()) == 2 * CONSUMER_FETCH_COUNT + 1
+
+
+def test_one_record_more_than_asked_for_does_no_harm() -> None:
+    consumer = Consumer()
+    consumer.head(CONSUMER_FETCH_COUNT + 10)
+    consumer.asks()
+    consumer.hears(*range(CONSUMER_FETCH_COUNT + 1))
+    assert consumer.asks() == [(CONSUMER_FETCH_COUNT + 1, 10)]
+
+
+def test_a_dead_producers_gap_is_given_up_until_something_is_heard() -> None:
+    consumer = Consumer()
+    consumer.head(0)
+    asked = [consumer.asks(10.0) for _ in range(MAX_CONSUMER_FETCHES + 5)]
+    assert asked == [[(0, 1)]] * MAX_CONSUMER_FETCHES + [[]] * 5
+    consumer.head(0)
+    assert consumer.asks(10.0) == [(0, 1)]
+
+
+def test_what_no_store_has_any_more_is_skipped_and_counted() -> None:
+    consumer = Consumer()
+    consumer.head(9)
+    consumer.order.on_start(A, 6, 0.0)
+    consumer.order.on_start(A, 4, 0.0)
+    for _ in range(TRIES_BEFORE_SKIP):
+        assert consumer.asks(3.0) == [(0, 10)]
+    assert consumer.asks(3.0) == [(4, 6)]
+    consumer.hears(*range(4, 10))
+    assert consumer.delivered() == [4, 5, 6, 7, 8, 9]
+    assert consumer.order.skipped == 4
+
+
+def test_another_store_that_has_the_beginning_prevents_the_skip() -> None:
+    consumer = Consumer()
+    consumer.head(2)
+    consumer.order.on_start(A, 2, 0.0)
+    consumer.asks()
+    consumer.hears(0, 1)
+    assert consumer.asks(3.0) == [(2, 1)]
+    consumer.hears(2)
+    assert (consumer.delivered(), consumer.order.skipped) == ([0, 1, 2], 0)
+
+
+def test_a_skip_goes_on_with_what_is_here() -> None:
+    consumer = Consumer()
+    consumer.hears(5, 6)
+    consumer.order.on_start(A, 5, 0.0)
+    for _ in range(TRIES_BEFORE_SKIP + 1):
+        consumer.asks(3.0)
+    assert consumer.delivered() == [5, 6]
+    assert consumer.order.skipped == 5
+
+
+def test_records_far_ahead_are_dropped_and_fetched_later() -> None:
+    consumer = Consumer()
+    consumer.hears(MAX_REORDER_RECORDS + 1, 1)
+    assert consumer.order.dropped == 1
+    assert consumer.asks() == [(0, 1)]
+    consumer.hears(0)
+    assert consumer.delivered() == [0, 1]
+    assert consumer.asks() == [(2, CONSUMER_FETCH_COUNT)]
+
+
+def test_the_reorder_buffer_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "MAX_REORDER_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 8))
+    consumer = Consumer()
+    consumer.hears(1, 2, 3)
+    assert consumer.order.dropped == 1
+    consumer.hears(0)
+    assert consumer.delivered() == [0, 1, 2]
+    assert consumer.asks() == [(3, 1)]
+
+
+def test_a_slow_reader_is_not_flooded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "MAX_READY_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 8))
+    consumer = Consumer()
+    consumer.hears(1, 2, 3)
+    consumer.hears(0)
+    assert len(consumer.order.ready) == 2
+    assert consumer.asks(1.0) == []
+    assert consumer.delivered() == [0, 1]
+    consumer.asks(0.1)
+    assert consumer.delivered() == [2, 3], "what was here already needs no FETCH"
+    consumer.hears(4, 5, 6)
+    assert consumer.order.dropped == 1
+    assert consumer.delivered() == [4, 5]
+    assert consumer.asks(1.0) == [(6, 1)]
+
+
+def test_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "MAX_STREAMS", 1)
+    consumer = Consumer()
+    consumer.hears(0)
+    consumer.hears(0, address=B)
+    assert consumer.delivered() == [0]
+    assert consumer.order.refused_addresses == 1
+
+
+def test_a_fetch_is_what_every_store_reads() -> None:
+    consumer = Consumer()
+    consumer.head(0)
+    assert consumer.order.fetches(0.0) == [Fetch(A, "R1", "t", 0, 1)]
