@@ -6,6 +6,7 @@ writes. `SimDatabase` is one process's handle: when the process is gone, it can 
 """
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,10 +38,20 @@ class SimBatch:
         self.operations.append((first, None, behind))
 
 
+class SimReadOptions:
+    """As `rocksdict.ReadOptions`."""
+
+    upper_bound: bytes | None = None
+
+    def set_iterate_upper_bound(self, key: bytes) -> None:
+        self.upper_bound = key
+
+
 class SimRocks:
     """What `mesh.store.db` takes of the module `rocksdict` beside the database itself."""
 
     WriteBatch = SimBatch
+    ReadOptions = SimReadOptions
 
 
 class Disk:
@@ -101,8 +112,8 @@ class SimHandle:
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.disk.data.get(key) for key in keys]
 
-    def iter(self) -> "SimIterator":
-        return SimIterator(self.disk)
+    def iter(self, options: SimReadOptions | None = None) -> "SimIterator":
+        return SimIterator(self.disk, None if options is None else options.upper_bound)
 
     def compact_range(self, *_: object) -> None:
         pass
@@ -117,13 +128,13 @@ class SimHandle:
 class SimIterator:
     """As rocksdict's."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, upper_bound: bytes | None = None) -> None:
         self._disk = disk
-        self._keys = sorted(disk.data)
+        self._keys = sorted(key for key in disk.data if upper_bound is None or key < upper_bound)
         self._at = 0
 
     def seek(self, key: bytes) -> None:
-        self._at = sum(1 for found in self._keys if found < key)
+        self._at = bisect_left(self._keys, key)
 
     def valid(self) -> bool:
         return self._at < len(self._keys)

@@ -194,10 +194,17 @@ def what_is_missing(world: World) -> str:
 
 def _unconfirmed(world: World) -> str:
     """An end or a deletion that a store has not confirmed which is still there."""
-    file, life = world.catalog_file, world.current_life()
-    untold = {} if life is None else life.context.closer.untold()
-    for member in sorted(untold.keys() - world.lost):
-        return f"{member} has not confirmed {untold[member]} ends"
+    file = world.catalog_file
+    disks = {member.incarnation: member.database() for member in world.members}
+    for entry in file.range(keys.CLOSING):
+        value, address = keys.unpack(entry.value), entry.key.removeprefix(keys.CLOSING)
+        members = set(value["members"])
+        if members.isdisjoint(world.lost):
+            return f"not every member has confirmed {entry.key}"
+        for member in members - world.lost:
+            state = disks[member].load(address)
+            if state is None or (state.phase, state.head) != (Phase.CLOSED, value["end"]):
+                return f"{member} has not closed {address}"
     for entry in file.range(keys.SEGMENT_TOMBSTONES):
         if world.lost.isdisjoint(keys.unpack(entry.value)["members"]):
             return f"not every member has confirmed {entry.key}"
