@@ -11,6 +11,11 @@ BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
+# Faults: QUICK=1 leaves out those that take their time. Kills: N of them in all.
+QUICK      ?=
+N          ?= 1000
+FAULT_ARGS ?=
+FAULT_TESTS = tests/faults/test_mesh_*.py
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
@@ -31,7 +36,7 @@ HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_
 LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench sim clean
+.PHONY: help run test lint format bench sim faults kills clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -39,13 +44,15 @@ help:
 	@echo 'make lint    ruff, types, import layers'
 	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
+	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
+	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
 run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(BIN)/python -m pytest -m 'not long' $(TEST_ARGS)
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
@@ -62,6 +69,12 @@ bench: $(VENV)/.test-stamp
 
 sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)
+
+faults: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest $(if $(QUICK),-m 'not long') -v $(FAULT_ARGS) $(FAULT_TESTS)
+
+kills: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -12,60 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.stored import create_replicated_topic
-from tests.faults.history import Event, History
-from tests.faults.workloads import Load, WatermarkWatch, read_all
+from tests.faults.history import History
+from tests.faults.mesh_scene import Scene
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
 
-PARTITIONS = 4
-TOPIC = "faults"
-OPERATIONS = 150
-"""Acknowledged at least before, during and after each fault."""
-
 pytestmark = pytest.mark.slow
-
-
-class Scene:
-    """A mesh, a topic on all stores, a load on it and a watch."""
-
-    def __init__(self, mesh: MeshCluster, history: History) -> None:
-        self.mesh, self.history = mesh, history
-        create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
-        self.load = Load(mesh.bootstrap, TOPIC, history, partitions=PARTITIONS)
-        self.watch = WatermarkWatch(mesh.bootstrap, TOPIC, history, PARTITIONS)
-        self.go_on("before")
-
-    def go_on(self, when: str) -> None:
-        """So many more operations succeed."""
-        self.history.add(Event(when))
-        self.load.wait_for_acks(OPERATIONS)
-
-    def finish(self) -> None:
-        """Stops the load, reads everything through the gateway (the history is judged by its fixture), and
-        compares what the stores have.
-        """
-        self.go_on("healed")
-        self.load.stop()
-        self.watch.stop()
-        count = read_all(self.mesh.bootstrap, TOPIC, self.history, PARTITIONS)
-        assert count >= self.load.acked > 0
-        # The next life closes what is open, and has every store copy what it lacks.
-        self.mesh.gateway.kill9()
-        self.mesh.gateway.start()
-        self.mesh.wait_until_all_have_all()
-        self.mesh.stop()
-        assert_same_contents(self.mesh.stores)
-
-
-def assert_same_contents(stores: list[StoreProcess]) -> None:
-    """Every store has the same records under the same addresses."""
-    first, *others = ({a: c for a, c in store.contents().items() if c} for store in stores)
-    assert sum(map(len, first.values())) > 3 * OPERATIONS / 50  # batches, of some records each
-    for other in others:
-        assert other.keys() == first.keys()
-        for address, content in first.items():
-            assert other[address] == content, f"the stores differ at address {address}"
 
 
 @pytest.fixture
@@ -93,9 +45,8 @@ def test_a_stopped_store_is_not_missed_and_goes_on(scene: Scene) -> None:
 def test_a_killed_gateway_recovers_its_log(scene: Scene) -> None:
     for _ in range(3):
         scene.mesh.gateway.kill9()
-        scene.history.add(Event("gateway killed"))
         scene.mesh.gateway.start()
-        scene.load.wait_for_acks(OPERATIONS)
+        scene.go_on("gateway killed, and back")
     scene.finish()
 
 

@@ -78,9 +78,14 @@ class Load:
         self._random = random.Random(seed)
         self._stop = threading.Event()
         self._number = 0
-        self.acked = 0
+        self.acked = self.failed = self.unknown = 0
         self._thread = threading.Thread(target=self._run, name=f"load {name}", daemon=True)
         self._thread.start()
+
+    @property
+    def sent(self) -> int:
+        """Records handed over so far."""
+        return self._number
 
     @property
     def in_flight(self) -> int:
@@ -112,8 +117,12 @@ class Load:
         if error is None:
             self.acked += 1
             self._history.add(Result(self._name, number, "ok", message.offset() or 0))
+        elif error.code() in CERTAIN:
+            self.failed += 1
+            self._history.add(Result(self._name, number, "fail"))
         else:
-            self._history.add(Result(self._name, number, "fail" if error.code() in CERTAIN else "unknown"))
+            self.unknown += 1
+            self._history.add(Result(self._name, number, "unknown"))
 
     def wait_for_acks(self, more: int, seconds: float = 60.0) -> None:
         """Until so many more records are acknowledged."""

@@ -86,7 +86,7 @@ class GatewayProcess(ServerProcess):
         address = self._tower.address
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["gateway", "--data", str(self.data), "--tower", tower, "--stores", str(self._stores)]
-        listen = ["--listen", f"127.0.0.1:{self.port}"]
+        listen = ["--listen", f"{self.host}:{self.port}"]
         self._spawn([sys.executable, "-m", "gateway.cli", *own, *listen, *self.arguments])
 
     def start(self) -> Self:

@@ -30,6 +30,10 @@ class ServerProcess:
     def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.started_at = 0.0
+        self.prefix: Sequence[str] = ()
+        """In front of its command from the next start on; must leave the process its id: `strace -D`,
+        `ip netns exec`.
+        """
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
@@ -86,7 +90,11 @@ class ServerProcess:
         with self.stdout_path.open("wb") as out, self.stderr_path.open("wb") as err:
             self.started_at = time.monotonic()
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=self._environment
+                [*self.prefix, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=self._environment,
             )
 
     def _wait_until(self, ready: Callable[[], T | None], timeout: float = START_TIMEOUT_SECONDS) -> T:

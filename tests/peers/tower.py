@@ -18,11 +18,13 @@ class TowerProcess(ServerProcess):
         super().__init__(directory)
         self.arguments = arguments
         self.host, self.port_in, self.port_out = "127.0.0.1", 0, 0
+        self.reached_at = "127.0.0.1"
+        """The host by which nodes reach it."""
 
     @property
     def address(self) -> TowerAddress:
         """As nodes reach it."""
-        return TowerAddress("127.0.0.1", self.port_in, self.port_out)
+        return TowerAddress(self.reached_at, self.port_in, self.port_out)
 
     @property
     def stdout(self) -> str:

@@ -1,0 +1,177 @@
+"""Bad disks: full, failing, slow, or with bytes that are not those that were written. Each heals itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from mesh.store.db import Database
+from mesh.store.keys import record_prefix, sequence_bytes
+from tests.faults.strace_log import SYNCS, WRITES, calls
+from tests.peers.mesh import StoreProcess
+from tests.peers.process import ServerProcess
+from tests.peers.requirements import require
+
+TO_DISK = "fdatasync,fsync"
+ATTACH_SECONDS = 20.0
+
+
+# full -----------------------------------------------------------------------------------------------------
+
+
+class SmallDisk:
+    """A context manager around a file system in memory, of so many bytes, at a new directory."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self._size = size
+
+    def __enter__(self) -> Self:
+        if os.geteuid() != 0:
+            pytest.skip("mounting takes root")
+        self.path.mkdir(parents=True)
+        _mount("-t", "tmpfs", "-o", f"size={self._size}", "tmpfs", str(self.path))
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        subprocess.run(["umount", "--lazy", str(self.path)], check=True)
+
+    def grow(self, size: int) -> None:
+        """Somebody makes room."""
+        _mount("-o", f"remount,size={size}", str(self.path))
+
+    @property
+    def free(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+
+def _mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+
+
+# failing or slow ------------------------------------------------------------------------------------------
+
+
+def failing(log: Path, nth: int) -> list[str]:
+    """In front of a process's command: its nth fsync fails with EIO. What it synced goes to `log`."""
+    inject = f"inject={TO_DISK}:error=EIO:when={nth}"
+    return [require("strace"), "-D", "-f", "-yy", "-o", str(log), "-e", f"trace={TO_DISK}", "-e", inject]
+
+
+def logged(log: Path) -> list[str]:
+    """In front of a process's command: what it writes and forces to disk goes to `log` (`cut_to_synced`)."""
+    trace = f"trace={','.join(sorted(WRITES | SYNCS))}"
+    return [
+        require("strace"),
+        "-D",
+        "-f",
+        "--seccomp-bpf",
+        "-tt",
+        "-yy",
+        "-s",
+        "0",
+        "-o",
+        str(log),
+        "-e",
+        trace,
+    ]
+
+
+@contextmanager
+def slow(process: ServerProcess, seconds: float) -> Iterator[None]:
+    """Each fsync of a running process takes so much longer."""
+    inject = f"inject={TO_DISK}:delay_enter={int(seconds * 1_000_000)}"
+    command = [require("strace"), "-f", "-e", f"trace={TO_DISK}", "-e", inject, "-p", str(process.pid)]
+    tracer = subprocess.Popen([*command, "-o", os.devnull], stderr=subprocess.DEVNULL)
+    try:
+        _until_traced(process.pid)
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)  # it lets go of the process, which runs on
+        tracer.wait(ATTACH_SECONDS)
+
+
+def _until_traced(pid: int) -> None:
+    deadline = time.monotonic() + ATTACH_SECONDS
+    while "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline, f"strace does not attach to {pid}"
+        time.sleep(0.01)
+
+
+# a power loss ---------------------------------------------------------------------------------------------
+
+
+def cut_to_synced(log: Path, data: Path) -> int:
+    """What a power loss leaves of a killed store's write-ahead logs: what was forced to disk. The bytes lost.
+
+    `log` is strace's of all lives of the process since the logs were made (`logged`).
+    """
+    written: dict[str, int] = {}
+    covers: dict[tuple[int, str], int] = {}
+    synced: dict[str, int] = {}
+    with log.open(errors="replace") as lines:
+        for call in calls(lines):
+            if not call.target.endswith(".log"):
+                continue
+            if call.name in WRITES and not call.begins:
+                written[call.target] = written.get(call.target, 0) + max(call.result, 0)
+            elif call.name in SYNCS and call.begins:
+                covers[call.pid, call.target] = written.get(call.target, 0)
+            elif call.name in SYNCS and call.result == 0:
+                size = covers.pop((call.pid, call.target), 0)
+                synced[call.target] = max(synced.get(call.target, 0), size)
+    lost = 0
+    for path in (data / "db").glob("*.log"):
+        keep = synced.get(str(path), 0)
+        lost += max(path.stat().st_size - keep, 0)
+        os.truncate(path, min(keep, path.stat().st_size))
+    return lost
+
+
+# wrong bytes ----------------------------------------------------------------------------------------------
+
+
+def flip_stored_bytes(store: StoreProcess) -> int:
+    """A bit of every 4 KiB of a stopped store's contents; how many."""
+    # An open moves what is in the write-ahead log to files of their own.
+    Database(store.data / "db").close()
+    flipped = 0
+    for path in (store.data / "db").glob("*.blob"):
+        content = bytearray(path.read_bytes())
+        # Not where RocksDB keeps what the file is, and reads at its open.
+        for place in range(4096, len(content) - 64, 4096):
+            content[place] ^= 0x10
+            flipped += 1
+        path.write_bytes(content)
+    return flipped
+
+
+def alter_records(store: StoreProcess, every: int = 10) -> int:
+    """In a stopped store, one byte of every so-manieth record of each address, so that only the record's own
+    checksum tells; how many.
+    """
+    changed = 0
+    contents = store.contents()
+    database = Database(store.data / "db")
+    try:
+        for address, records in contents.items():
+            for sequence in range(0, len(records), every):
+                content = bytearray(records[sequence])
+                content[-1] ^= 0x01
+                database._db[record_prefix(address) + sequence_bytes(sequence)] = bytes(content)
+                changed += 1
+        database._db.flush_wal(True)
+    finally:
+        database.close()
+    return changed

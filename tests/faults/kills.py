@@ -1,0 +1,134 @@
+"""Random SIGKILLs of gateway, stores and tower with produces in flight: `make kills N=1000 SEED=s`.
+
+Each round has a mesh of its own and a seed of its own, which is printed: `--seed` of a round with its number
+of kills does the same kills again (when exactly they meet the load is up to the machine).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.clients.stored import create_replicated_topic
+from tests.faults.checker import Problem, check
+from tests.faults.history import Event, History
+from tests.faults.mesh_scene import PARTITIONS, TOPIC, differences
+from tests.faults.workloads import Load, WatermarkWatch, read_all
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
+from tests.peers.tower import TowerProcess
+
+KILLS_OF_A_ROUND = 50
+SIZES = (100, 1000, 6000)
+PAUSE_SECONDS = 0.002
+"""Between two records: how much is in flight matters, not how much there is in the end."""
+WAIT_SECONDS = 120.0
+
+# How often which kind is killed, and whether what was killed is awaited before the next.
+VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
+AWAITED = 0.7
+
+KINDS = ("lost", "duplicate", "wrong content")
+"""Problems that are told by name; all others are told as well."""
+
+
+class Round:
+    """One mesh and so many kills."""
+
+    def __init__(self, directory: Path, seed: int, count: int) -> None:
+        self.history = History()
+        self.killed: Counter[str] = Counter()
+        self.acked = 0
+        self._directory, self._count = directory, count
+        self._random = random.Random(seed)
+
+    def run(self) -> list[Problem]:
+        """Kills, heals, and judges."""
+        with MeshCluster(self._directory) as mesh:
+            create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
+            load = Load(
+                mesh.bootstrap, TOPIC, self.history, partitions=PARTITIONS, sizes=SIZES, pause=PAUSE_SECONDS
+            )
+            watch = WatermarkWatch(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
+            load.wait_for_acks(100, WAIT_SECONDS)
+            for _ in range(self._count):
+                self._kill(mesh, load)
+            load.wait_for_acks(100, WAIT_SECONDS)
+            load.stop()
+            watch.stop()
+            self.acked = load.acked
+            read_all(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
+            problems = check(self.history)
+            mesh.gateway.kill9()
+            mesh.gateway.start()
+            mesh.wait_until_all_have_all(WAIT_SECONDS)
+            mesh.stop()
+            return problems + [Problem("stores differ", text) for text in differences(mesh.stores)]
+
+    def _kill(self, mesh: MeshCluster, load: Load) -> None:
+        choice = self._random
+        kind, pick = choice.choice(VICTIMS), choice.randrange(len(mesh.stores))
+        acks, seconds = choice.choice((0, 1, 20, 100)), choice.random() * 0.3
+        awaited = choice.random() < AWAITED
+        if awaited and acks:
+            load.wait_for_acks(acks, WAIT_SECONDS)
+        time.sleep(seconds)
+        victim: StoreProcess | GatewayProcess | TowerProcess = mesh.stores[pick]
+        if kind != "store":
+            victim = mesh.gateway if kind == "gateway" else mesh.tower
+        assert victim.returncode is None, f"ended by itself with {victim.returncode}:\n{victim.tail()}"
+        victim.kill9()
+        self.killed[kind] += 1
+        self.history.add(Event(f"{kind} {pick} killed"))
+        _start(victim, awaited=awaited)
+
+
+def _start(victim: StoreProcess | GatewayProcess | TowerProcess, *, awaited: bool) -> None:
+    if awaited or isinstance(victim, TowerProcess):
+        victim.start()
+    else:
+        victim.launch()  # and perhaps killed again before it serves
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--count", type=int, default=1000, help="kills in all")
+    arguments.add_argument(
+        "--seed", type=int, default=0, help="of the first round; the next one has the next"
+    )
+    chosen = arguments.parse_args()
+    left, seed = chosen.count, chosen.seed
+    killed: Counter[str] = Counter()
+    problems: Counter[str] = Counter()
+    acked = 0
+    while left > 0:
+        count = min(left, KILLS_OF_A_ROUND)
+        with tempfile.TemporaryDirectory(prefix="dafka-kills-") as directory:
+            one = Round(Path(directory), seed, count)
+            began = time.monotonic()
+            found = one.run()
+            if found:
+                one.history.save(Path(f"kills-{seed}.jsonl"))
+        print(
+            f"seed {seed}: {count} kills, {one.acked} acknowledged, {len(found)} problems, "
+            f"{time.monotonic() - began:.0f} s",
+            *found[:5],
+            sep="\n  " if found else "",
+            flush=True,
+        )
+        killed += one.killed
+        problems += Counter(problem.kind for problem in found)
+        acked += one.acked
+        left, seed = left - count, seed + 1
+    print(f"{sum(killed.values())} kills {dict(killed)}, {acked} acknowledged:")
+    others = sum(count for kind, count in problems.items() if kind not in KINDS)
+    print(", ".join(f"{problems[kind]} {kind}" for kind in KINDS), f"and {others} others")
+    return 1 if problems.total() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
