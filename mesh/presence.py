@@ -48,6 +48,10 @@ class StorePresence:
 
     def live(self, incarnation: str) -> bool:
         """Whether a store was heard of within the last seconds."""
+        if incarnation in self._presence.live:
+            return True
+        if incarnation in self._requests.heard:
+            self._take_heard(trio.current_time())
         return incarnation in self._presence.live
 
     def free_bytes(self, incarnation: str) -> int | None:

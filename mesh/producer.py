@@ -12,6 +12,7 @@ the announcement repeated until it is there.
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import trio
@@ -42,6 +43,14 @@ TICK_SECONDS = 0.05
 STUCK_SECONDS = 1.0
 """A window that has waited so long without an acknowledgement that counts is stuck: what it holds is told
 apart from what moves, so that it need not stop others."""
+
+BEHIND_FIRST_SECONDS = 1.0
+BEHIND_LAST_SECONDS = 30.0
+"""A member that is there and lacks what enough others have is told so by HEAD at these intervals: it may have
+been away, and would learn it only from the next record."""
+
+BEHIND_AT_ONCE = 1000
+"""Segments with such members that are looked at in one turn."""
 
 REASONS = {
     STATUS_FOREIGN_CLUSTER: "the store belongs to another cluster",
@@ -92,6 +101,12 @@ class Producer:
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: set[str] = set()
         self._stuck: dict[str, int] = {}
+        self.is_live: Callable[[str], bool] = lambda _member: True
+        """Whether a member is there; set by whoever knows."""
+        self._quiet: set[str] = set()
+        """Segments whose window has become empty."""
+        self._behind: dict[str, tuple[float, float]] = {}
+        """Of these, those with a member that lacks something: when to tell it, and the interval."""
         self._work = trio.Event()
         node.on(Ack, self._on_ack)
         node.on(Fetch, self._on_fetch)
@@ -230,6 +245,7 @@ class Producer:
             self.window_bytes -= before - _held(writer)
             if not writer:
                 self._unacknowledged.discard(ack.address)
+                self._quiet.add(ack.address)
             if self._stuck:
                 self._unstick(ack.address)
             owner.progressed(writer)
@@ -300,6 +316,30 @@ class Producer:
             for asked in (self._opens, self._seals, self.closes, self.copies):
                 nursery.start_soon(asked.run)
             nursery.start_soon(self._publish_heads)
+            nursery.start_soon(self._tell_who_is_behind)
+
+    async def _tell_who_is_behind(self) -> None:
+        """Members beyond the w that a record needs may have missed it, and no record may follow."""
+        while True:
+            await trio.sleep(BEHIND_FIRST_SECONDS)
+            now = trio.current_time()
+            quiet, self._quiet = self._quiet, set()
+            for address in quiet:
+                self._behind.setdefault(address, (now, BEHIND_FIRST_SECONDS))
+            for address in list(islice(self._behind, BEHIND_AT_ONCE)):
+                self._tell_behind(address, *self._behind.pop(address), now)
+
+    def _tell_behind(self, address: str, due: float, interval: float, now: float) -> None:
+        held = self._writers.get(address)
+        if held is None or not (members := held[0].behind()):
+            return
+        writer = held[0]
+        if not any(map(self.is_live, members)):
+            interval = BEHIND_FIRST_SECONDS
+        elif now >= due:
+            self._node.send(Head(address, writer.subject, writer.next_sequence - 1))
+            due, interval = now + interval, min(2 * interval, BEHIND_LAST_SECONDS)
+        self._behind[address] = due, interval
 
     async def _publish_heads(self) -> None:
         next_look = 0.0

@@ -4,9 +4,8 @@ Rule: a member hears of an end only after the catalog has it. What some member h
 the catalog (`/closing/<address>`), written with the end itself, so that a restart goes on with it. Until a
 store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
 
-Rule: before a segment that follows another one of the same life holds its first record, w members have heard
-where the one before it ended. Both have the same epoch, so only that tells a catalog from before the roll
-(`gateway.log.verification`).
+Rule: before a segment that follows another one of the same epoch holds its first record, w members have heard
+where the one before it ended: only that tells a catalog from before the roll (`gateway.log.verification`).
 
 A member that answers that it has not all of it copies the rest from the others (`gateway.log.copier`), a few
 segments at a time, and is told the end again. Each member is told at its own pace.

@@ -104,7 +104,7 @@ class ColdReader:
         """
         self.reads += 1
         failed = damaged = ""
-        for member in segment.members:
+        for member in self._members(segment):
             try:
                 contents = await self._context.reader.read(
                     (member,), segment.address, partition.topic.name, sequence, count, max_bytes
@@ -117,6 +117,10 @@ class ColdReader:
                 damaged = f"a stored batch is damaged: {error}"
                 logger.error("store %s gave a bad copy of segment %s: %s", member, segment.address, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged or failed)
+
+    def _members(self, segment: Segment) -> Sequence[str]:
+        """In the order in which they are asked."""
+        return self._context.stores.live_first(segment.members, segment.address)
 
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
         chain = partition.chain()
@@ -154,7 +158,8 @@ class ColdReader:
 
     async def _lookup(self, segment: Segment, kind: int, target: int, bound: int) -> AddressStatus | None:
         try:
-            return await self._context.reader.lookup(segment.members, segment.address, kind, target, bound)
+            members = self._members(segment)
+            return await self._context.reader.lookup(members, segment.address, kind, target, bound)
         except NotServed as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
 
@@ -207,7 +212,8 @@ class ColdReader:
 
     async def _row(self, segment: Segment, sequence: int) -> bytes:
         try:
-            return await self._context.reader.rows(segment.members, segment.address, sequence, sequence)
+            members = self._members(segment)
+            return await self._context.reader.rows(members, segment.address, sequence, sequence)
         except NotServed as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
 

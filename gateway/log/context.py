@@ -66,6 +66,7 @@ class LogContext:
         """Called when segments have left their chains; the deletion sets it."""
         self.stores.writing_to = producer.members_written_to
         producer.looked_for_stuck = self._look_at_stuck
+        producer.is_live = self.stores.live
 
     def window_changed(self) -> None:
         """Records were appended or became durable: close or open the gate."""

@@ -133,7 +133,8 @@ class Opener:
             self._insert(partition, opening, puts)
         await self._context.catalog.transact([], puts)
         for partition, opening in ready.items():
-            before = closed[partition]
+            before = [one for one in closed[partition] if one.epoch == opening.segment.epoch]
+            self._context.closer.begin(one for one in closed[partition] if one not in before)
             if before:
                 untold = {segment.address for segment in before}
                 for segment in before:

@@ -360,6 +360,10 @@ class Partition:
             if opening or not (full or old or self._should_move(current.segment)):
                 return current
             self.rolling.append(current)
+            if not self._context.stores.enough(current.segment.members, current.segment.w):
+                # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells
+                # an older catalog, too (`gateway.log.verification`).
+                self.leader_epoch += 1
         self.current = self._context.opener.start(self, now_ms)
         return self.current
 

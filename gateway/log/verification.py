@@ -16,7 +16,8 @@ not told. So none of these comes from a crash (Rule: each means that the catalog
 
 The third is the only one that tells a catalog from before a roll, where the next segment has the same epoch
 and the same life. It is reliable, because w members have heard the end of a segment before the next one of
-that life holds a record (`gateway.log.closer`). A life that recovers gives its next segment a new epoch.
+that epoch holds a record (`gateway.log.closer`). A life that recovers gives its next segment a new epoch, and
+so does one that leaves a segment whose members are not there to hear its end.
 
 --accept-loss opens a closed segment again in memory only: what counts here is what the catalog says.
 A rebuilt catalog takes its epochs from the stores (`gateway.log.rebuild`): segments that have left their

@@ -24,7 +24,9 @@ taken. Far above any cluster, so that strangers cannot fill the memory."""
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a store said of itself. `cluster_id` is "" before its first OPEN; `last_heard` is monotonic."""
+    """What a store said of itself. `cluster_id` is "" before its first OPEN, and like the name before its
+    first PONG; `last_heard` is monotonic.
+    """
 
     name: str
     cluster_id: str
@@ -53,10 +55,11 @@ class Presence:
         return self._is_live(incarnation)
 
     def heard(self, incarnation: str, now: float) -> bool:
-        """Anything else of a store. True if it was not live before. One that sent no PONG yet is nobody."""
+        """Anything else of a store that was asked. True if it was not live before."""
         known = self.seen.get(incarnation)
         if known is None:
-            return False
+            # Its name and the rest come with its first PONG.
+            return self.introduced(incarnation, "", "", None, now)
         self.seen[incarnation] = replace(known, last_heard=now)
         return self._is_live(incarnation)
 

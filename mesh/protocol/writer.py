@@ -162,6 +162,13 @@ class Writer:
         self._head_due = now + self._head_interval
         return True
 
+    def behind(self) -> list[str]:
+        """The members that have not acknowledged everything that was published."""
+        if self.state is not State.OPEN:
+            return []
+        last = self.next_sequence - 1
+        return [member for member, head in self._heads.items() if head < last]
+
     def fence(self) -> list[Entry]:
         """Another life sealed this segment: nothing more is taken; gives what was not committed."""
         self.state = State.FENCED

@@ -19,8 +19,9 @@ def rounds(presence: Presence, first: float, last: float) -> list[tuple[float, l
 def test_a_store_is_live_from_its_first_pong_until_it_was_silent_for_long() -> None:
     presence = Presence()
     presence.round(0.0)
-    assert not presence.heard(A, 0.1)
-    assert presence.introduced(A, "a", "cluster", 5, 0.2)
+    assert presence.heard(A, 0.1)
+    assert presence.seen[A].name == ""
+    assert not presence.introduced(A, "a", "cluster", 5, 0.2)
     assert not presence.introduced(A, "a", "cluster", 4, 0.9)
     assert presence.introduced(B, "b", "", None, 0.9)
     presence.round(1.0)

@@ -43,3 +43,59 @@ def test_what_w_members_had_is_never_cut_whoever_answers(n: int) -> None:
                     seal.on_sealed(member, heads[member], b"")
                 assert seal.decidable
                 assert seal.end()[0] == 7, (n, w, holders, answering)
+
+
+def test_once_decided_the_end_stays_and_who_lacks_something_copies_it() -> None:
+    seal = Seal("A", ["s0", "s1", "s2"], 2)
+    seal.on_sealed("s0", 4, b"row 4")
+    seal.on_sealed("s1", 6, b"row 6")
+    assert seal.end() == (6, b"row 6")
+    assert (seal.holders(), seal.lacking(), seal.enough) == (("s1",), ("s0",), False)
+    seal.on_sealed("s2", 9, b"row 9")  # it had what nobody was told of
+    assert seal.end() == (6, b"row 6")
+    assert (seal.holders(), seal.lacking(), seal.enough) == (("s1", "s2"), ("s0",), True)
+    seal.on_copied("s0", 6)
+    assert (seal.holders(), seal.lacking()) == (("s0", "s1", "s2"), ())
+
+
+def test_without_records_nothing_is_copied() -> None:
+    seal = Seal("A", ["s0", "s1", "s2"], 2)
+    seal.on_sealed("s0", -1, b"")
+    seal.on_sealed("s1", -1, b"", known=False)
+    assert seal.end() == (-1, b"")
+    assert (seal.lacking(), seal.enough) == ((), True)
+
+
+def test_all_members_must_have_it_where_w_is_all() -> None:
+    seal = Seal("A", ["s0", "s1", "s2"], 3)
+    seal.on_sealed("s1", 5, b"row")
+    assert (seal.decidable, seal.enough) == (True, False)
+    for member in ("s0", "s2"):
+        assert member not in seal.lacking()
+        seal.on_sealed(member, 2, b"other row")
+        assert member in seal.lacking()
+        seal.on_copied(member, 5)
+    assert seal.enough
+
+
+def test_a_member_that_confirmed_and_never_heard_of_it_does_not_count() -> None:
+    seal = Seal("A", ["s0", "s1", "s2"], 2, confirmed=["s0", "s1"])
+    seal.on_sealed("s0", -1, b"", known=False)
+    seal.on_sealed("s2", -1, b"", known=False)
+    assert (seal.decidable, seal.lost, seal.known, seal.hopeless) == (False, ("s0",), False, False)
+    seal.on_sealed("s1", 3, b"row 3")
+    assert (seal.decidable, seal.end()) == (True, (3, b"row 3"))
+    both = Seal("A", ["s0", "s1", "s2"], 2, confirmed=["s0", "s1"])
+    both.on_sealed("s0", -1, b"", known=False)
+    both.on_sealed("s1", -1, b"", known=False)
+    assert (both.hopeless, both.refused) == (True, {})
+
+
+def test_a_member_that_could_not_seal_may_do_it_later() -> None:
+    seal = Seal("A", ["s0"], 1)
+    seal.on_refused("s0", 2)
+    assert (seal.hopeless, seal.refused) == (True, {"s0": 2})
+    seal.on_sealed("s0", 1, b"row")
+    assert (seal.hopeless, seal.refused, seal.decidable) == (False, {}, True)
+    seal.on_refused("s0", 2)
+    assert seal.decidable
