@@ -138,6 +138,10 @@ class MeshStoreSettings:
     mesh_advertise: str = ""
     fsync: str = "always"
     fsync_interval_ms: int = 1000
+    native_bytes: int = 10 * 1024**3
+    native_seconds: int = 7 * 24 * 3600
+    """Quota and retention of native records, which are no Kafka topic's."""
+
     metrics: ListenerSpec | None = None
     accept_loss: bool = False
     log_level: str = "info"

@@ -92,6 +92,8 @@ class StoreProcess:
                 self.name,
                 fsync=Fsync(settings.fsync),
                 fsync_interval_seconds=settings.fsync_interval_ms / 1000,
+                native_bytes=settings.native_bytes,
+                native_seconds=settings.native_seconds,
             ),
             accept_loss=settings.accept_loss,
         )

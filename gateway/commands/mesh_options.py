@@ -13,6 +13,12 @@ from gateway.commands.options import OPTIONS, Option
 MAX_STORES: Final = 100
 """Stores of one mesh, as a setting: more is more often a slip of the finger than a wish."""
 
+MAX_NATIVE_BYTES: Final = 2**50
+"""Bytes: larger than disks are; the setting is then a slip of the finger."""
+
+MAX_NATIVE_SECONDS: Final = 100 * 365 * 24 * 3600
+"""Seconds: a hundred years. Longer than that is for ever."""
+
 _TOWER: Final = Option(
     "The tower that introduces this node to the others; may be given several times, for towers that stand "
     "in for each other.",
@@ -86,6 +92,19 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
     "mesh_advertise": _MESH_ADVERTISE,
     "fsync": OPTIONS["fsync"],
     "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
+    "native_bytes": Option(
+        "Most bytes of native Dafka records (those of 'dafka produce' and C producers): beyond it the oldest "
+        "go. Kafka's topics are not touched by it.",
+        parsing.parse_number(1, MAX_NATIVE_BYTES),
+        str(10 * 1024**3),
+        metavar="BYTES",
+    ),
+    "native_seconds": Option(
+        "How long native Dafka records are kept. Kafka's topics are not touched by it.",
+        parsing.parse_number(1, MAX_NATIVE_SECONDS),
+        str(7 * 24 * 3600),
+        metavar="S",
+    ),
     "metrics": OPTIONS["metrics"],
     "accept_loss": replace(
         OPTIONS["accept_loss"],
