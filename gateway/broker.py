@@ -12,6 +12,7 @@ from gateway.log.appends import Completions
 from gateway.log.context import LogContext
 from gateway.log.partition import FetchWaiter
 from gateway.log.recovery import Recovery
+from gateway.log.replacement import Replacement
 from gateway.log.topic import Topic
 from gateway.settings import LogSettings
 from gateway.topics import Topics, build_topic, load_topics, topic_record
@@ -34,6 +35,7 @@ class Broker:
         self.topics: Topics = load_topics(context)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context)
+        self.replacement = Replacement(context, self.topics)
         self.completions = Completions()
         self.parked: set[FetchWaiter] = set()
         """Fetches that wait for records."""
@@ -60,6 +62,7 @@ class Broker:
                 self.context.cold.ahead.run,
                 self.recovery.run,
                 self.deletion.run,
+                self.replacement.run,
             ):
                 nursery.start_soon(worker)
 

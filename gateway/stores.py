@@ -26,6 +26,8 @@ FIRST_STORE_ID = 1000
 """Below it are gateways."""
 
 ADMITTED = "admitted"
+LEAVING = "leaving"
+"""Keeps what it has, and gets no new segment: another one takes its place (`gateway.log.replacement`)."""
 REMOVED = "removed"
 
 MIN_FREE_BYTES = 1024 * 1024 * 1024
@@ -86,6 +88,8 @@ class Stores:
         """The members of the segments that are open or being opened; set by whoever opens them."""
         self._catalog = catalog
         self._leaving: set[str] = set()
+        """Those that get no new segment."""
+        self._being_removed: set[str] = set()
         self._entries: dict[str, StoreEntry] = {}
         self.load()
 
@@ -96,8 +100,10 @@ class Stores:
 
     def _take(self, entries: Sequence[StoreEntry]) -> None:
         self._entries = {entry.incarnation: entry for entry in entries}
+        leaving = {entry.incarnation for entry in entries if entry.state == LEAVING}
+        self._leaving = leaving | self._being_removed
         self.admitted = tuple(entry for entry in entries if entry.state == ADMITTED)
-        """Those that count, in the order of ids."""
+        """Those that get new segments, in the order of ids."""
 
     @classmethod
     def always(cls, catalog: Catalog, incarnations: Iterable[str]) -> "Stores":
@@ -114,7 +120,7 @@ class Stores:
     def find(self, name: str) -> StoreEntry:
         """A store by its id, incarnation, or name, if only one has it. Raises StoreRefused."""
         found = [e for e in self._entries.values() if name in (str(e.id), e.incarnation)]
-        found = found or [e for e in self._entries.values() if e.name == name and e.state == ADMITTED]
+        found = found or [e for e in self._entries.values() if e.name == name and e.state != REMOVED]
         if len(found) == 1:
             return found[0]
         known = ", ".join(f"{entry.id} ({entry.name})" for entry in self.admitted)
@@ -220,9 +226,9 @@ class Stores:
 
     async def remove(self, entry: StoreEntry) -> None:
         """Have a store count no more. Raises StoreRefused while a segment counts on it, and names some."""
-        if entry.state != ADMITTED:
+        if entry.state == REMOVED:
             raise StoreRefused(f"store {entry.id} ({entry.name}) is {entry.state} already")
-        was_leaving = entry.incarnation in self._leaving
+        self._being_removed.add(entry.incarnation)
         self._leaving.add(entry.incarnation)
         try:
             # At one moment: what is in the catalog, and what is about to be. From here on nothing chooses it.
@@ -237,10 +243,8 @@ class Stores:
             key = f"{keys.STORES}{entry.id}"
             removed = entry._replace(state=REMOVED)
             await self._catalog.transact([], {key: removed.put()[key]})
-            was_leaving = False
         finally:
-            if not was_leaving:
-                self._leaving.discard(entry.incarnation)
+            self._being_removed.discard(entry.incarnation)
             self.load()
         logger.info("store %d (%s) is removed", entry.id, entry.name)
 
@@ -261,12 +265,16 @@ class Stores:
                 await trio.lowlevel.checkpoint()
         return users
 
-    def leave(self, incarnation: str) -> None:
-        """From now on no new segment is given to this store; `stay` takes that back."""
-        self._leaving.add(incarnation)
+    async def leave(self, entry: StoreEntry, puts: Mapping[str, bytes]) -> None:
+        """From now on this store gets no new segment; `puts` go into the same transaction."""
+        await self._catalog.transact([], {**entry._replace(state=LEAVING).put(), **puts})
+        self.load()
 
-    def stay(self, incarnation: str) -> None:
-        self._leaving.discard(incarnation)
+    def other_for(self, log: str, members: Sequence[str]) -> str | None:
+        """The best store that could be another member beside these, or None."""
+        others = [e.incarnation for e in self.admitted if e.incarnation not in members]
+        ranked = self._ranked(log, [name for name in others if name not in self._leaving])
+        return ranked[0] if ranked else None
 
     def leaving(self, members: Iterable[str]) -> bool:
         """Whether one of these is about to leave."""

@@ -7,6 +7,7 @@
 /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
 /closing/<address>                    a closed segment's end that some members have not confirmed
 /tombstones/<topic id>                a deleted topic that some members still keep
+/replacing/<incarnation>              a store whose place another one takes: the new one's incarnation
 /dropped/<address>                    an empty segment that left its chain, for the members to forget
 /producer-ids                         the first producer id that no block has covered
 """
@@ -22,6 +23,7 @@ SEGMENTS = "/segments/"
 CLOSING = "/closing/"
 TOMBSTONES = "/tombstones/"
 SEGMENT_TOMBSTONES = "/dropped/"
+REPLACING = "/replacing/"
 PRODUCER_IDS = "/producer-ids"
 
 FORMAT = 1
@@ -50,6 +52,10 @@ def tombstone_key(topic_id: bytes) -> str:
 
 def segment_tombstone_key(address: str) -> str:
     return SEGMENT_TOMBSTONES + address
+
+
+def replacing_key(incarnation: str) -> str:
+    return REPLACING + incarnation
 
 
 def closing_key(address: str) -> str:

@@ -103,6 +103,12 @@ class Closer:
         for member in closing.members:
             self._context.producer.close(member, address, closing.end, self._on_answer)
 
+    def untold_members(self, address: str, but: str) -> list[str]:
+        """The members that have not confirmed the end of this segment; `but` is none of them any more."""
+        self._context.producer.closes.drop(address, but)
+        closing = self._waiting.get(address)
+        return [] if closing is None else [name for name in closing.all if name in closing.members - {but}]
+
     def drop(self, addresses: Sequence[str]) -> None:
         """These are being deleted: nobody needs to know their ends."""
         for address in addresses:

@@ -21,6 +21,9 @@ FIRST_SECONDS = 0.1
 LAST_SECONDS = 2.0
 """A store that is copying is asked at these intervals whether it has all; it says so by itself, too."""
 
+STALLED_SECONDS = 60.0
+"""A copy that gets nothing for so long begins anew, with what the sources say then."""
+
 REFUSED_SECONDS = 10.0
 """Pause before a store is asked again that would not copy, or before sources are asked again that gave no
 announcement."""
@@ -49,9 +52,10 @@ class Copier:
         *,
         members: Sequence[str] = (),
         wanted: Callable[[], bool] = lambda: True,
+        once: bool = False,
     ) -> bool:
         """Return when `member` has everything up to sequence `end`, for ever if it must be; false when it is
-        no longer `wanted`.
+        no longer `wanted`, or with `once` when it cannot be done now.
 
         `members`: those of the segment, where they are to be others than were announced.
         """
@@ -61,6 +65,8 @@ class Copier:
             if entry is not None and await self._ask(key, entry, wanted):
                 self.copied += 1
                 return True
+            if once:
+                return False
             with trio.move_on_after(REFUSED_SECONDS) as self._under_way[key]:
                 await trio.sleep_forever()
             self._under_way.pop(key, None)
@@ -84,10 +90,11 @@ class Copier:
         return await context.reader.announcement(context.stores.live_first(members, address), address)
 
     async def _ask(self, key: tuple[str, str], entry: bytes, wanted: Callable[[], bool]) -> bool:
-        """True once it has all; false when it refuses, or nobody wants it any more."""
+        """True once it has all; false when it refuses, gets nothing, or nobody wants it any more."""
         member, address = key
         pause, head = FIRST_SECONDS, -2
-        while wanted():
+        last_progress = trio.current_time()
+        while wanted() and trio.current_time() < last_progress + STALLED_SECONDS:
             status = await self._context.producer.copies.answer(member, address, entry)
             if status.status == STATUS_DONE:
                 return True
@@ -95,8 +102,10 @@ class Copier:
                 self.refused += 1
                 logger.warning("store %s does not copy segment %s: status %d", member, address, status.status)
                 return False
-            pause = FIRST_SECONDS if status.sequence > head else min(2 * pause, LAST_SECONDS)
-            head = status.sequence
+            if status.sequence > head:
+                pause, head, last_progress = FIRST_SECONDS, status.sequence, trio.current_time()
+            else:
+                pause = min(2 * pause, LAST_SECONDS)
             with trio.move_on_after(pause) as self._under_way[key]:
                 await trio.sleep_forever()
             self._under_way.pop(key, None)

@@ -89,6 +89,13 @@ class Gateway(Life):
         with trio.fail_after(20):
             await self.presence.wait_for(lambda presence: presence.live_stores == wanted)
 
+    async def until_replaced(self, number: int) -> None:
+        for _ in range(2000):
+            if self.catalog.get(keys.replacing_key(incarnation(number))) is None:
+                return
+            await trio.sleep(0.01)
+        raise AssertionError(self.broker.replacement.progress)
+
     async def until_told(self) -> None:
         """Wait until every member has all of every closed segment, and knows its end."""
         for _ in range(2000):

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from gateway.log.partition import PartitionState
+from gateway.stores import StoreRefused
 from tests.gateway.several_stores import (
     Cluster,
     Gateway,
@@ -392,3 +393,107 @@ def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
 
 def forget(path: Path) -> None:
     shutil.rmtree(path)
+
+
+# replacing a store ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_another_store_takes_a_stores_place(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, dead: bool
+) -> None:
+    async def body(made: Cluster) -> None:
+        monkeypatch.setattr("gateway.log.replacement.LOOK_AGAIN_SECONDS", 0.05)
+        sent = [batch() for _ in range(30)]
+        for content in sent[:10], sent[10:20]:
+            async with made.gateway(monkeypatch) as (gateway, client):
+                await gateway.until_live(0, 1, 2)
+                if gateway.broker.topics.get("orders") is None:
+                    await topic(gateway)
+                await gateway.until_ready(0)
+                for one in content:
+                    await produce_until_taken(client, one)
+        if dead:
+            await made.stop(1)
+        await made.start(3)
+        async with made.gateway(monkeypatch) as (gateway, client):
+            kept = gateway.broker.context.stores
+            await gateway.until_live(*((0, 2, 3) if dead else (0, 1, 2, 3)))
+            await gateway.until_ready(0)
+            await kept.admit([(incarnation(3), "store-3")])
+            old, new = kept.find("store-1"), kept.find("store-3")
+            with pytest.raises(StoreRefused, match="count on it"):
+                await kept.remove(old)
+            await gateway.broker.replacement.start(old, new)
+            for one in sent[20:]:
+                await produce_until_taken(client, one)
+            await gateway.until_replaced(1)
+            members = (incarnation(0), incarnation(3), incarnation(2))
+            assert {segment.members for segment in gateway.partition().closed} == {members}
+            assert incarnation(1) not in gateway.partition().chain()[-1].members
+            await kept.remove(kept.find("store-1"))
+            if not dead:
+                await made.stop(1)
+            await gateway.until_told()
+            await caught_up(made, gateway)
+            assert tails(await made.contents(gateway)) == tails(sent)
+        # The others may go too: what was moved is all there.
+        await made.stop(0)
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_ready(0)
+            assert gateway.partition().high_watermark == 30
+
+    stores(body)
+
+
+def test_a_replacement_goes_on_behind_a_restart_and_an_idle_log_leaves_its_open_segment(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(made: Cluster) -> None:
+        monkeypatch.setattr("gateway.log.replacement.LOOK_AGAIN_SECONDS", 0.05)
+        first = batch()
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await topic(gateway)
+            assert await produce(client, first) == (0, 0)
+            kept = gateway.broker.context.stores
+            await kept.admit([(incarnation(3), "store-3")])
+            await gateway.broker.replacement.start(kept.find("1001"), kept.find("1003"))
+            await trio.sleep(0.3)  # the new store is not there yet
+            assert gateway.broker.replacement.progress[incarnation(1)].left == 1
+        await made.start(3)
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_replaced(1)
+            kept = gateway.broker.context.stores
+            await kept.remove(kept.find("1001"))
+            await made.stop(1)
+            (segment,) = gateway.partition().closed
+            assert segment.members == (incarnation(0), incarnation(3), incarnation(2))
+            await gateway.until_told()
+            assert tails(await made.contents(gateway)) == tails([first])
+            assert await produce_until_taken(client, batch()) == 1
+
+    stores(body)
+
+
+def test_a_store_that_every_segment_needs_is_not_replaced_by_one_of_the_others(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await topic(gateway)
+            assert await produce(client, batch()) == (0, 0)
+            kept = gateway.broker.context.stores
+            with pytest.raises(StoreRefused, match="its own place"):
+                await gateway.broker.replacement.start(kept.find("1001"), kept.find("1001"))
+            await gateway.broker.replacement.start(kept.find("1001"), kept.find("1002"))
+            for _ in range(500):
+                if "cannot leave store 1001 (store-1)" in caplog.text:
+                    break
+                await trio.sleep(0.01)
+            assert "admit another one" in caplog.text
+            assert await produce_until_taken(client, batch()) == 1
+            assert gateway.partition().chain()[-1].members == (incarnation(0), incarnation(2))
+
+    stores(body)

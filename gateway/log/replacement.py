@@ -1,0 +1,203 @@
+"""A store takes another one's place: whatever the old one keeps is copied, segment by segment.
+
+Rule: a closed segment's members change only after the new one has confirmed that it has the whole of it; the
+change is one catalog transaction. Until then the old one counts, whether it is there or not.
+
+Theory of operation: the old store is marked as leaving, with the order itself, in one transaction, so that a
+restart goes on with it. From then on no new segment gets it; logs whose open segment has it begin another one
+with their next append, or lose it when they are idle. Then each closed segment is copied to the new store
+(from any member, the old one too) and changed. When none is left the old store may be removed.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
+from gateway.log.opener import log_name
+from gateway.log.segment import Segment
+from gateway.stores import ADMITTED, REMOVED, StoreEntry, StoreRefused
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+    from gateway.log.partition import Partition
+    from gateway.topics import Topics
+
+SEGMENTS_AT_ONCE = 16
+"""Segments that are copied at the same time, for all replacements together."""
+
+LOOK_AGAIN_SECONDS = 2.0
+"""Pause before the catalog is looked at again for what the old store still keeps."""
+
+SEGMENTS_A_TURN = 500
+"""Segments of the catalog looked at before other tasks run."""
+
+PROGRESS_LOGGED_SECONDS = 30.0
+"""How often it is said how much is left."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """One replacement. `left` segments are to be moved, as of the last look; `moved` were in this life."""
+
+    left: int = 0
+    moved: int = 0
+    unmovable: int = 0
+    """Segments for which there is no store that is not a member already."""
+
+    def __str__(self) -> str:
+        return f"{self.moved} segments moved, {self.left} left"
+
+
+class Replacement:
+    """The replacements of one gateway. `start` begins one; `run` works on them, earlier lives' too."""
+
+    def __init__(self, context: "LogContext", topics: "Topics") -> None:
+        self.progress: dict[str, Progress] = {}
+        """By the old store's incarnation; stays after the end, until the next start."""
+        self._context = context
+        self._topics = topics
+        self._slots = trio.CapacityLimiter(SEGMENTS_AT_ONCE)
+        self._under_way: set[str] = set()
+        self._work = trio.Event()
+        self._work.set()
+
+    async def start(self, old: StoreEntry, new: StoreEntry) -> None:
+        """Have `new` take the place of `old`. Raises StoreRefused."""
+        if old.incarnation == new.incarnation:
+            raise StoreRefused("a store cannot take its own place")
+        if old.state == REMOVED:
+            raise StoreRefused(f"store {old.id} ({old.name}) is removed: it keeps nothing")
+        if new.state != ADMITTED:
+            raise StoreRefused(f"store {new.id} ({new.name}) is {new.state}; admit another one first")
+        order = {keys.replacing_key(old.incarnation): keys.pack({"new": new.incarnation})}
+        await self._context.stores.leave(old, order)
+        self._work.set()
+
+    async def run(self) -> None:
+        """Work on what the catalog says, for ever."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._work.wait()
+                self._work = trio.Event()
+                for entry in self._context.catalog.range(keys.REPLACING):
+                    old = entry.key.removeprefix(keys.REPLACING)
+                    if old not in self._under_way:
+                        self._under_way.add(old)
+                        nursery.start_soon(self._replace, old)
+
+    async def _replace(self, old: str) -> None:
+        stores = self._context.stores
+        said = trio.current_time()
+        while await self._move_all(old):
+            if trio.current_time() >= said + PROGRESS_LOGGED_SECONDS:
+                said = trio.current_time()
+                logger.info("store %s is being replaced: %s", stores.name(old), self.progress[old])
+            await trio.sleep(LOOK_AGAIN_SECONDS)
+        await self._context.catalog.transact([], {}, [keys.replacing_key(old)])
+        self._under_way.discard(old)
+        logger.info("store %s is replaced, and may be removed now: %s", stores.name(old), self.progress[old])
+
+    async def _move_all(self, old: str) -> bool:
+        """One look at everything; whether something was left that counts on the old store."""
+        order = self._context.catalog.get(keys.replacing_key(old))
+        if order is None:
+            return False
+        progress = self.progress.setdefault(old, Progress())
+        being_written = self._leave_open_segments(old)
+        segments = await self._segments_of(old)
+        closed = [(entry, segment) for entry, segment in segments if not segment.is_open]
+        progress.left, progress.unmovable = len(segments), 0
+        new = keys.unpack(order.value)["new"]
+        async with trio.open_nursery() as nursery:
+            for entry, segment in closed:
+                await self._slots.acquire_on_behalf_of((old, entry.key))
+                nursery.start_soon(self._move, old, new, entry, segment)
+        if progress.unmovable:
+            logger.warning(
+                "%d segments cannot leave store %s: every other store keeps them already; admit another one",
+                progress.unmovable,
+                self._context.stores.name(old),
+            )
+        return being_written or bool(segments)
+
+    def _leave_open_segments(self, old: str) -> bool:
+        """Have idle logs close an open segment that the store keeps; whether there are such segments."""
+        found = False
+        for topic in self._topics.all():
+            for partition in topic.partitions:
+                if any(old in opened.segment.members for opened in partition.open_segments()):
+                    found = True
+                    self._context.opener.end(partition)
+        return found
+
+    async def _segments_of(self, old: str) -> list[tuple[Entry, Segment]]:
+        """The segments of topics that are not deleted, of which the store is a member."""
+        found: list[tuple[Entry, Segment]] = []
+        looked = 0
+        for topic in self._topics.all():
+            for entry in self._context.catalog.range(keys.segments_prefix(topic.id)):
+                segment = Segment.unpack(entry.value)
+                if old in segment.members:
+                    found.append((entry, segment))
+                looked += 1
+                if not looked % SEGMENTS_A_TURN:
+                    await trio.lowlevel.checkpoint()
+        return found
+
+    async def _move(self, old: str, new: str, entry: Entry, segment: Segment) -> None:
+        """Copy one segment to the new store, and change its members."""
+        progress = self.progress[old]
+        try:
+            partition = self._partition(entry)
+            if partition is None:
+                return
+            target = self._target(new, segment, partition)
+            if target is None:
+                progress.unmovable += 1
+                return
+            members = tuple(target if member == old else member for member in segment.members)
+            sources = self._context.stores.live_first(segment.members, segment.address)
+            assert segment.last_sequence is not None
+            if await self._context.copier.copy(
+                target, segment.address, segment.last_sequence, sources, members=members, once=True,
+                wanted=lambda: not partition.deleted,
+            ):  # fmt: skip
+                await self._change(entry, replace(segment, members=members), old, target, partition)
+                progress.moved += 1
+                progress.left -= 1
+        except CompareFailed:
+            pass  # retention or a deletion was faster
+        finally:
+            self._slots.release_on_behalf_of((old, entry.key))
+
+    def _target(self, new: str, segment: Segment, partition: "Partition") -> str | None:
+        """Who is to keep the segment in the old store's place."""
+        if new not in segment.members:
+            return new
+        log = log_name(partition.topic.id, partition.index)
+        return self._context.stores.other_for(log, segment.members)
+
+    def _partition(self, entry: Entry) -> "Partition | None":
+        topic_id, index, _ = entry.key.removeprefix(keys.SEGMENTS).split("/")
+        topic = self._topics.by_id(bytes.fromhex(topic_id))
+        return None if topic is None else topic.partitions[int(index)]
+
+    async def _change(
+        self, entry: Entry, changed: Segment, old: str, target: str, partition: "Partition"
+    ) -> None:
+        closer = self._context.closer
+        untold = [*closer.untold_members(changed.address, but=old), target]
+        puts = {entry.key: changed.pack()}
+        Closer.note(changed, puts, untold)
+        await self._context.catalog.transact([Compare(entry.key, entry.mod_revision)], puts)
+        closer.begin([changed], members=untold)
+        for place, segment in enumerate(partition.closed):
+            if segment.address == changed.address:
+                partition.closed[place] = changed
