@@ -9,6 +9,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.native_order import Delivery, NativeOrder
+from mesh.protocol.native_resends import Resends
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
 from wireproto.dafka.messages import (
@@ -37,6 +38,7 @@ class NativeConsumer:
         self.requester = uuid4().hex.upper()
         self.order = NativeOrder(subject, self.requester, from_beginning=from_beginning)
         self.node = node = Node(context)
+        self.resends = Resends()
         self._arrived = trio.Event()
         self._get_heads = GetHeads(subject, self.requester)
         self._get_heads.frames()  # a subject that cannot be is refused here
@@ -78,8 +80,13 @@ class NativeConsumer:
             await trio.sleep(HEADS_SECONDS)
 
     def _fetch(self) -> None:
-        for fetch in self.order.fetches(trio.current_time()):
-            self.node.send(fetch)
+        now = trio.current_time()
+        for fetch in self.order.fetches(now):
+            allowed = self.resends.allowed(fetch, now)
+            if allowed is not None:
+                self.node.send(allowed)
+        if self.resends.take_subjects(now):
+            self.node.send(self._get_heads)
         if self.order.ready:
             self._arrived.set()
             self._arrived = trio.Event()
@@ -102,6 +109,7 @@ class NativeConsumer:
 
     def _on_direct_head(self, head: DirectHead) -> None:
         if head.requester == self.requester:
+            self.resends.on_head(head.address, head.sequence)
             self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
 
     def _on_end(self, end: End) -> None:

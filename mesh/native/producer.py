@@ -4,11 +4,10 @@ The machine is `mesh.protocol.native_writer`. Its life is the address's: whoever
 so nothing is ever written twice under one sequence.
 """
 
-from uuid import uuid4
-
 import trio
 
 from mesh.node import Node
+from mesh.protocol.native_resends import new_address
 from mesh.protocol.native_writer import NativeWriter
 from mesh.zmq_trio import Context
 from wireproto.dafka.messages import (
@@ -30,7 +29,7 @@ class NativeProducer:
 
     def __init__(self, context: Context, subject: str, stores: int = 1) -> None:
         """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
-        self.address = uuid4().hex.upper()
+        self.address = new_address()
         self.writer = NativeWriter(self.address, subject, stores)
         self.node = node = Node(context)
         self._encoder = RecordEncoder(self.address, subject)

@@ -18,6 +18,7 @@ from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
+from mesh.protocol.native_resends import Resends
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
@@ -61,7 +62,8 @@ COUNTS_WRITTEN_AT_ONCE = 256
 RECLAIM_BYTES = 64 * 1024 * 1024
 """The space of an address is given back after so much of it was dropped, or when all of it was."""
 
-LISTED_AT_ONCE = 512
+MAX_GAPS_TOLD = 4096
+"""Addresses that the log has told of; behind them it begins anew."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,10 +106,14 @@ class NativeStore:
         self._dropped_bytes: dict[str, int] = {}
         """Bytes of an address dropped since its space was last given back."""
         self._queue, self._work = trio.open_memory_channel[GetHeads | Fetch](MAX_QUEUED_NATIVE_READS)
-        for prefix in (b"F", b"G", b"W" + incarnation.encode()):
+        self.resends = Resends()
+        self._told: set[str] = set()
+        """Addresses of which the log says that records are missing."""
+        for prefix in (b"F", b"G", b"E" + incarnation.encode(), b"W" + incarnation.encode()):
             node.subscribe(prefix)
         node.on(Fetch, self._on_fetch)
         node.on(GetHeads, self._on_get_heads)
+        node.on(DirectHead, self._on_direct_head)
         node.on(ConsumerHello, self._on_hello)
         node.on_subscribed(self._on_subscribed)
 
@@ -235,7 +241,8 @@ class NativeStore:
                 self._put(GetHeads(subject, hello.requester))
 
     def _on_get_heads(self, asked: GetHeads) -> None:
-        self._put(asked)
+        if asked.requester != self._incarnation:
+            self._put(asked)
 
     def _put(self, asked: GetHeads | Fetch) -> bool:
         try:
@@ -244,6 +251,43 @@ class NativeStore:
             self.dropped += 1
             return False
         return True
+
+    # what is fetched --------------------------------------------------------------------------------------
+
+    def allowed(self, fetch: Fetch) -> Fetch | None:
+        """A FETCH of this store's own as it may be sent, or None: native producers are not all to be asked.
+
+        `take_asks` is to be called behind it.
+        """
+        state = self._ingest.known(fetch.address)
+        if fetch.store or state is None or state.phase is not Phase.NATIVE:
+            return fetch
+        allowed = self.resends.allowed(fetch, trio.current_time())
+        if allowed is None and fetch.address not in self._told:
+            if len(self._told) >= MAX_GAPS_TOLD:
+                self._told.clear()
+            self._told.add(fetch.address)
+            logger.warning(
+                "records of native address %s (subject %s) are missing from sequence %d on, and its producer "
+                "would send wrong ones again: they are kept if another store has them",
+                fetch.address,
+                fetch.subject,
+                fetch.sequence,
+            )
+        return allowed
+
+    def take_asks(self) -> list[GetHeads]:
+        """What is to be asked of the other stores."""
+        return [
+            GetHeads(subject, self._incarnation)
+            for subject in self.resends.take_subjects(trio.current_time())
+        ]
+
+    def _on_direct_head(self, head: DirectHead) -> None:
+        if head.requester == self._incarnation:
+            self.resends.on_head(head.address, head.sequence)
+
+    # ------------------------------------------------------------------------------------------------------
 
     def _on_fetch(self, fetch: Fetch) -> None:
         if fetch.store:

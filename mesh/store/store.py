@@ -32,7 +32,7 @@ from mesh.store.scrub import Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
-from wireproto.dafka.messages import DIRECTED, DirectRecord, Head, Record
+from wireproto.dafka.messages import DIRECTED, DirectRecord, Fetch, Head, Record
 
 REQUEST_IDS = b"OSCXYPQRVI"
 """The ids of our own requests, each directed at one store."""
@@ -223,7 +223,11 @@ class Store:
             return
         now = trio.current_time()
         for effect in self.ingest.take_effects(now):
-            self.node.send(effect)
+            allowed = self.native.allowed(effect) if isinstance(effect, Fetch) else effect
+            if allowed is not None:
+                self.node.send(allowed)
+        for ask in self.native.take_asks():
+            self.node.send(ask)
         for fetch in self.catch_up.take_effects(now):
             self.node.send(fetch)
         if self.catch_up.has_more:
