@@ -13,8 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 from gateway.log.appends import Append
+from gateway.log.attempt import Attempt
 from gateway.log.closer import Closer
 from gateway.log.partition import Partition
+from gateway.log.verification import Asked
 from mesh.producer import Producer
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.ingest import Commit, Ingest
@@ -59,7 +61,14 @@ def _skipped_seal() -> AbstractContextManager[object]:
 
 
 def _too_few_answers() -> AbstractContextManager[object]:
-    return patch.object(Seal, "needed", property(lambda self: max(1, len(self.members) - self.w)))
+    asked = Attempt.asked
+
+    def asked_fewer(self: Attempt) -> Asked:
+        entry = asked(self)
+        return entry._replace(needed=max(1, entry.needed - 1))
+
+    needed = property(lambda self: max(1, len(self.members) - self.w))
+    return _both(patch.object(Seal, "needed", needed), patch.object(Attempt, "asked", asked_fewer))
 
 
 def _late_store_trusted() -> AbstractContextManager[object]:

@@ -61,6 +61,8 @@ class World:
         self.working = True
         """There are new batches and faults."""
         self.deleted_topics: set[str] = set()
+        self.to_admit = 0
+        """New stores that the operator has not admitted yet."""
         self.lost: set[str] = set()
         """Incarnations whose disks are gone for good."""
         self.producers: list[Producer] = []
@@ -179,6 +181,7 @@ class World:
         self._take_down(member, fault)
         self.lost.add(member.incarnation)
         member.new_incarnation()
+        self.to_admit += 1
         self.nursery.start_soon(self._admit, member)
 
     async def _admit(self, member: Member) -> None:
@@ -191,6 +194,7 @@ class World:
             with contextlib.suppress(CatalogFailed, CompareFailed):
                 await life.context.stores.admit([(member.incarnation, member.name)])
                 self.reached["stores admitted"] += 1
+                self.to_admit -= 1
                 return
 
     def _fault_power_loss(self, fault: Fault) -> None:

@@ -183,6 +183,8 @@ def what_is_missing(world: World) -> str:
     for member in world.members:
         if not member.up:
             return f"{member.name} is not up"
+    if world.to_admit:
+        return "a store waits to be admitted"
     for log in life.partitions():
         if log.state is not PartitionState.READY:
             return f"{log} does not serve: {log.reason}"
@@ -203,7 +205,9 @@ def _unconfirmed(world: World) -> str:
             return f"not every member has confirmed {entry.key}"
         for member in members - world.lost:
             state = disks[member].load(address)
-            if state is None or (state.phase, state.head) != (Phase.CLOSED, value["end"]):
+            if state is None or (
+                state.phase is not Phase.DELETED and (state.phase, state.head) != (Phase.CLOSED, value["end"])
+            ):
                 return f"{member} has not closed {address}"
     for entry in file.range(keys.SEGMENT_TOMBSTONES):
         if world.lost.isdisjoint(keys.unpack(entry.value)["members"]):

@@ -80,6 +80,9 @@ FAULTS_PER_SECOND = 1.2
 LOSES_A_STORE = 0.3
 """Share of the schedules, of those that can bear it, in which a disk is lost for good."""
 
+SWAPS_SIDES = 0.5
+"""Share of the schedules with several stores in which a recovery hears only those that the writer did not."""
+
 GATEWAY = "gateway"
 
 
@@ -121,11 +124,33 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
         make = chooser.choices([make for make, _ in _KINDS], [weight for _, weight in _KINDS])[0]
         at = chooser.uniform(0.05, plan.seconds)
         faults.append(make(f"fault {number}", at, plan, chooser))
+    if plan.stores > 1 and chooser.random() < SWAPS_SIDES:
+        faults += _swap_sides(plan, chooser)
     if plan.w < plan.replication_factor and chooser.random() < LOSES_A_STORE:
         # No more than one: w-1 members may be lost, and w must be left to write to.
         at, seconds = chooser.uniform(0.3, plan.seconds * 0.8), chooser.uniform(0.1, 2.0)
         faults.append(Fault("wipe", "wipe", at, seconds, _any_store(plan, chooser)))
     return sorted(faults, key=lambda fault: fault.at)
+
+
+def _swap_sides(plan: Plan, chooser: random.Random) -> list[Fault]:
+    """Some stores miss what the others acknowledge; then the gateway dies, and the next one meets only them.
+
+    Random faults seldom come in this order, and recovery is about nothing else.
+    """
+    stores = list(map(store_name, range(plan.stores)))
+    chooser.shuffle(stores)
+    behind = max(1, min(plan.replication_factor, plan.stores) - plan.w)
+    at, lag, blind = (
+        chooser.uniform(0.1, plan.seconds * 0.6),
+        chooser.uniform(0.1, 0.6),
+        chooser.uniform(1.0, 3.0),
+    )
+    return [
+        *(Fault(f"behind {name}", "isolate", at, lag, name) for name in stores[:behind]),
+        *(Fault(f"unheard {name}", "isolate", at + lag, blind, name) for name in stores[behind:]),
+        Fault("swap", "crash", at + lag, 0.02, GATEWAY, keep=chooser.random() < 0.5),
+    ]
 
 
 def _any_store(plan: Plan, chooser: random.Random) -> str:
@@ -195,6 +220,6 @@ _KINDS: list[tuple[Callable[[str, float, Plan, random.Random], Fault], int]] = [
     (_disk_full, 2),
     (_disk_slow, 2),
     (_all_stores_crash, 2),
-    (_delete_topic, 1),
+    (_delete_topic, 3),
     (_clock_step, 1),
 ]

@@ -26,8 +26,9 @@ SHORT = Plan(
 """Some openings, rolls, gaps and closes; no other faults than messages that fare badly."""
 
 
-STRIDE = 1 if os.environ.get("EVERY_STEP") else 4
-"""Behind every so many events a crash; `EVERY_STEP=1` in the environment tries each."""
+STRIDE = 1 if os.environ.get("EVERY_STEP") else 6
+"""Behind every so many events a crash, times the number of stores; `EVERY_STEP=1` in the environment tries
+all (with one store)."""
 
 
 def steps_of(plan: Plan) -> int:
@@ -37,11 +38,13 @@ def steps_of(plan: Plan) -> int:
     return outcome.world.loop.steps
 
 
+@pytest.mark.parametrize("stores", [1, 3])
 @pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
-def test_a_crash_behind_any_event_keeps_the_promises(target: str) -> None:
-    steps = steps_of(SHORT)
+def test_a_crash_behind_any_event_keeps_the_promises(target: str, stores: int) -> None:
+    plan = replace(SHORT, stores=stores, replication_factor=stores)
+    steps, stride = steps_of(plan), STRIDE * stores
     assert steps > 100
-    for step in range(1, steps, STRIDE):
-        keep = bool(step // STRIDE % 2)
-        outcome = cluster.run(replace(SHORT, crash_at_step=(step, target, keep)))
+    for step in range(1, steps, stride):
+        keep = bool(step // stride % 2)
+        outcome = cluster.run(replace(plan, crash_at_step=(step, target, keep)))
         assert outcome.failure is None, f"{target} crashed at step {step}, keep {keep}: {describe(outcome)}"
