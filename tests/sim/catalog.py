@@ -16,6 +16,8 @@ from gateway.catalog.mirrored import MirroredCatalog
 from gateway.log import catalog_keys as keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.sim.cluster import World
 
 
@@ -25,6 +27,8 @@ class CatalogFile:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.revision = 0
+        self.on_segment: Callable[[bytes | None, bytes], None] = lambda _before, _after: None
+        """Told of each segment that is put, with what was there."""
         self.deleted: dict[str, tuple[str, ...]] = {}
         """address -> members, of segments that all members have confirmed as deleted."""
         self.owner: SimCatalog | None = None
@@ -36,6 +40,9 @@ class CatalogFile:
             if entry is None:
                 self._note_deleted(key, self.entries.pop(key, None))
             else:
+                if key.startswith(keys.SEGMENTS):
+                    before = self.entries.get(key)
+                    self.on_segment(None if before is None else before.value, entry.value)
                 self.entries[key] = entry
         self.revision = plan.revision
 

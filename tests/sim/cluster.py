@@ -17,6 +17,7 @@ import trio
 
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
+from gateway.stores import StoreRefused
 from mesh.store import db as store_db
 from mesh.store import store as store_module
 from tests.sim import invariants
@@ -56,15 +57,14 @@ class World:
         self.history = History(self)
         self.network.on_record = self.history.on_published
         self.catalog_file = CatalogFile()
+        self.catalog_file.on_segment = self.history.on_segment
         self.members = [Member(self, number) for number in range(plan.stores)]
         self.lives: list[Life] = []
         self.working = True
         """There are new batches and faults."""
         self.deleted_topics: set[str] = set()
-        self.to_admit = 0
-        """New stores that the operator has not admitted yet."""
         self.lost: set[str] = set()
-        """Incarnations whose disks are gone for good."""
+        """Incarnations whose disks are gone for good, until another store has taken their place."""
         self.producers: list[Producer] = []
         self.nursery: trio.Nursery
         self._gateway_down = 0
@@ -176,26 +176,41 @@ class World:
         member.start()
 
     def _fault_wipe(self, fault: Fault) -> None:
-        """A disk is lost; an empty one comes in its place, and its store is admitted as another one."""
+        """A disk is lost; an empty one comes in its place, and its store takes the place of the lost one.
+
+        No second one is lost before that: w-1 members may be, and w must be left to write to.
+        """
+        if self.lost:
+            return
         member = self.member(fault.target)
         self._take_down(member, fault)
-        self.lost.add(member.incarnation)
+        old = member.incarnation
+        self.lost.add(old)
         member.new_incarnation()
-        self.to_admit += 1
-        self.nursery.start_soon(self._admit, member)
+        self.nursery.start_soon(self._replace, member, old)
 
-    async def _admit(self, member: Member) -> None:
-        """What an operator does; until it has worked."""
+    async def _replace(self, member: Member, old: str) -> None:
+        """What an operator does: admit the new store, have it take the lost one's place, remove that one."""
+        ordered = False
         while True:
             await trio.sleep(1.0)
             life = self.current_life()
             if life is None or not life.serving or not member.up:
                 continue
-            with contextlib.suppress(CatalogFailed, CompareFailed):
-                await life.context.stores.admit([(member.incarnation, member.name)])
-                self.reached["stores admitted"] += 1
-                self.to_admit -= 1
-                return
+            stores = life.context.stores
+            try:
+                if member.incarnation not in {entry.incarnation for entry in stores.admitted}:
+                    await stores.admit([(member.incarnation, member.name)])
+                elif not ordered:
+                    await life.broker.replacement.start(stores.find(old), stores.find(member.incarnation))
+                    ordered = True
+                elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
+                    await stores.remove(stores.find(old))
+                    self.lost.discard(old)
+                    self.reached["stores replaced"] += 1
+                    return
+            except (CatalogFailed, CompareFailed, StoreRefused):
+                self.reached["an operator had to try again"] += 1
 
     def _fault_power_loss(self, fault: Fault) -> None:
         for member in self.members:

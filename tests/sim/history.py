@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.segment import Segment
 from tests.sim.loop import BrokenPromise
 from wireproto.dafka.messages import Record
 from wireproto.records.header import read_header
@@ -119,6 +120,23 @@ class History:
             raise BrokenPromise(
                 f"{name!r} was acknowledged at offset {offset} of {partition}, which shows another"
             )
+
+    def on_segment(self, before: bytes | None, after: bytes) -> None:
+        """The catalog has a segment, or has it otherwise than before: what may change of it, and when."""
+        segment = Segment.unpack(after)
+        if segment.last_sequence is not None:
+            self.check_durable(segment, segment.last_sequence)
+        if before is None:
+            return
+        old = Segment.unpack(before)
+        if not old.is_open and (old.start_offset, old.last_sequence) != (
+            segment.start_offset,
+            segment.last_sequence,
+        ):
+            raise BrokenPromise(f"{segment.address} was closed, and its end changed")
+        for member in set(segment.members) - set(old.members):
+            if old.last_sequence is None or self.fsynced[segment.address, member] < old.last_sequence:
+                raise BrokenPromise(f"{member} became a member of {segment.address} without the whole of it")
 
     def check_durable(self, segment: Any, sequence: int) -> None:
         """What is shown or acknowledged was fsynced by w members (some may have been lost since)."""

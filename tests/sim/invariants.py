@@ -183,8 +183,8 @@ def what_is_missing(world: World) -> str:
     for member in world.members:
         if not member.up:
             return f"{member.name} is not up"
-    if world.to_admit:
-        return "a store waits to be admitted"
+    if world.lost:
+        return f"nobody has taken the place of {', '.join(world.lost)}"
     for log in life.partitions():
         if log.state is not PartitionState.READY:
             return f"{log} does not serve: {log.reason}"
@@ -195,25 +195,9 @@ def what_is_missing(world: World) -> str:
 
 
 def _unconfirmed(world: World) -> str:
-    """An end or a deletion that a store has not confirmed which is still there."""
+    """An end or a deletion that some store has not confirmed."""
     file = world.catalog_file
-    disks = {member.incarnation: member.database() for member in world.members}
-    for entry in file.range(keys.CLOSING):
-        value, address = keys.unpack(entry.value), entry.key.removeprefix(keys.CLOSING)
-        members = set(value["members"])
-        if members.isdisjoint(world.lost):
+    for prefix in (keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES):
+        for entry in file.range(prefix):
             return f"not every member has confirmed {entry.key}"
-        for member in members - world.lost:
-            state = disks[member].load(address)
-            if state is None or (
-                state.phase is not Phase.DELETED and (state.phase, state.head) != (Phase.CLOSED, value["end"])
-            ):
-                return f"{member} has not closed {address}"
-    for entry in file.range(keys.SEGMENT_TOMBSTONES):
-        if world.lost.isdisjoint(keys.unpack(entry.value)["members"]):
-            return f"not every member has confirmed {entry.key}"
-    for entry in file.range(keys.TOMBSTONES):
-        for segment in file.range(keys.SEGMENTS + entry.key.removeprefix(keys.TOMBSTONES)):
-            if world.lost.isdisjoint(keys.unpack(segment.value)["members"]):
-                return f"not every member has confirmed the deletion of {segment.key}"
     return ""

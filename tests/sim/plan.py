@@ -127,9 +127,9 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
     if plan.stores > 1 and chooser.random() < SWAPS_SIDES:
         faults += _swap_sides(plan, chooser)
     if plan.w < plan.replication_factor and chooser.random() < LOSES_A_STORE:
-        # No more than one: w-1 members may be lost, and w must be left to write to.
-        at, seconds = chooser.uniform(0.3, plan.seconds * 0.8), chooser.uniform(0.1, 2.0)
-        faults.append(Fault("wipe", "wipe", at, seconds, _any_store(plan, chooser)))
+        for number in range(chooser.choice((1, 1, 2))):
+            at, seconds = chooser.uniform(0.3, plan.seconds), chooser.uniform(0.1, 2.0)
+            faults.append(Fault(f"wipe {number}", "wipe", at, seconds, _any_store(plan, chooser)))
     return sorted(faults, key=lambda fault: fault.at)
 
 

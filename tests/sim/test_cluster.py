@@ -67,7 +67,7 @@ def test_every_kind_of_fault_happens() -> None:
     ends = {
         "gateway ended by its catalog",
         "store ended by its disk",
-        "stores admitted",
+        "stores replaced",
         "ranges read from stores",
     }
     assert not (kinds | messages | ends) - reached.keys()
