@@ -12,7 +12,17 @@ import click
 from gateway.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
 from gateway.commands.logs import tell
 
-COMMANDS: Final = ("standalone", "gateway", "store", "tower", "mesh", "topics", "produce", "consume", "doctor")
+COMMANDS: Final = (
+    "standalone",
+    "gateway",
+    "store",
+    "tower",
+    "mesh",
+    "topics",
+    "produce",
+    "consume",
+    "doctor",
+)
 """Each is a function of this name in the module of this name in `gateway.commands`."""
 
 

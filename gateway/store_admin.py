@@ -1,4 +1,4 @@
-"""What `dafka store list|admit|remove` and `dafka mesh status` ask of the gateway that runs."""
+"""What `dafka store list|admit|replace|remove` and `dafka mesh status` ask of the gateway that runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +32,7 @@ class StoreAdmin:
             "stores.list": self._list,
             "stores.admit": self._admit,
             "stores.remove": self._remove,
+            "stores.replace": self._replace,
             "mesh.status": self._status,
         }
 
@@ -39,6 +40,7 @@ class StoreAdmin:
         """Every store of the catalog, and those that were heard of and are not in it."""
         now = trio.current_time()
         untold = self._broker.context.closer.untold()
+        progress = self._broker.replacement.progress
         known = {entry.incarnation for entry in self._stores.entries}
         rows = [
             {
@@ -46,6 +48,7 @@ class StoreAdmin:
                 "name": entry.name,
                 "state": entry.state,
                 "unconfirmed_segments": untold.get(entry.incarnation, 0),
+                "replacement": str(progress[entry.incarnation]) if entry.incarnation in progress else None,
                 **self._seen(entry.incarnation, now),
             }
             for entry in self._stores.entries
@@ -56,6 +59,7 @@ class StoreAdmin:
                 "name": seen.name,
                 "state": "not admitted",
                 "unconfirmed_segments": untold.get(incarnation, 0),
+                "replacement": None,
                 **self._seen(incarnation, now),
             }
             for incarnation, seen in self._presence.seen.items()
@@ -100,6 +104,16 @@ class StoreAdmin:
         except StoreRefused as error:
             raise Refused(str(error)) from None
         return {"id": entry.id, "name": entry.name, "incarnation": entry.incarnation}
+
+    async def _replace(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Begin it: the gateway goes on with it by itself, over restarts too."""
+        try:
+            old = self._stores.find(str(request.get("store", "")))
+            new = self._stores.find(str(request.get("by", "")))
+            await self._broker.replacement.start(old, new)
+        except StoreRefused as error:
+            raise Refused(str(error)) from None
+        return {"old": old._asdict(), "new": new._asdict()}
 
     async def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         """Stores, links, and the partitions that do not serve."""

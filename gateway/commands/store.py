@@ -58,7 +58,7 @@ def list_stores(data: Path, as_json: bool) -> None:
         (
             entry["id"] or "-",
             entry["name"] or "-",
-            entry["state"],
+            entry["state"] + (f" ({entry['replacement']})" if entry["replacement"] else ""),
             "yes" if entry["live"] else "no",
             size(entry["free_bytes"]),
             entry["incarnation"],
@@ -79,6 +79,25 @@ def admit(name: str, data: Path) -> None:
     """Admit one store."""
     done = _ask(data, "stores.admit", store=name)
     click.echo(f"store {done['id']} ({done['name']}) is admitted: incarnation {done['incarnation']}")
+
+
+@store.command(
+    short_help="Let one store take another one's place.",
+    help="Have store NEW take the place of store OLD: it copies all that OLD keeps, from any store that has "
+    "it, and new segments go to it. It may take long, and goes on over restarts; 'dafka store list' shows "
+    "how far it is. Then OLD may be removed. Both are named by id, name or incarnation.",
+)
+@click.argument("old")
+@click.argument("new")
+@gateway_data_option
+def replace(old: str, new: str, data: Path) -> None:
+    """Begin a replacement."""
+    done = _ask(data, "stores.replace", store=old, by=new)
+    before, after = done["old"], done["new"]
+    click.echo(
+        f"store {after['id']} ({after['name']}) takes the place of store {before['id']} ({before['name']}); "
+        "'dafka store list' shows how far it is"
+    )
 
 
 @store.command(

@@ -163,6 +163,42 @@ def test_stores_are_listed_admitted_and_removed(tmp_path: Path) -> None:
             late.kill9()
 
 
+def test_a_store_whose_disk_is_gone_is_replaced(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 3)
+        write(mesh, 0, 300)
+        data, gone = mesh.gateway.data, mesh.stores[2]
+        gone.kill9()
+        fresh = StoreProcess(tmp_path / "fresh", "fresh", mesh.tower)
+        try:
+            fresh.start()
+            until(lambda: _named(ask(data, "stores.list"), "fresh"))
+            ask(data, "stores.admit", store="fresh")
+            assert ask(data, "stores.replace", store="s3", by="fresh")["new"]["name"] == "fresh"
+            until(lambda: _removed(data, "s3"))
+            write(mesh, 300, 400)
+            assert values(mesh) == expected(400)
+            mesh.gateway.kill9()
+            mesh.gateway.start()
+            mesh.wait_until_all_have_all()
+            mesh.gateway.terminate()
+            assert fresh.terminate() == mesh.stores[0].terminate() == 0
+            kept = {address: records for address, records in fresh.contents().items() if records}
+            assert kept
+            assert kept.items() <= mesh.stores[0].contents().items()
+            assert sum(map(len, kept.values())) == sum(map(len, mesh.stores[0].contents().values()))
+        finally:
+            fresh.kill9()
+
+
+def _removed(data: Path, name: str) -> bool:
+    try:
+        ask(data, "stores.remove", store=name)
+    except Refused:
+        return False
+    return True
+
+
 def _named(stores: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
     return next((store for store in stores if store["name"] == name), None)
 
