@@ -110,7 +110,8 @@ class Life(abc.ABC):
     async def _create_topics(self, broker: Broker) -> None:
         for name, partitions in self.settings.topics:
             if broker.topics.get(name) is None:
-                await broker.create_topic(name, partitions, {}, 1)
+                copies = broker.context.stores.default_replication_factor
+                await broker.create_topic(name, partitions, {}, copies)
 
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)

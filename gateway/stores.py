@@ -34,6 +34,9 @@ MIN_FREE_BYTES = 1024 * 1024 * 1024
 """A store with less room on its disk is chosen only when there are too few others: 1 GiB, the default size of
 one Kafka segment."""
 
+DEFAULT_REPLICATION_FACTOR = 3
+"""Of a topic that is created without one, where there are so many stores."""
+
 MOVE_SECONDS = 30.0
 """A log whose segment has a member that is silent for so long goes on in a new segment, if other stores can
 take its place: above a restart, because each move leaves a segment behind."""
@@ -71,6 +74,15 @@ class StoreEntry(NamedTuple):
         return {f"{keys.STORES}{self.id}": keys.pack(value)}
 
 
+class Replicas(NamedTuple):
+    """The stores that keep a segment, as clients see them: by id."""
+
+    ids: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    """Those that are there."""
+    offline: tuple[int, ...]
+
+
 def first_entries(stores: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """The catalog's entries for the first stores of a new cluster: (incarnation, name) of each."""
     entries: dict[str, bytes] = {}
@@ -90,6 +102,8 @@ class Stores:
         self._leaving: set[str] = set()
         """Those that get no new segment."""
         self._being_removed: set[str] = set()
+        self.version = 0
+        """Goes up with every change of the list."""
         self._entries: dict[str, StoreEntry] = {}
         self.load()
 
@@ -100,6 +114,7 @@ class Stores:
 
     def _take(self, entries: Sequence[StoreEntry]) -> None:
         self._entries = {entry.incarnation: entry for entry in entries}
+        self.version += 1
         leaving = {entry.incarnation for entry in entries if entry.state == LEAVING}
         self._leaving = leaving | self._being_removed
         self.admitted = tuple(entry for entry in entries if entry.state == ADMITTED)
@@ -111,6 +126,11 @@ class Stores:
         stores = cls(catalog)
         stores._take([StoreEntry(i, name, name) for i, name in enumerate(incarnations, FIRST_STORE_ID)])
         return stores
+
+    @property
+    def default_replication_factor(self) -> int:
+        """Stores that keep a topic for which nobody says how many: Kafka's advice, or all that there are."""
+        return max(1, min(DEFAULT_REPLICATION_FACTOR, len(self.admitted)))
 
     @property
     def entries(self) -> list[StoreEntry]:
@@ -163,9 +183,14 @@ class Stores:
             return incarnation
         return f"{entry.id} ({entry.name})"
 
-    def ids(self, members: Iterable[str]) -> tuple[int, ...]:
-        """The ids of these; one that the catalog does not know is left out."""
-        return tuple(self._entries[member].id for member in members if member in self._entries)
+    def replicas(self, members: Iterable[str]) -> Replicas:
+        """The ids of these, and who of them is there; one that the catalog does not know is left out."""
+        known = [self._entries[member] for member in members if member in self._entries]
+        return Replicas(
+            tuple([entry.id for entry in known]),
+            tuple([entry.id for entry in known if self.live(entry.incarnation)]),
+            tuple([entry.id for entry in known if not self.live(entry.incarnation)]),
+        )
 
     # who keeps a segment ----------------------------------------------------------------------------------
 

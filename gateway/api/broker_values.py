@@ -24,6 +24,7 @@ def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(broker.node_id),
         "controller.listener.names": "",
+        "default.replication.factor": str(broker.context.stores.default_replication_factor),
         "listeners": address,
         "node.id": str(broker.node_id),
         "num.partitions": str(settings.partitions),

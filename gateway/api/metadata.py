@@ -9,6 +9,9 @@ Behaviour
   Kafka's internal topics are never created this way. A partition that is not recovered yet has
   LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what was closed before can be fetched
   already.
+  Replicas are the stores that keep the newest segment, or would keep the first one, by their ids from 1000
+  on; in sync are those that are there, offline the others. They are no brokers: clients know them by number
+  alone. With the one store of a standalone gateway the only replica is the broker.
 
 Version notes
   v0: an empty list is all topics; from v1 on null is all, and an empty list none. v4 says whether topics
@@ -39,15 +42,17 @@ from gateway.api.topic_creation import (
     check_new_topic,
     create_topic,
 )
+from gateway.stores import Replicas
 from gateway.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gateway.broker import Broker
+    from gateway.log.partition import Partition
     from gateway.log.topic import Topic
 
 IDS_SINCE_VERSION: Final = 12
@@ -71,16 +76,16 @@ async def metadata(request: Request, broker: Broker) -> Response:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
     topics: list[Topic | None]
     if body.topics is None or (version == 0 and not body.topics):
-        return await _answer(request, broker, None, [_state(topic) for topic in broker.topics.all()])
+        return await _answer(request, broker, None, _states(broker, broker.topics.all()))
     if ids := [topic.topic_id for topic in body.topics if topic.topic_id is not None]:
         asked_ids: tuple[UUID, ...] = tuple(dict.fromkeys(ids))
         topics = [broker.topics.by_id(topic_id.bytes) for topic_id in asked_ids]
-        return await _answer(request, broker, asked_ids, [_state(topic) for topic in topics])
+        return await _answer(request, broker, asked_ids, _states(broker, topics))
     names: tuple[str, ...] = tuple(dict.fromkeys(topic.name for topic in body.topics))
     if body.allow_auto_topic_creation and broker.settings.auto_create_topics:
         await _create_missing(broker, names)
     topics = [broker.topics.get(name) for name in names]
-    return await _answer(request, broker, names, [_state(topic) for topic in topics])
+    return await _answer(request, broker, names, _states(broker, topics))
 
 
 def _refusal(topics: Sequence[Any], version: int) -> ErrorCode:
@@ -159,14 +164,30 @@ class _TopicState(NamedTuple):
     name: str
     id: bytes
     internal: bool
-    partitions: tuple[tuple[int, bool], ...]
-    """Leader epoch, and whether the partition is available."""
+    partitions: tuple[tuple[int, bool, Replicas | None], ...]
+    """Leader epoch, whether the partition is available, and the stores that keep it."""
 
 
-def _state(topic: Topic | None) -> _TopicState | None:
+def _states(broker: Broker, topics: Iterable[Topic | None]) -> list[_TopicState | None]:
+    stores = broker.context.stores
+    if stores.presence is None:
+        return [_state(topic, lambda _partition: None) for topic in topics]
+    known: dict[tuple[str, ...], Replicas] = {}
+
+    def replicas(partition: Partition) -> Replicas:
+        members = partition.members
+        found = known.get(members)
+        if found is None:
+            found = known[members] = stores.replicas(members)
+        return found
+
+    return [_state(topic, replicas) for topic in topics]
+
+
+def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> _TopicState | None:
     if topic is None:
         return None
-    partitions = tuple([(partition.leader_epoch, partition.available) for partition in topic.partitions])
+    partitions = tuple([(one.leader_epoch, one.available, replicas(one)) for one in topic.partitions])
     return _TopicState(topic.name, topic.id, topic.internal, partitions)
 
 
@@ -223,7 +244,7 @@ async def _response(
 
 
 def _known(topic: _TopicState, node_id: int, operations: bool) -> Any:
-    here = [node_id]
+    alone = Replicas((node_id,), (node_id,), ())
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -235,11 +256,11 @@ def _known(topic: _TopicState, node_id: int, operations: bool) -> Any:
                 partition_index=index,
                 leader_id=node_id,
                 leader_epoch=leader_epoch,
-                replica_nodes=here,
-                isr_nodes=here,
-                offline_replicas=[],
+                replica_nodes=list((replicas or alone).ids),
+                isr_nodes=list((replicas or alone).in_sync),
+                offline_replicas=list((replicas or alone).offline),
             )
-            for index, (leader_epoch, available) in enumerate(topic.partitions)
+            for index, (leader_epoch, available, replicas) in enumerate(topic.partitions)
         ],
         authorized_operations=TOPIC_OPERATIONS if operations else None,
     )

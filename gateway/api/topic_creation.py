@@ -152,7 +152,7 @@ def _check_numbers(broker: Broker, partitions: int, replication_factor: int) -> 
     if partitions == DEFAULT:
         partitions = broker.settings.partitions
     if replication_factor == DEFAULT:
-        replication_factor = 1
+        replication_factor = broker.context.stores.default_replication_factor
     if replication_factor > _store_count(broker) and not broker.settings.relax_replication_factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

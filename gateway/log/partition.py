@@ -118,6 +118,8 @@ class Partition:
         self._duplicates: list[tuple[int, Append]] = []
         self._refused = RefusedProducers()
         self._waiters: set[FetchWaiter] = set()
+        self._first_members: tuple[int, tuple[str, ...]] = -1, ()
+        """Of the list of stores in this version."""
         self._room: trio.lowlevel.ParkingLot | None = None
         """Who waits for room in the window, if somebody ever did."""
 
@@ -127,6 +129,18 @@ class Partition:
     def available(self) -> bool:
         """Recovered: latest offsets are known and produces are taken."""
         return self.state is PartitionState.READY
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The stores that keep its newest segment, or would keep the first one."""
+        if self.current is not None:
+            return self.current.segment.members
+        if self.closed:
+            return self.closed[-1].members
+        version = self._context.stores.version
+        if self._first_members[0] != version:
+            self._first_members = version, self._context.members_for(self)
+        return self._first_members[1]
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Kafka's check of the epoch that a client believes in; -1 is not given

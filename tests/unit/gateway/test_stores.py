@@ -68,7 +68,7 @@ def test_ids_begin_at_1000_and_are_never_given_again() -> None:
         again = Stores(catalog)
         assert [entry.id for entry in again.admitted] == [1000, 1002, 1003]
         assert [(entry.id, entry.state) for entry in again.entries][1] == (1001, REMOVED)
-        assert again.ids((D, A, B, E)) == (1003, 1000, 1001)
+        assert again.replicas((D, A, B, E)).ids == (1003, 1000, 1001)
         other = catalog.get("/else")
         assert other is not None
 
@@ -238,6 +238,7 @@ def test_who_is_there() -> None:
         stores = await stores_of(catalog, "ABC", FakePresence({A: 1, B: 1, C: 1}, live="AC"))
         assert [stores.enough((A, B, C), w) for w in (1, 2, 3)] == [True, True, False]
         assert list(stores.live_first((A, B, C), "log"))[2] == B
+        assert stores.replicas((C, B, A)) == ((1002, 1001, 1000), (1002, 1000), (1001,))
         standalone = Stores(catalog)
         assert standalone.enough((A, B, C), 3)
         assert standalone.live_first((C, A), "log") == (C, A)

@@ -86,7 +86,11 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.topics = FakeTopics()
-        self.context = SimpleNamespace(stores=SimpleNamespace(admitted=("store",) * stores))
+        self.context = SimpleNamespace(
+            stores=SimpleNamespace(
+                admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
+            )
+        )
         self.settings = SimpleNamespace(
             **{"partitions": 1, "auto_create_topics": True, "relax_replication_factor": False} | settings
         )
