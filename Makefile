@@ -11,11 +11,12 @@ BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
-# Faults: QUICK=1 leaves out those that take their time. Kills: N of them in all.
+# Faults: QUICK=1 leaves out one process alone, and what takes its time; `make test` has the rest as well.
+# Kills: N of them in all.
 QUICK      ?=
 N          ?= 1000
-FAULT_ARGS ?=
-FAULT_TESTS = tests/faults/test_mesh_*.py
+FAULT_ARGS ?= -n 2
+FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
@@ -71,7 +72,7 @@ sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)
 
 faults: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest $(if $(QUICK),-m 'not long') -v $(FAULT_ARGS) $(FAULT_TESTS)
+	$(BIN)/python -m pytest $(FAULT_ARGS) $(FAULT_TESTS)
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)

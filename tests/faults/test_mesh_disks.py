@@ -55,7 +55,7 @@ def test_a_full_disk(mesh: MeshCluster, history: History, tmp_path: Path) -> Non
             ballast.write_bytes(b"\0" * (disk.free - 2 * MIB))
             with scene.counted("one store's disk is full"):
                 assert store.wait() == DISK_FAILED, store.tail()
-                scene.load.wait_for_acks(150)
+                scene.load.wait_for_new_acks(150)
             assert "Traceback" not in store.log
             assert "space" in store.log.lower()
             ballast.write_bytes(b"\0" * (ballast.stat().st_size + disk.free))
@@ -79,7 +79,7 @@ def test_an_fsync_that_fails(scene: Scene, tmp_path: Path) -> None:
     with scene.counted("one store's fsync fails"):
         store.start()
         assert store.wait() == DISK_FAILED, store.tail()
-        scene.load.wait_for_acks(150)
+        scene.load.wait_for_new_acks(150)
     assert "Traceback" not in store.log
     lines = log.read_text(errors="replace").splitlines()
     failed = next(number for number, line in enumerate(lines) if "INJECTED" in line)

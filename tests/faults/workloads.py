@@ -131,6 +131,14 @@ class Load:
             assert time.monotonic() < deadline, f"{self.acked} acknowledged, {goal} wanted"
             time.sleep(0.002)
 
+    def wait_for_new_acks(self, count: int, seconds: float = 60.0) -> None:
+        """Until what was sent before has its results, and so many that were sent since are acknowledged."""
+        settled = self.sent + count
+        goal, deadline = self.acked + count, time.monotonic() + seconds
+        while self.acked < goal or self.acked + self.failed + self.unknown < settled:
+            assert time.monotonic() < deadline, f"{self.acked} acknowledged of {self.sent}"
+            time.sleep(0.002)
+
     def stop(self) -> None:
         """Stops sending and waits until everything sent has its result."""
         self._stop.set()
