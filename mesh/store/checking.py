@@ -81,9 +81,12 @@ class AddressCheck:
         return wrong
 
     def end(self) -> str:
-        """What is wrong with the whole, "" for nothing, when all records were taken."""
+        """What is wrong with the whole, "" for nothing, when all records were taken.
+
+        Of a native address all of them may have gone; its head stays.
+        """
         state = self.state
-        if self.next <= state.head:
+        if self.next <= state.head and (self.next or state.announcement is not None):
             return f"sequence {self.next} to {state.head} are missing"
         if state.announcement is not None and state.last_row != self._row:
             return "the row of its head is another record's"

@@ -14,6 +14,7 @@ from mesh.protocol.address_state import Phase
 from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
+from mesh.store.verify import verify_database
 from tests.mesh.native_mesh import NativeMesh, contents, produce, receive, run, until
 from tests.unit.mesh.store.sample import batch
 from wireproto.dafka.additions import (
@@ -395,3 +396,22 @@ def test_hostile_messages_leave_store_and_consumer_alive(tmp_path: Path) -> None
                 break
 
     run(tmp_path, test)
+
+
+def test_a_store_whose_native_records_have_gone_is_verified_as_good(tmp_path: Path) -> None:
+    async def test(mesh: NativeMesh) -> None:
+        store = await mesh.store("one", native_seconds=1.0)
+        await produce(await mesh.producer(), contents(10))
+        producer = await mesh.producer()
+        await produce(producer, contents(10))
+        kept = store.native.keeping.get(producer.address)
+        assert kept is not None
+        store.native.keep(kept.written + 1.0)
+        assert store.native.keeping.heads("t") == []
+        await produce(producer, [b"after it"])
+        assert store.native.keeping.heads("t") == [(producer.address, 10)]
+
+    run(tmp_path, test)
+    report = verify_database(tmp_path / "one")
+    assert report.problems == []
+    assert report.records == 1
