@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long schedules are run")
     parser.add_argument("--seed", type=int, default=0, help="the first schedule's seed; the next ones follow")
     parser.add_argument("--schedules", type=int, help="run so many, however long it takes")
+    parser.add_argument("--length", type=float, default=5.0, help="seconds of work and faults in a schedule")
     parser.add_argument("--stores", type=int, help="clusters of so many stores (else 1 to 5)")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug: it must be found")
     parser.add_argument("--go-on", action="store_true", help="do not stop at the first failure")
@@ -37,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     reached: Counter[str] = Counter()
     started, seed, failed = time.monotonic(), arguments.seed, 0
     while True:
-        plan = make_plan(seed, stores=arguments.stores)
+        plan = make_plan(seed, stores=arguments.stores, seconds=arguments.length)
         outcome = cluster.run(plan)
         seed += 1
         reached += outcome.world.reached

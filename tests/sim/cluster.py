@@ -88,6 +88,10 @@ class World:
             self.loop.after(self.plan.seconds, self._heal)
             self.loop.after(CHECK_SECONDS, self._check)
             await self.loop.over.wait()
+            for life in self.lives:
+                life.kill()
+            for member in self.members:
+                member.crash(keep=True)
             self.nursery.cancel_scope.cancel()
         if self.loop.failure is not None:
             raise self.loop.failure

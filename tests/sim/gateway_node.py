@@ -69,6 +69,10 @@ class Life:
                 self.world.reached["gateway ended by its catalog"] += 1
                 self.kill()
                 self.world.life_ended(self)
+            except* Exception:
+                # A killed process runs no further; here its tasks unwind, and may trip over each other.
+                if not self.over:
+                    raise
 
     async def _serve(self) -> None:
         node = cast("Node", self.node)
@@ -120,6 +124,10 @@ class Life:
         """The process is gone, now."""
         if not self.over:
             self.over = True
+            if self.serving:
+                self.world.reached["segments copied for recovery, closing or replacement"] += (
+                    self.context.copier.copied
+                )
             self.serving = False
             self.node.leave()
             self._scope.cancel()

@@ -126,11 +126,16 @@ class Member:
         clock_here.set(self.clock)
         with trio.CancelScope() as self._scope:
             settings = StoreSettings(self._path(), self.incarnation, name=self.name)
-            self.store = Store(self._context(), settings)
+            store = self.store = Store(self._context(), settings)
             try:
-                await self.store.run()
+                await store.run()
             except* StoreFailed:
-                self._failed()
+                if self.store is store:
+                    self._failed()
+            except* Exception:
+                # A killed process runs no further; here its tasks unwind, and may trip over each other.
+                if self.store is store:
+                    raise
 
     def _path(self) -> Path:
         from pathlib import Path
@@ -154,6 +159,7 @@ class Member:
         assert isinstance(database, SimDatabase)
         assert self.node is not None
         database.handle.dead = True
+        self.world.reached["records copied between stores"] += self.store.ingest.copied_records
         self.node.leave()
         self.store = self.node = None
         self.disk.crash(keep=keep)

@@ -26,7 +26,7 @@ SHORT = Plan(
 """Some openings, rolls, gaps and closes; no other faults than messages that fare badly."""
 
 
-STRIDE = 1 if os.environ.get("EVERY_STEP") else 6
+STRIDE = 1 if os.environ.get("EVERY_STEP") else 9
 """Behind every so many events a crash, times the number of stores; `EVERY_STEP=1` in the environment tries
 all (with one store)."""
 
