@@ -14,6 +14,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.copying import is_unfinished
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import ranges
 from mesh.store.db import Database
@@ -217,7 +218,10 @@ class Server:
             return None
         if state is None or state.announcement is None:
             return None
-        return state.announcement, AddressStatus(address, state.phase, state.head, state.last_row)
+        head, row = state.head, state.last_row
+        if is_unfinished(state):
+            head, row = state.end, b""  # where it ends is known, what is there is not
+        return state.announcement, AddressStatus(address, state.phase, head, row)
 
     def _corrupt(self, error: StoreCorrupt) -> int:
         self.storage_errors += 1

@@ -175,6 +175,21 @@ def test_list_leaves_deleted_and_never_announced_addresses_out(
     assert [entry for entry, _ in listed.segments] == [announcement(address) for address in expected]
 
 
+def test_list_tells_where_a_closed_segment_ends_that_is_not_all_here(setup: Setup) -> None:
+    for address, end in ((ADDRESS, BATCHES - 1), (OTHER, BATCHES + 5), (LAST, 2)):
+        setup.ingest.on_request(request(b"C", address, end))
+    settle(setup.ingest, setup.database)
+    (listed,) = setup.ask(ListSegments(STORE, "R1", "", 10))
+    told = {
+        status.address: (status.status, status.sequence, bool(status.row)) for _, status in listed.segments
+    }
+    assert told == {
+        ADDRESS: (Phase.CLOSED, BATCHES - 1, True),
+        OTHER: (Phase.CLOSED, BATCHES + 5, False),
+        LAST: (Phase.CLOSED, 2, True),
+    }
+
+
 def verified(setup: Setup, *entries: tuple[str, str]) -> list[Verified]:
     (answer,) = setup.ask(Verify(STORE, "R1", entries))
     assert isinstance(answer, Rows)
