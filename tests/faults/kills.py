@@ -110,11 +110,15 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="dafka-kills-") as directory:
             one = Round(Path(directory), seed, count)
             began = time.monotonic()
-            found = one.run()
+            print(f"seed {seed}: ", end="", flush=True)
+            try:
+                found = one.run()
+            except AssertionError as error:
+                found = [Problem("did not go on", str(error))]
             if found:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
-            f"seed {seed}: {count} kills, {one.acked} acknowledged, {len(found)} problems, "
+            f"{count} kills, {one.acked} acknowledged, {len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",

@@ -51,20 +51,19 @@ def test_a_full_disk(mesh: MeshCluster, history: History, tmp_path: Path) -> Non
         store.data = disk.path / "data"
         with mesh:
             scene = Scene(mesh, history)
-            ballast = disk.path / "ballast"
-            ballast.write_bytes(b"\0" * (disk.free - 2 * MIB))
             with scene.counted("one store's disk is full"):
+                disk.fill(leave=2 * MIB)
                 assert store.wait() == DISK_FAILED, store.tail()
                 scene.load.wait_for_new_acks(150)
             assert "Traceback" not in store.log
             assert "space" in store.log.lower()
-            ballast.write_bytes(b"\0" * (ballast.stat().st_size + disk.free))
+            disk.fill()
             with pytest.raises(ServerEnded):
                 store.start()  # it says so again
             assert store.returncode in {DATA_REFUSED, DISK_FAILED}
             assert "Traceback" not in store.log
             scene.go_on("and while it cannot start")
-            ballast.unlink()
+            disk.empty()
             disk.grow(512 * MIB)
             store.start()
             scene.finish()
