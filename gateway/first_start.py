@@ -13,7 +13,7 @@ import trio
 
 from gateway.catalog.interface import Catalog
 from gateway.log import catalog_keys as keys
-from gateway.log.rebuild import read_back
+from gateway.log.rebuild import CannotRebuild, read_back
 from gateway.settings import GatewaySettings
 from gateway.stores import Stores
 from mesh.data_directory import DataDirectoryRefused
@@ -103,7 +103,13 @@ class FirstStart:
 
     async def _rebuild(self, seen: dict[str, Seen]) -> None:
         """Read the catalog back; the cluster's own key is written after it."""
-        entries = list((await read_back(self._reader, list(seen))).items())
+        try:
+            rebuilt = await read_back(self._reader, list(seen), accept_loss=self._settings.accept_loss)
+        except CannotRebuild as error:
+            raise DataDirectoryRefused(
+                self._path, f"the catalog cannot be rebuilt: {error}", "Nothing was changed"
+            ) from None
+        entries = list(rebuilt.items())
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
             await self._catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
         logger.warning("the catalog was rebuilt from %d stores: %d entries", len(seen), len(entries))

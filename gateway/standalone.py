@@ -20,7 +20,7 @@ from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
-from gateway.log.rebuild import read_back
+from gateway.log.rebuild import CannotRebuild, read_back
 from gateway.process_metrics import register_log, register_nodes, register_store
 from gateway.settings import Settings
 from mesh.binding import bind_tcp, warn_if_open
@@ -195,7 +195,13 @@ class Standalone(Life):
 
     async def _rebuild(self, incarnation: str) -> None:
         """Read the catalog back from the store. The cluster's own key comes last: a crash starts it over."""
-        entries = list((await read_back(self.reader, [incarnation])).items())
+        try:
+            rebuilt = await read_back(self.reader, [incarnation], accept_loss=self.settings.accept_loss)
+        except CannotRebuild as error:
+            raise DataDirectoryRefused(
+                self.directories.path, f"the catalog cannot be rebuilt: {error}", "Nothing was changed"
+            ) from None
+        entries = list(rebuilt.items())
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
             await self.catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
         logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))

@@ -2,81 +2,127 @@
 
 Every segment was announced on its members' disks before its first record, with the topic it belongs to; so
 topics, configs, chains and epochs come back from the announcements. What does not: topics that were never
-written to. Segments that no CLOSE has reached are taken as open, and recovery seals them as after any crash.
+written to.
 
-The stores know no offsets beyond their rows; a closed segment's end is its last row's.
+What the stores say of one segment is put together (`gateway.log.found_segments`). Rules, so that nothing is
+closed by guessing and nothing comes back that was deleted:
+
+* A segment that some store has closed ends where that store says. One that another one follows ends where
+  that one begins, whatever its members hold. Any other one is taken as open, and recovery seals it.
+* A segment that some store has deleted is gone: the others are told to delete it.
+* So many stores may be missing that w members of no segment fit into them; otherwise the newest segment of a
+  log may be one that nobody tells of, and its offsets would be given again.
+
+Where the stores contradict each other, or have not what is needed, nothing is rebuilt, and the reason is
+said.
 
 Epochs that left no segment come from the stores too (`raise_epochs`): a segment that turned out empty is
 deleted, and the store remembers its epoch. Without that the first epoch of the rebuilt catalog would be
 refused as one that another life has used.
 """
 
-import json
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
+from gateway.log.found_segments import CannotRebuild, End, FoundSegment, check_chain
 from gateway.log.opener import log_name
 from gateway.log.producer_ids import BLOCK
-from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
-from wireproto.dafka.additions import AddressStatus, Announcement
+from mesh.reader import NotServed
+from wireproto.dafka.additions import LOOKUP_OFFSET, STATUS_DONE
 from wireproto.records.row import Row
 
 if TYPE_CHECKING:
     from mesh.reader import Reader
 
+LOST_BLOCKS = 1000
+"""Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
+
+NAMED_STORES = 5
+"""Missing stores that a refusal names."""
+
 logger = logging.getLogger(__name__)
 
+__all__ = ["CannotRebuild", "read_back"]
 
-class Found(NamedTuple):
-    """One announced segment: what OPEN said, what the store says now, and the details, parsed."""
-
-    announcement: Announcement
-    status: AddressStatus
-    details: dict[str, Any]
+Chains = dict[tuple[str, int], list[FoundSegment]]
+"""(topic id, partition) -> its segments, oldest first."""
 
 
-def rebuilt_entries(found: Sequence[tuple[Announcement, AddressStatus]]) -> dict[str, bytes]:
-    """The catalog's entries for these segments (of one store; every segment once).
+async def read_back(
+    reader: "Reader", incarnations: Sequence[str], *, accept_loss: bool = False
+) -> dict[str, bytes]:
+    """The catalog's entries, from what these stores were told by OPEN, CLOSE and DELETE.
 
-    Raises ValueError for announcements that cannot be read.
+    `accept_loss`: go on without stores that are missing. Raises CannotRebuild.
     """
+    found = await _collect(reader, incarnations)
+    if not accept_loss:
+        _check_missing(found.values(), incarnations)
     entries: dict[str, bytes] = {}
-    by_log: dict[tuple[str, int], list[Found]] = defaultdict(list)
-    floor = 0
-    for announcement, status in found:
-        if status.status == Phase.CLOSED and not status.row:
-            # An empty segment that left its chain: nothing of it tells anything.
-            continue
-        details = json.loads(announcement.details)
-        floor = max(floor, int(details["producer_id_floor"]))
-        by_log[details["topic_id"], details["partition"]].append(Found(announcement, status, details))
-    newest: dict[str, Found] = {}
-    for (topic_id, index), segments in by_log.items():
-        segments.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
-        _add_chain(entries, bytes.fromhex(topic_id), index, segments)
-        last = segments[-1]
-        if topic_id not in newest or last.details["opened_ms"] > newest[topic_id].details["opened_ms"]:
-            newest[topic_id] = last
-    for topic_id, last in newest.items():
-        entries[keys.topic_key(last.announcement.subject)] = keys.pack(
-            {
-                "id": topic_id,
-                "partitions": last.details["partitions"],
-                "replication_factor": last.details["replication_factor"],
-                "configs": last.details["configs"],
-            }
-        )
+    chains: Chains = defaultdict(list)
+    for segment in found.values():
+        if segment.deleted_at:
+            _forget(entries, segment)
+        else:
+            chains[segment.details["topic_id"], segment.details["partition"]].append(segment)
+    for (topic_id, index), chain in chains.items():
+        chain.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
+        await _add_chain(reader, entries, bytes.fromhex(topic_id), index, chain)
+    _add_topics(entries, chains)
+    floor = max((int(one.details["producer_id_floor"]) for one in found.values()), default=0)
     # A block may have been taken behind the last announcement's back: leave room for a few.
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
+    await _raise_epochs(reader, incarnations, entries)
     return entries
 
 
-LOST_BLOCKS = 1000
-"""Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
+# what the stores say --------------------------------------------------------------------------------------
+
+
+async def _collect(reader: "Reader", incarnations: Sequence[str]) -> dict[str, FoundSegment]:
+    """Every announced segment, by address, with what each store says of it."""
+    found: dict[str, FoundSegment] = {}
+    for store in incarnations:
+        for announcement, status in await reader.segments(store):
+            known = found.get(announcement.address)
+            if known is None:
+                known = found[announcement.address] = FoundSegment(announcement)
+            known.add(store, announcement, status)
+    for store in incarnations:
+        untold = [segment for segment in found.values() if store not in segment.told]
+        entries = [(segment.announcement.log, segment.announcement.address) for segment in untold]
+        for segment, verified in zip(untold, await reader.verify(store, entries), strict=True):
+            if verified.status != STATUS_DONE:
+                raise CannotRebuild(f"store {store} cannot read what it knows of its segments: see its log")
+            if verified.phase == Phase.DELETED:
+                segment.deleted_at.add(store)
+    return found
+
+
+def _check_missing(found: Iterable[FoundSegment], incarnations: Sequence[str]) -> None:
+    """Whether the stores that are not here could have a segment of which nobody here tells."""
+    segments = [segment for segment in found if not segment.deleted_at]
+    missing = {member for segment in segments for member in segment.members} - set(incarnations)
+    least = min((segment.announcement.w for segment in segments), default=1)
+    if len(missing) >= least:
+        names = ", ".join(sorted(missing)[:NAMED_STORES])
+        raise CannotRebuild(
+            f"{len(missing)} stores are missing that keep segments ({names}), and some segments need no more "
+            "than that to hold what nobody else tells of: start them too and give --stores their number, or "
+            "go on without them by --accept-loss"
+        )
+
+
+async def _raise_epochs(reader: "Reader", incarnations: Sequence[str], entries: dict[str, bytes]) -> None:
+    logs = logs_of(entries)
+    for store in incarnations:
+        known = await reader.verify(store, [(log, "") for log in logs])
+        raise_epochs(entries, {log: one.epoch for log, one in zip(logs, known, strict=True)})
 
 
 def logs_of(entries: Mapping[str, bytes]) -> list[str]:
@@ -90,7 +136,7 @@ def logs_of(entries: Mapping[str, bytes]) -> list[str]:
 
 
 def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
-    """Let each partition go on behind the highest epoch that the store knows of its log (-1: none)."""
+    """Let each partition go on behind the highest epoch that a store knows of its log (-1: none)."""
     record: dict[str, Any]
     for log, epoch in epochs.items():
         topic_id, _, index = log.partition("/")
@@ -102,47 +148,104 @@ def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
             entries[key] = keys.pack({**record, "next_epoch": epoch + 1})
 
 
-def _add_chain(entries: dict[str, bytes], topic_id: bytes, index: int, segments: list[Found]) -> None:
-    for one in segments:
-        announcement, status = one.announcement, one.status
-        segment = Segment(
-            announcement.address,
-            announcement.epoch,
-            announcement.start,
-            announcement.members,
-            announcement.w,
-            one.details["opened_ms"],
-            announced=True,
-        )
-        if status.status == Phase.CLOSED:
-            row = Row.unpack(status.row)
-            segment = segment.closed(row.last_offset + 1, status.sequence, row.running_max_timestamp)
-        key = keys.segment_key(topic_id, index, segment.start_offset, segment.address)
-        entries[key] = segment.pack()
-    last = segments[-1]
+# what is made of it ---------------------------------------------------------------------------------------
+
+
+def _forget(entries: dict[str, bytes], segment: FoundSegment) -> None:
+    """It left its chain, or its topic was deleted: its members are to forget it, also those not here."""
+    members = [name for name in {*segment.members, *segment.told} if name not in segment.deleted_at]
+    key = keys.segment_tombstone_key(segment.announcement.address)
+    entries[key] = keys.pack({"members": sorted(members)})
+
+
+async def _add_chain(
+    reader: "Reader", entries: dict[str, bytes], topic_id: bytes, index: int, chain: list[FoundSegment]
+) -> None:
+    """One partition's segments, and what is known of the partition."""
+    name = f"{chain[-1].announcement.subject}-{index}"
+    kept: list[FoundSegment] = []
+    ends: list[End | None] = []
+    for segment, following in zip(chain, [*chain[1:], None], strict=True):
+        end = await _end(reader, segment, following, name)
+        if end is not None and end.sequence < 0:
+            _forget(entries, segment)
+            continue
+        kept.append(segment)
+        ends.append(end)
+    check_chain(name, kept, ends)
+    for segment, end in zip(kept, ends, strict=True):
+        made = segment.segment(end)
+        entries[keys.segment_key(topic_id, index, made.start_offset, made.address)] = made.pack()
+        if end is not None and (untold := segment.untold(end)):
+            Closer.note(made, entries, untold)
+    last = chain[-1]
+    wrote = max((one.announcement.epoch for one in kept), default=-1)
     entries[keys.partition_key(topic_id, index)] = keys.pack(
         {
-            "next_epoch": max(one.announcement.epoch for one in segments) + 1,
-            "epochs": last.details["epochs"],
-            "log_start": last.details["log_start"],
+            "next_epoch": max(one.announcement.epoch for one in chain) + 1,
+            "epochs": [pair for pair in last.details["epochs"] if pair[0] <= wrote],
+            "log_start": max(last.details["log_start"], (kept or [last])[0].announcement.start),
         }
     )
 
 
-async def read_back(reader: "Reader", incarnations: Sequence[str]) -> dict[str, bytes]:
-    """The catalog's entries, from what these stores were told by OPEN and CLOSE.
+async def _end(
+    reader: "Reader", segment: FoundSegment, following: FoundSegment | None, name: str
+) -> End | None:
+    """Where a segment ends; None if that is for its recovery to find out. Raises CannotRebuild."""
+    address = segment.announcement.address
+    if following is not None:
+        behind = following.announcement.start
+        if behind == segment.announcement.start:
+            return End(-1, b"")
+        known = segment.end_before(behind)
+        return known or await _look_up(reader, segment, behind, name)
+    sequence = segment.closed_end()
+    if sequence is None or sequence < 0:
+        return None if sequence is None else End(-1, b"")
+    row = segment.row_at(sequence)
+    if row is None:
+        try:
+            row = await reader.rows(segment.holders(), address, sequence, sequence)
+        except NotServed as error:
+            raise CannotRebuild(
+                f"the last segment {address} of {name} ends at sequence {sequence}, and no store that is "
+                f"here has that ({error}): start the stores that are missing"
+            ) from None
+    return End(sequence, row)
 
-    Raises ValueError for announcements that cannot be read, and `NotServed`.
-    """
-    found: dict[str, tuple[Announcement, AddressStatus]] = {}
-    for incarnation in incarnations:
-        for announcement, status in await reader.segments(incarnation):
-            known = found.get(announcement.address)
-            if known is None or (status.status, status.sequence) > (known[1].status, known[1].sequence):
-                found[announcement.address] = announcement, status
-    entries = rebuilt_entries(list(found.values()))
-    logs = logs_of(entries)
-    for incarnation in incarnations:
-        known_epochs = await reader.verify(incarnation, [(log, "") for log in logs])
-        raise_epochs(entries, {log: one.epoch for log, one in zip(logs, known_epochs, strict=True)})
-    return entries
+
+async def _look_up(reader: "Reader", segment: FoundSegment, behind: int, name: str) -> End:
+    """The end of a segment whose follower begins at the offset `behind`. Raises CannotRebuild."""
+    address, target = segment.announcement.address, behind - 1
+    bound = max(status.sequence for status in segment.told.values())
+    try:
+        found = await reader.lookup(segment.holders(), address, LOOKUP_OFFSET, target, bound)
+    except NotServed as error:
+        raise CannotRebuild(f"segment {address} of {name} cannot be read: {error}") from None
+    if found is None or Row.unpack(found.row).last_offset != target:
+        raise CannotRebuild(
+            f"segment {address} of {name} should end with offset {target}, where the next one begins, and no "
+            "store that is here has that: start the stores that are missing"
+        )
+    return End(found.sequence, found.row)
+
+
+def _add_topics(entries: dict[str, bytes], chains: Chains) -> None:
+    """The topics as their newest segments tell of them. Of several with one name only the newest lives."""
+    newest: dict[str, FoundSegment] = {}
+    for (topic_id, _), chain in chains.items():
+        last = chain[-1]
+        if topic_id not in newest or last.opened_ms > newest[topic_id].opened_ms:
+            newest[topic_id] = last
+    by_name: dict[str, str] = {}
+    for topic_id, last in sorted(newest.items(), key=lambda one: one[1].opened_ms):
+        older = by_name.get(last.announcement.subject)
+        by_name[last.announcement.subject] = topic_id
+        if older is not None:
+            tombstone = keys.tombstone_key(bytes.fromhex(older))
+            entries[tombstone] = keys.pack({"name": last.announcement.subject})
+    for name, topic_id in by_name.items():
+        details = newest[topic_id].details
+        kept = {key: details[key] for key in ("partitions", "replication_factor", "configs")}
+        entries[keys.topic_key(name)] = keys.pack({"id": topic_id} | kept)

@@ -23,6 +23,7 @@ from gateway.listeners import ListenerSpec
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.rebuild import read_back
 from gateway.log.segment import Segment
 from gateway.settings import GatewaySettings
 from gateway.stores import Stores, first_entries
@@ -58,6 +59,12 @@ class Gateway(Life):
         nursery.start_soon(self.presence.run)
 
     async def _log_context(self) -> LogContext:
+        if self.settings.rebuild_catalog:
+            await self.presence.wait_for(
+                lambda presence: len(presence.live_stores) == len(self.cluster.stores)
+            )
+            found = await read_back(self.reader, sorted(self.presence.live_stores))
+            await self.catalog.transact([], found)
         if self.catalog.get(keys.CLUSTER) is None:
             stores = [(incarnation(n), f"store-{n}") for n in range(self.cluster.count)]
             cluster = {keys.CLUSTER: keys.pack({"id": CLUSTER_ID, "format": keys.FORMAT})}
