@@ -1,4 +1,4 @@
-"""A catalog from what several stores say: which segments there are, where they end, and when nothing is made."""
+"""A catalog from what several stores say: which segments there are, where they end, when nothing is made."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def row(last_offset: int) -> bytes:
 
 
 def announcement(
-    address: str, start: int, *, epoch: int = 0, members: tuple[str, ...] = ALL, w: int = 2, topic: bytes = TOPIC,
-    opened_ms: int = 0, log_start: int = 0, epochs: list[list[int]] | None = None, name: str = "orders",
+    address: str, start: int, *, epoch: int = 0, members: tuple[str, ...] = ALL, w: int = 2,
+    topic: bytes = TOPIC, opened_ms: int = 0, log_start: int = 0, epochs: list[list[int]] | None = None,
+    name: str = "orders",
 ) -> Announcement:  # fmt: skip
     details = {
         "topic_id": topic.hex(),
