@@ -112,7 +112,11 @@ class AddressRequests:
             for member, queue in self._queues.items():
                 self._serve(member, queue)
                 self._wait(member, queue)
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                # An answer may be handled yet, by a task that was woken in the same turn.
+                self._nursery = None
 
     def _serve(self, member: str, queue: _Queue) -> None:
         if self._nursery is not None and queue.waiting and not queue.served:

@@ -99,11 +99,12 @@ class Producer:
         self._seals = AddressRequests(requests, b"S")
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
-        self._unacknowledged: set[str] = set()
+        self._unacknowledged: dict[str, None] = {}
+        """In the order in which their windows began to wait; so is what is sent about them."""
         self._stuck: dict[str, int] = {}
         self.is_live: Callable[[str], bool] = lambda _member: True
         """Whether a member is there; set by whoever knows."""
-        self._quiet: set[str] = set()
+        self._quiet: dict[str, None] = {}
         """Segments whose window has become empty."""
         self._behind: dict[str, tuple[float, float]] = {}
         """Of these, those with a member that lacks something: when to tell it, and the interval."""
@@ -215,7 +216,7 @@ class Producer:
         """The segment is closed or deleted: no acknowledgement of it is expected any more."""
         if self._writers.pop(writer.address, None) is not None:
             self.window_bytes -= _held(writer)
-            self._unacknowledged.discard(writer.address)
+            self._unacknowledged.pop(writer.address, None)
             self._unstick(writer.address)
             self._opens.drop(writer.address)
 
@@ -227,7 +228,7 @@ class Producer:
         self.window_bytes += len(content) + RECORD_OVERHEAD_BYTES
         if not self._unacknowledged:
             self._work.set()
-        self._unacknowledged.add(writer.address)
+        self._unacknowledged[writer.address] = None
         if writer.state is State.OPEN:
             encoder = self._writers[writer.address][2]
             self._node.publisher.send(encoder.frames(sequence, content))
@@ -244,8 +245,8 @@ class Producer:
         if writer.on_ack(ack.store, ack.sequence, trio.current_time()):
             self.window_bytes -= before - _held(writer)
             if not writer:
-                self._unacknowledged.discard(ack.address)
-                self._quiet.add(ack.address)
+                self._unacknowledged.pop(ack.address, None)
+                self._quiet[ack.address] = None
             if self._stuck:
                 self._unstick(ack.address)
             owner.progressed(writer)
@@ -323,7 +324,7 @@ class Producer:
         while True:
             await trio.sleep(BEHIND_FIRST_SECONDS)
             now = trio.current_time()
-            quiet, self._quiet = self._quiet, set()
+            quiet, self._quiet = self._quiet, {}
             for address in quiet:
                 self._behind.setdefault(address, (now, BEHIND_FIRST_SECONDS))
             for address in list(islice(self._behind, BEHIND_AT_ONCE)):

@@ -40,7 +40,7 @@ class _Closing:
 
     def __init__(self, end: int, members: Iterable[str], everybody: Iterable[str], w: int) -> None:
         self.end = end
-        self.members = set(members)
+        self.members = dict.fromkeys(members)
         self.all = tuple(everybody)
         self.w = w
         self.heard: set[str] = set()
@@ -107,7 +107,7 @@ class Closer:
         """The members that have not confirmed the end of this segment; `but` is none of them any more."""
         self._context.producer.closes.drop(address, but)
         closing = self._waiting.get(address)
-        return [] if closing is None else [name for name in closing.all if name in closing.members - {but}]
+        return [] if closing is None else [name for name in closing.members if name != but]
 
     def drop(self, addresses: Sequence[str]) -> None:
         """These are being deleted: nobody needs to know their ends."""
@@ -128,7 +128,7 @@ class Closer:
         if closing is None:
             return
         if status.status == STATUS_DONE:
-            closing.members.discard(member)
+            closing.members.pop(member, None)
             if not closing.members:
                 self._finished.append(status.address)
                 self._work.set()

@@ -152,3 +152,30 @@ def test_one_answer_can_be_waited_for_and_given_up() -> None:
         assert mesh.closes.waiting() == {}
 
     run(body)
+
+
+def test_an_answer_that_is_handled_while_it_ends_asks_nothing_more() -> None:
+    """A task that was woken by it goes on in the same turn as the cancellation."""
+
+    async def main() -> None:
+        mesh = Mesh()
+
+        def take(_store: str, status: AddressStatus) -> None:
+            mesh.take(_store, status)
+            mesh.ask(AWAY, 2)
+            mesh.closes.ask_later(AWAY, address(3), entry(3), mesh.take)
+
+        mesh.away = {HERE, AWAY}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(mesh.closes.run)
+            mesh.closes.ask(HERE, address(1), entry(1), take)
+            await trio.sleep(1)
+            (request,) = {message for message in mesh.node.sent if isinstance(message, Request)}
+            nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+            take(HERE, AddressStatus(address(1), STATUS_DONE, 3))
+        assert request.store == HERE
+        assert mesh.closes.waiting() == {HERE: 1, AWAY: 2}
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
