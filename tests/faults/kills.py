@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -101,6 +102,8 @@ def main() -> int:
         "--seed", type=int, default=0, help="of the first round; the next one has the next"
     )
     chosen = arguments.parse_args()
+    # As by Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     left, seed = chosen.count, chosen.seed
     killed: Counter[str] = Counter()
     problems: Counter[str] = Counter()
