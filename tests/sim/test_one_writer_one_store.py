@@ -1,5 +1,6 @@
-"""Seeded schedules of one writer and one store, and of a crowd that keeps the store's queue full: the pure machines
-alone, without the shells that `test_cluster` runs."""
+"""Seeded schedules of one writer and one store, and of a crowd that keeps the store's queue full: the pure
+machines alone, without the shells that `test_cluster` runs.
+"""
 
 import pytest
 
