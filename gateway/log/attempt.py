@@ -41,6 +41,9 @@ PATIENCE_SECONDS = 5.0
 AWAY_PATIENCE_SECONDS = 0.5
 """The same for stores that are not there."""
 
+SOURCES_GONE_SECONDS = 15.0
+"""How long a tail is waited for that only stores have which went since they told of it: above a restart."""
+
 AGAIN_SECONDS = 1.0
 """Pause before something is asked again that a store was too slow for."""
 
@@ -64,6 +67,10 @@ class Superseded(Exception):
     """The partition was deleted, or failed, meanwhile."""
 
 
+class SourcesGone(Exception):
+    """Whoever had the end that was decided is there no more, and the others can decide without it."""
+
+
 class Attempt:
     """Brings one partition to where it can serve. `waiting_for` are the stores that it waits for, once that
     takes long; `settled` is called when that is so, and when it is over.
@@ -84,6 +91,10 @@ class Attempt:
         """Something was heard that it may wait for."""
         self._progress.set()
         self._progress = trio.Event()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.partition.topic.name}-{self.partition.index}"
 
     # the catalog ------------------------------------------------------------------------------------------
 
@@ -146,14 +157,27 @@ class Attempt:
         """Agree on the ends of what is open, make them durable, put them in the catalog. Raises
         Inconsistent.
         """
-        partition = self.partition
+        ends: dict[str, tuple[int, bytes]] | None = None
+        while ends is None:
+            try:
+                ends = await self._agree()
+            except SourcesGone:
+                # Nothing is in the catalog yet: w members had what counts, and one of them will answer.
+                logger.warning("%s: the end is agreed on anew, without a store that went", self._name)
+        if ends:
+            crash_points.reach("between-copy-and-catalog")
+            await self._put_ends(ends)
+
+    async def _agree(self) -> dict[str, tuple[int, bytes]]:
+        """The ends of what is open, by address, each durable on w members.
+
+        Raises Inconsistent, SourcesGone, Superseded.
+        """
         seals = [
             Seal(segment.address, segment.members, segment.w, self._confirmed(segment))
-            for segment in partition.closed
+            for segment in self.partition.closed
             if segment.is_open
         ]
-        if not seals:
-            return
         producer = self._context.producer
         try:
             for seal in seals:
@@ -165,9 +189,7 @@ class Attempt:
         finally:
             for seal in seals:
                 producer.unseal(seal.address)
-        crash_points.reach("between-copy-and-catalog")
-        ends = {seal.address: seal.end() for seal in seals}
-        await self._put_ends(ends)
+        return {seal.address: seal.end() for seal in seals}
 
     @staticmethod
     def _confirmed(segment: Segment) -> Collection[str]:
@@ -228,22 +250,30 @@ class Attempt:
                 seal.on_copied(member, end)
                 self.progressed()
 
+        started = trio.current_time()
+
         def enough() -> bool:
             for member in seal.lacking():
                 if member not in asked:
                     asked.add(member)
                     nursery.start_soon(copy, member)
+            if trio.current_time() >= started + SOURCES_GONE_SECONDS and self._sources_are_gone(seal):
+                raise SourcesGone
             return seal.enough
 
-        superseded: Superseded | None = None
+        stopped: Superseded | SourcesGone | None = None
         async with trio.open_nursery() as nursery:
             try:
                 await self._until(enough, lambda: (*seal.missing(), *seal.lacking()))
-            except Superseded as error:
-                superseded = error
+            except (Superseded, SourcesGone) as error:
+                stopped = error
             nursery.cancel_scope.cancel()
-        if superseded is not None:
-            raise superseded
+        if stopped is not None:
+            raise stopped
+
+    def _sources_are_gone(self, seal: Seal) -> bool:
+        stores = self._context.stores
+        return not any(map(stores.live, seal.holders())) and stores.enough(seal.members, seal.needed)
 
     async def _put_ends(self, ends: dict[str, tuple[int, bytes]]) -> None:
         partition, topic_id = self.partition, self.partition.topic.id
@@ -261,7 +291,7 @@ class Attempt:
             puts[key] = segment.pack()
             Closer.note(segment, puts)
             logger.info(
-                "segment %s of %s closed at offset %d", segment.address, partition, segment.end_offset
+                "segment %s of %s closed at offset %d", segment.address, self._name, segment.end_offset
             )
         self._check_wanted()
         partition.closed = [segment for segment in partition.closed if not segment.is_open] + kept

@@ -67,10 +67,16 @@ class Copier:
                 return True
             if once:
                 return False
-            with trio.move_on_after(REFUSED_SECONDS) as self._under_way[key]:
-                await trio.sleep_forever()
-            self._under_way.pop(key, None)
+            await self._pause(key, REFUSED_SECONDS)
         return False
+
+    async def _pause(self, key: tuple[str, str], seconds: float) -> None:
+        """Wait so long, or until the store says that it is done."""
+        try:
+            with trio.move_on_after(seconds) as self._under_way[key]:
+                await trio.sleep_forever()
+        finally:
+            self._under_way.pop(key, None)
 
     async def _entry(
         self, address: str, end: int, sources: Sequence[str], members: Sequence[str]
@@ -106,9 +112,7 @@ class Copier:
                 pause, head, last_progress = FIRST_SECONDS, status.sequence, trio.current_time()
             else:
                 pause = min(2 * pause, LAST_SECONDS)
-            with trio.move_on_after(pause) as self._under_way[key]:
-                await trio.sleep_forever()
-            self._under_way.pop(key, None)
+            await self._pause(key, pause)
         return False
 
     def _hurry(self, member: str, address: str) -> None:

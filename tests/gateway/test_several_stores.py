@@ -497,3 +497,41 @@ def test_a_store_that_every_segment_needs_is_not_replaced_by_one_of_the_others(
             assert gateway.partition().chain()[-1].members == (incarnation(0), incarnation(2))
 
     stores(body)
+
+
+def test_a_tail_whose_only_holder_goes_is_given_up(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answered SEAL, and went before others had copied what nobody was told is durable."""
+
+    async def body(made: Cluster) -> None:
+        monkeypatch.setattr("gateway.log.attempt.PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr("gateway.log.attempt.SOURCES_GONE_SECONDS", 0.5)
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await topic(gateway)
+            first = batch()
+            assert await produce(client, first) == (0, 0)
+            await caught_up(made, gateway)
+            await made.stop(1, 2)
+            assert (await produce(client, batch(), timeout_ms=1))[0] in {TIMED_OUT, AFTER_APPEND}
+            await caught_up(made, gateway)
+        await made.start(1)
+        made.stores[1].catch_up.take_effects = lambda _now: []  # type: ignore[method-assign]
+        async with made.gateway(monkeypatch) as (gateway, client):
+            partition = gateway.partition()
+            assert partition.state is PartitionState.RECOVERING
+            assert "waits for the stores" in partition.reason
+            await made.stop(0)
+            await made.start(2)
+            await gateway.until_ready(0)
+            assert partition.high_watermark == 1
+            second = batch()
+            assert await produce_until_taken(client, second) == 1
+            await made.start(0)
+            await gateway.until_told_but(1)
+            await made.stop(1)
+            await made.start(1)
+            await gateway.until_told()
+            await caught_up(made, gateway)
+            assert tails(await made.contents(gateway)) == tails([first, second])
+
+    stores(body)
