@@ -88,7 +88,7 @@ async def caught_up(made: Cluster, gateway: Gateway) -> None:
     assert current is not None
     address, head = current.segment.address, current.writer.next_sequence - 1
     heads: list[int | None] = []
-    for _ in range(2000):
+    for _ in range(6000):
         states = [store.ingest.known(address) for store in made.stores.values()]
         heads = [None if state is None else state.head for state in states]
         if heads == [head] * len(heads):
@@ -198,10 +198,10 @@ def test_one_topic_whose_stores_are_away_does_not_stop_another(
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1, 2)
-            await topic(gateway, 9, r=1)
-            for index in range(9):
+            await topic(gateway, 40, r=1)
+            for index in range(40):
                 assert await produce(client, batch(), partition=index) == (0, 0)
-            homes = {i: gateway.partition(i).chain()[-1].members for i in range(9)}
+            homes = {i: gateway.partition(i).chain()[-1].members for i in range(40)}
             assert len(set(homes.values())) == 3
             await made.stop(1)
             await gateway.until_live(0, 2)
@@ -291,11 +291,11 @@ def test_partitions_whose_stores_are_away_hold_up_no_others(
         monkeypatch.setattr("gateway.log.recovery.WAITING_LOGGED_SECONDS", 0.2)
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1, 2)
-            await topic(gateway, 9, r=1)
-            for index in range(9):
+            await topic(gateway, 40, r=1)
+            for index in range(40):
                 assert await produce(client, batch(), partition=index) == (0, 0)
-            waits = [i for i in range(9) if gateway.partition(i).chain()[-1].members == (incarnation(2),)]
-        goes_on = [index for index in range(9) if index not in waits]
+            waits = [i for i in range(40) if gateway.partition(i).chain()[-1].members == (incarnation(2),)]
+        goes_on = [index for index in range(40) if index not in waits]
         assert waits
         assert goes_on
         await made.stop(2)

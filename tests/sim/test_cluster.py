@@ -30,7 +30,7 @@ def run_all(seeds: range, *, stores: int | None = None) -> Counter[str]:
 @pytest.mark.parametrize("stores", [2, 3, 4, 5])
 def test_the_promises_hold_with_several_stores(stores: int) -> None:
     reached = run_all(range(stores * 100, stores * 100 + BLOCK - stores), stores=stores)
-    assert reached["batches acknowledged"] > 200, reached
+    assert reached["batches acknowledged"] > 100, reached
 
 
 @pytest.mark.parametrize("first", range(0, 50, BLOCK))
