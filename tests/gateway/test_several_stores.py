@@ -515,7 +515,7 @@ def test_a_tail_whose_only_holder_goes_is_given_up(stores: Stores, monkeypatch: 
             assert (await produce(client, batch(), timeout_ms=1))[0] in {TIMED_OUT, AFTER_APPEND}
             await caught_up(made, gateway)
         await made.start(1)
-        made.stores[1].catch_up.take_effects = lambda _now: []  # type: ignore[method-assign]
+        made.stores[1].catch_up.take_effects = lambda _now: []  # type: ignore[method-assign, assignment]
         async with made.gateway(monkeypatch) as (gateway, client):
             partition = gateway.partition()
             assert partition.state is PartitionState.RECOVERING
