@@ -156,7 +156,11 @@ class Ingest:
         if state.phase >= Phase.SEALED:
             self._fenced[state.address] = state
             return False
-        return self._addresses.is_native(state)
+        native = self._addresses.is_native(state)
+        if not native:
+            # Its gap would keep the state that is forgotten, and fetch for that one when OPEN makes another.
+            self._gaps.end(state.address)
+        return native
 
     def _accept(self, state: AddressState, sequence: int, content: bytes) -> bool:
         """Queue the next record of an address, if it is one and there is room for it."""

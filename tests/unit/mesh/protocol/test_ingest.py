@@ -717,3 +717,22 @@ def test_a_seal_without_room_is_not_taken_for_one_that_is_kept(monkeypatch: pyte
     assert machine.answers(request(b"C", other))[0] == AddressStatus(other, STATUS_DONE, -1)
     assert machine.answers(request(b"X", other))[0] == AddressStatus(other, STATUS_DONE, -1)
     assert machine.answers(request(b"S"))[0].status == STATUS_DONE
+
+
+def test_a_gap_of_an_address_that_is_kept_elsewhere_does_not_outlive_it() -> None:
+    """RECORDs come before it is known that a gateway made the address, and before its OPEN. What is missing
+    is asked of the segment's members then, so the gap must be of the address as OPEN knows it.
+    """
+    machine = Machine()
+    machine.on_record(record(3), 0.0)
+    machine.on_asked(LIFE + "C" * 16)
+    machine.on_record(record(4), 0.1)
+    assert machine.take_effects(0.2) == []
+    two = announcement()._replace(members=(STORE, "6" * 32))
+    machine.answers(open_request(two))
+    machine.on_head(Head(ADDRESS, "orders", 5), 1.0)
+    wants: dict[str, object] = {}
+    for tick in range(20, 60):
+        machine.take_effects(tick / 10)
+        wants |= machine.take_wants()
+    assert ADDRESS in wants
