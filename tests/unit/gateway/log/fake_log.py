@@ -115,10 +115,10 @@ class FakeLog:
 
     def __init__(
         self, *, partitions: int = 1, stores: tuple[str, ...] = (STORE,), tail_cache_bytes: int = 1 << 20,
-        configs: dict[str, str] | None = None,
+        configs: dict[str, str] | None = None, requests: FakeRequests | None = None,
     ) -> None:  # fmt: skip
         self.node = FakeNode()
-        self.requests = FakeRequests()
+        self.requests = requests or FakeRequests()
         self.producer = KeepingProducer(self.node, self.requests)
         self.reader = FakeReader(self.producer)
         self.context = LogContext(

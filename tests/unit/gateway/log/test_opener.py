@@ -1,0 +1,306 @@
+"""Segments that some members refuse, and logs that leave a segment whose members are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.log import catalog_keys as keys
+from gateway.log.partition import PartitionState
+from gateway.log.segment import Segment
+from gateway.stores import MOVE_SECONDS, StoreEntry
+from mesh.address_requests import RETRY_SECONDS
+from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests, batch, header_of
+from wireproto.dafka.additions import (
+    STATUS_DONE,
+    STATUS_FOREIGN_CLUSTER,
+    STATUS_STALE_EPOCH,
+    STATUS_STORAGE_ERROR,
+    AddressStatus,
+    Announcement,
+)
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+STORES = ("store-1", "store-2", "store-3")
+ONE, TWO, THREE = STORES
+
+
+class Refusing(FakeRequests):
+    """Stores that answer OPEN with what a test says; those in `away` do not answer at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statuses: dict[str, int] = {}
+        self.away: set[str] = set()
+        self.opens: list[tuple[str, str]] = []
+        self.woken = trio.Event()
+
+    async def ask(self, store: str, make: Any) -> Any:
+        message = make(self.new_id())
+        while store in self.away:
+            await self.woken.wait()
+        if message.id != b"O":
+            await trio.lowlevel.checkpoint()
+            addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+            return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, -1) for a in addresses])
+        addresses = [Announcement.unpack(entry).address for entry in message.entries]
+        self.opens += [(store, address) for address in addresses]
+        await trio.lowlevel.checkpoint()
+        status = self.statuses.get(store, STATUS_DONE)
+        return SimpleNamespace(statuses=[AddressStatus(address, status, -1) for address in addresses])
+
+    def back(self, *stores: str) -> None:
+        self.away -= set(stores)
+        self.woken.set()
+        self.woken = trio.Event()
+
+
+class FakePresence:
+    """`silent`: for how many seconds each store that is not there has been silent."""
+
+    def __init__(self, *stores: str) -> None:
+        self.silent: dict[str, float] = {}
+        self.stores = set(stores)
+        self.seen: dict[str, Any] = {}
+
+    @property
+    def live_stores(self) -> set[str]:
+        return self.stores - self.silent.keys()
+
+    def live(self, incarnation: str) -> bool:
+        return incarnation in self.live_stores
+
+    def free_bytes(self, _incarnation: str) -> None:
+        return None
+
+    def silence(self, incarnation: str) -> float:
+        return self.silent.get(incarnation, 0.0)
+
+
+class Setup:
+    def __init__(self, stores: tuple[str, ...]) -> None:
+        self.stores = Refusing()
+        self.log = FakeLog(stores=stores, requests=self.stores)
+        self.partition = self.log.partition
+        self.again: list[Any] = []
+        self.log.context.recover_again = self.again.append
+        self.dropped: list[str] = []
+        self.log.context.segments_dropped = lambda: self.dropped.append("told")
+
+    def append(self, acks: int = -1) -> None:
+        view = memoryview(bytearray(batch(b"value")))
+        self.partition.append(header_of(view), view, acks, self.log.now_ms)
+
+    def acknowledge(self, *stores: str) -> None:
+        for store in stores:
+            self.log.acknowledge(store=store)
+
+    def segments(self) -> list[Segment]:
+        return [Segment.unpack(entry.value) for entry in self.log.context.catalog.range(keys.SEGMENTS)]
+
+    def watch(self, *stores: str) -> FakePresence:
+        """Let stores come and go: these are known, the log's own among them."""
+        presence = FakePresence(*stores)
+        kept = self.log.context.stores
+        kept._take([StoreEntry(1000 + number, name, name) for number, name in enumerate(stores)])
+        kept.presence = cast(Any, presence)
+        return presence
+
+
+def run(body: Callable[[Setup], Awaitable[None]], stores: tuple[str, ...] = STORES) -> None:
+    async def main() -> None:
+        setup = Setup(stores)
+        async with setup.log.running():
+            await body(setup)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# refusals -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [STATUS_STALE_EPOCH, STATUS_STORAGE_ERROR])
+def test_one_member_that_refuses_does_not_stop_the_others(status: int) -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.statuses = {TWO: status}
+        setup.append()
+        await trio.sleep(0.1)
+        setup.acknowledge(ONE, THREE)
+        assert setup.partition.high_watermark == 1
+        (segment,) = setup.segments()
+        assert (segment.announced, segment.confirmed) == (True, (ONE, THREE))
+        setup.stores.statuses = {}
+        await trio.sleep(2 * RETRY_SECONDS)
+        got_over = status == STATUS_STORAGE_ERROR
+        assert [store for store, _ in setup.stores.opens].count(TWO) == 1 + got_over
+        (segment,) = setup.segments()
+        assert segment.confirmed == ((ONE, TWO, THREE) if got_over else (ONE, THREE))
+
+    run(body)
+
+
+def test_a_member_that_is_away_is_told_when_it_is_back() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.away = {THREE}
+        setup.append()
+        await trio.sleep(1)
+        setup.acknowledge(ONE, TWO)
+        assert setup.partition.high_watermark == 1
+        assert setup.segments()[0].confirmed == (ONE, TWO)
+        setup.stores.back(THREE)
+        await trio.sleep(1)
+        assert setup.segments()[0].confirmed == STORES
+
+    run(body)
+
+
+def test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_know() -> None:
+    """And one that took it knows the epoch: that is used up, and the segment is to be forgotten."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.statuses = {ONE: STATUS_STALE_EPOCH, TWO: STATUS_FOREIGN_CLUSTER}
+        setup.append()
+        await trio.sleep(1)
+        partition = setup.partition
+        assert partition.state is PartitionState.FAILED
+        assert "newer leader epoch" in partition.reason
+        assert "another cluster" in partition.reason
+        assert "--rebuild-catalog" in partition.reason
+        assert setup.segments() == []
+        catalog = setup.log.context.catalog
+        (tombstone,) = catalog.range(keys.SEGMENT_TOMBSTONES)
+        assert keys.unpack(tombstone.value) == {"members": [THREE]}
+        record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
+        assert record is not None
+        assert keys.unpack(record.value)["next_epoch"] == 1
+        assert setup.dropped == ["told"]
+        assert setup.again == []
+
+    run(body)
+
+
+def test_what_nobody_took_is_taken_back_whole() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.statuses = {ONE: STATUS_STALE_EPOCH}
+        setup.append()
+        await trio.sleep(1)
+        assert setup.partition.state is PartitionState.FAILED
+        catalog = setup.log.context.catalog
+        record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
+        assert record is not None
+        assert keys.unpack(record.value) == {"next_epoch": 0, "epochs": [], "log_start": 0}
+        assert (catalog.range(keys.SEGMENT_TOMBSTONES), setup.segments()) == ([], [])
+
+    run(body, stores=(ONE,))
+
+
+def test_disks_that_cannot_be_written_are_no_wrong_catalog() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.statuses = {ONE: STATUS_STORAGE_ERROR, TWO: STATUS_STORAGE_ERROR}
+        setup.append()
+        await trio.sleep(1)
+        assert setup.partition.state is PartitionState.FAILED
+        assert "cannot read or write its disk" in setup.partition.reason
+        assert "--rebuild-catalog" not in setup.partition.reason
+        assert setup.again == [setup.partition]
+        assert len(setup.segments()) == 1
+
+    run(body)
+
+
+# moving ---------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_log_leaves_members_that_are_not_there_in_another_epoch() -> None:
+    async def body(setup: Setup) -> None:
+        presence = setup.watch(*STORES, "store-4", "store-5")
+        setup.append()
+        await trio.sleep(0.1)
+        before = setup.partition.members
+        setup.acknowledge(*before)
+        presence.silent = dict.fromkeys(before[:2], 5.0)
+        setup.stores.away = set(before[:2])
+        setup.append()
+        assert setup.partition.leader_epoch == 1
+        await trio.sleep(0.1)
+        members = setup.partition.members
+        assert not set(before[:2]) & set(members)
+        setup.acknowledge(*members)
+        assert setup.partition.high_watermark == 2
+        assert [segment.epoch for segment in setup.segments()] == [0, 1]
+
+    run(body)
+
+
+def test_what_is_under_way_keeps_a_log_where_it_is() -> None:
+    async def body(setup: Setup) -> None:
+        presence = setup.watch(*STORES, "store-4", "store-5")
+        setup.append()
+        await trio.sleep(0.1)
+        before = setup.partition.members
+        presence.silent = dict.fromkeys(before[:2], 5.0)
+        with pytest.raises(KafkaError) as refused:
+            setup.append()
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert setup.partition.members == before
+
+    run(body)
+
+
+@pytest.mark.parametrize(("silent", "moves"), [(MOVE_SECONDS / 2, False), (MOVE_SECONDS + 1, True)])
+def test_a_member_that_is_away_for_long_is_replaced_by_the_next_segment(silent: float, moves: bool) -> None:
+    async def body(setup: Setup) -> None:
+        presence = setup.watch(*STORES, "store-4")
+        setup.append()
+        await trio.sleep(0.1)
+        before = setup.partition.members
+        setup.acknowledge(*before[1:])
+        presence.silent = {before[0]: silent}
+        setup.append()
+        assert (setup.partition.members != before) is moves
+        assert setup.partition.leader_epoch == 0
+        if moves:
+            assert before[0] not in setup.partition.members
+
+    run(body)
+
+
+def test_nobody_moves_where_there_is_nobody_else() -> None:
+    async def body(setup: Setup) -> None:
+        presence = setup.watch(*STORES)
+        setup.append()
+        await trio.sleep(0.1)
+        setup.acknowledge(*STORES)
+        presence.silent = {ONE: 10 * MOVE_SECONDS}
+        before = setup.partition.current
+        setup.append()
+        assert setup.partition.current is before
+
+    run(body)
+
+
+def test_an_idle_segment_is_closed_on_demand_and_one_with_records_under_way_is_not() -> None:
+    async def body(setup: Setup) -> None:
+        setup.append()
+        await trio.sleep(0.1)
+        setup.log.context.opener.end(setup.partition)
+        await trio.sleep(0.1)
+        assert setup.partition.current is not None
+        setup.acknowledge(ONE, TWO)
+        setup.log.context.opener.end(setup.partition)
+        await trio.sleep(0.1)
+        assert setup.partition.current is None
+        (segment,) = setup.segments()
+        assert (segment.end_offset, segment.last_sequence) == (1, 0)
+        assert setup.partition.closed == [segment]
+        setup.append()
+        await trio.sleep(0.1)
+        setup.acknowledge(ONE, TWO)
+        assert setup.partition.high_watermark == 2
+
+    run(body)
