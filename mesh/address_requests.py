@@ -88,7 +88,9 @@ class AddressRequests:
         try:
             await answered.wait()
         finally:
-            if not found:
+            # Unless somebody else asks the same by now.
+            wanted = self._queues[member].waiting.get(address)
+            if not found and wanted is not None and wanted.answered is take:
                 self.drop(address, member)
         return found[0]
 

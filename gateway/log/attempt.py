@@ -242,21 +242,27 @@ class Attempt:
         if seal.enough:
             return
         end, _ = seal.end()
-        asked: set[str] = set()
+        under_way: dict[str, tuple[Sequence[str], trio.CancelScope]] = {}
+        """Member -> whom it copies from."""
 
-        async def copy(member: str) -> None:
-            copier, sources = self._context.copier, seal.holders()
-            if await copier.copy(member, seal.address, end, sources, wanted=lambda: not seal.enough):
-                seal.on_copied(member, end)
-                self.progressed()
+        async def copy(member: str, sources: Sequence[str], scope: trio.CancelScope) -> None:
+            copier = self._context.copier
+            with scope:
+                if await copier.copy(member, seal.address, end, sources, wanted=lambda: not seal.enough):
+                    seal.on_copied(member, end)
+                    self.progressed()
 
         started = trio.current_time()
 
         def enough() -> bool:
+            holders = seal.holders()
             for member in seal.lacking():
-                if member not in asked:
-                    asked.add(member)
-                    nursery.start_soon(copy, member)
+                sources, scope = under_way.get(member, ((), trio.CancelScope()))
+                if sources != holders:
+                    # Whom it asked so far may be gone, and another one that has it has answered meanwhile.
+                    scope.cancel()
+                    under_way[member] = holders, trio.CancelScope()
+                    nursery.start_soon(copy, member, *under_way[member])
             if trio.current_time() >= started + SOURCES_GONE_SECONDS and self._sources_are_gone(seal):
                 raise SourcesGone
             return seal.enough

@@ -72,11 +72,13 @@ class Copier:
 
     async def _pause(self, key: tuple[str, str], seconds: float) -> None:
         """Wait so long, or until the store says that it is done."""
-        try:
-            with trio.move_on_after(seconds) as self._under_way[key]:
+        with trio.move_on_after(seconds) as scope:
+            self._under_way[key] = scope
+            try:
                 await trio.sleep_forever()
-        finally:
-            self._under_way.pop(key, None)
+            finally:
+                if self._under_way.get(key) is scope:
+                    del self._under_way[key]
 
     async def _entry(
         self, address: str, end: int, sources: Sequence[str], members: Sequence[str]

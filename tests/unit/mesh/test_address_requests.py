@@ -179,3 +179,25 @@ def test_an_answer_that_is_handled_while_it_ends_asks_nothing_more() -> None:
         assert mesh.closes.waiting() == {HERE: 1, AWAY: 2}
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_who_gives_up_does_not_take_the_question_from_who_asks_the_same() -> None:
+    async def body(mesh: Mesh) -> None:
+        found: list[AddressStatus] = []
+
+        async def ask(scope: trio.CancelScope) -> None:
+            with scope:
+                found.append(await mesh.closes.answer(AWAY, address(1), entry(1)))
+
+        first = trio.CancelScope()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, first)
+            await trio.sleep(1)
+            nursery.start_soon(ask, trio.CancelScope())
+            await trio.sleep(1)
+            first.cancel()
+            await trio.sleep(1)
+            mesh.away = set()
+        assert found == [AddressStatus(address(1), STATUS_DONE, 3)]
+
+    run(body)
