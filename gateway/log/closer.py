@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import catalog_keys as keys
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
@@ -88,6 +89,10 @@ class Closer:
             told = segment.members if members is None else members
             closing = _Closing(segment.last_sequence, told, segment.members, segment.w)
             closing.when_heard = when_heard
+            before = self._waiting.get(segment.address)
+            if before is not None and when_heard is None:
+                # Told anew because a member was replaced: who waits for the others goes on waiting.
+                closing.heard, closing.when_heard = before.heard, before.when_heard
             self._tell(segment.address, closing)
 
     def load(self) -> None:
@@ -161,7 +166,16 @@ class Closer:
         done = [a for a in finished if a in self._waiting and not self._waiting[a].members]
         for address in done:
             del self._waiting[address]
-        await self._context.catalog.transact([], {}, [keys.closing_key(address) for address in done])
+        entries = [self._context.catalog.get(keys.closing_key(address)) for address in done]
+        noted = {entry.key: entry.mod_revision for entry in entries if entry is not None}
+        while noted:
+            try:
+                compares = [Compare(key, revision) for key, revision in noted.items()]
+                await self._context.catalog.transact(compares, {}, list(noted))
+            except CompareFailed as failed:
+                del noted[failed.key]  # put anew meanwhile, for a member that took another one's place
+            else:
+                return
 
     async def _copy_all(self, member: str) -> None:
         lacking = self._lacking[member]

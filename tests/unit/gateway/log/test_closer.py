@@ -1,0 +1,135 @@
+"""Telling the ends of segments: who waits until they are heard, and a replacement in between."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
+from gateway.log.segment import Segment
+from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus
+
+ONE, TWO, THREE, FOUR = (f"store-{number}" for number in range(1, 5))
+ADDRESS = "A" * 32
+SEGMENT = Segment(ADDRESS, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
+
+
+class Requests(FakeRequests):
+    """Stores of which those in `away` do not answer. `told`: who was told an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away: set[str] = set()
+        self.told: list[str] = []
+        self.woken = trio.Event()
+
+    async def ask(self, store: str, make: Any) -> Any:
+        message = make(self.new_id())
+        while store in self.away:
+            await self.woken.wait()
+        self.told.append(store)
+        addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+        return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, 9) for a in addresses])
+
+    def back(self, *stores: str) -> None:
+        self.away -= set(stores)
+        self.woken.set()
+        self.woken = trio.Event()
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.stores = Requests()
+        self.log = FakeLog(requests=self.stores)
+        self.closer: Closer = self.log.context.closer
+        self.heard: list[str] = []
+
+    async def note(self, segment: Segment, members: tuple[str, ...] | None = None) -> None:
+        puts: dict[str, bytes] = {}
+        Closer.note(segment, puts, members)
+        await self.log.context.catalog.transact([], puts)
+
+    def noted(self) -> Any:
+        entry = self.log.context.catalog.get(keys.closing_key(ADDRESS))
+        return None if entry is None else keys.unpack(entry.value)["members"]
+
+
+def run(body: Callable[[Setup], Awaitable[None]]) -> None:
+    async def main() -> None:
+        setup = Setup()
+        async with setup.log.running():
+            await body(setup)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.away = {TWO, THREE}
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT], lambda: setup.heard.append("heard"))
+        await trio.sleep(1)
+        assert (setup.heard, setup.stores.told) == ([], [ONE])
+        setup.stores.back(TWO)
+        await trio.sleep(1)
+        assert setup.heard == ["heard"]
+        assert setup.noted() == [ONE, TWO, THREE]
+        assert setup.closer.untold() == {THREE: 1}
+        setup.stores.back(THREE)
+        await trio.sleep(1)
+        assert (setup.heard, setup.noted(), setup.closer.untold()) == (["heard"], None, {})
+
+    run(body)
+
+
+def test_a_replacement_meanwhile_forgets_nobody_who_waits() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.away = {TWO, THREE}
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT], lambda: setup.heard.append("heard"))
+        await trio.sleep(1)
+        changed = Segment(ADDRESS, 0, 0, (ONE, FOUR, THREE), 2, 0).closed(10, 9, 0)
+        untold = (*setup.closer.untold_members(ADDRESS, but=TWO), FOUR)
+        assert untold == (THREE, FOUR)
+        await setup.note(changed, untold)
+        setup.closer.begin([changed], members=untold)
+        await trio.sleep(1)
+        assert setup.heard == ["heard"]
+        assert setup.noted() == [THREE, FOUR]
+        setup.stores.back(THREE)
+        await trio.sleep(1)
+        assert setup.noted() is None
+        assert TWO not in setup.stores.told
+
+    run(body)
+
+
+def test_what_is_put_anew_while_the_end_is_noted_as_told_stays() -> None:
+    """A restart must know of the new member."""
+
+    async def body(setup: Setup) -> None:
+        catalog = setup.log.context.catalog
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT])
+        setup.stores.away = {FOUR}
+        changed = Segment(ADDRESS, 0, 0, (ONE, FOUR, THREE), 2, 0).closed(10, 9, 0)
+        async with catalog._commit_lock:  # what is written now waits
+            await wait_all_tasks_blocked()
+            assert setup.closer.untold() == {}
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(setup.note, changed, (FOUR,))
+                await wait_all_tasks_blocked()
+                # Both are in the queue, in the order in which they came: turn them round.
+                catalog._queue.reverse()
+                catalog._commit_lock.release()
+                await trio.sleep(1)
+                await catalog._commit_lock.acquire()
+        assert setup.noted() == [FOUR]
+
+    run(body)
