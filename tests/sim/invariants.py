@@ -200,4 +200,17 @@ def _unconfirmed(world: World) -> str:
     for prefix in (keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES):
         for entry in file.range(prefix):
             return f"not every member has confirmed {entry.key}"
+    return _lagging(world)
+
+
+def _lagging(world: World) -> str:
+    """A member that has not all of a segment that is open: it catches up by itself."""
+    disks = {member.incarnation: member.database() for member in world.members}
+    for chain in chains(world).values():
+        for segment in chain:
+            last = max(world.history.published[segment.address], default=-1)
+            for member in segment.members if segment.is_open else ():
+                state = disks[member].load(segment.address)
+                if last >= 0 and (state is None or state.head < last):
+                    return f"{member} has {segment.address} up to {state and state.head}, not {last}"
     return ""
