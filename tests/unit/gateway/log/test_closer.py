@@ -119,7 +119,7 @@ def test_what_is_put_anew_while_the_end_is_noted_as_told_stays() -> None:
         setup.closer.begin([SEGMENT])
         setup.stores.away = {FOUR}
         changed = Segment(ADDRESS, 0, 0, (ONE, FOUR, THREE), 2, 0).closed(10, 9, 0)
-        async with catalog._commit_lock:  # what is written now waits  # type: ignore[attr-defined]
+        async with catalog._commit_lock:  # type: ignore[attr-defined]  # what is written now waits
             await wait_all_tasks_blocked()
             assert setup.closer.untold() == {}
             async with trio.open_nursery() as nursery:
