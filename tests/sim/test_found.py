@@ -6,8 +6,6 @@ The schedule itself is another one after each change of the product; what went w
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus
@@ -30,10 +28,6 @@ class Asked:
         self.answered.pop(member)(member, AddressStatus(ADDRESS, STATUS_DONE, 4))
 
 
-@pytest.mark.xfail(
-    reason="Closer.begin forgets who waits for a segment's end to be heard when its members change",
-    strict=False,
-)
 def test_the_next_segment_opens_although_a_store_was_replaced_in_the_one_before() -> None:
     """A segment rolls; its end waits to be heard by w members, one of which is away just then. Meanwhile a
     replacement changes its members and begins the telling anew. When the member is back enough have heard:
