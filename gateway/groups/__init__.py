@@ -1,0 +1,1 @@
+"""Consumer groups, classic protocol: pure state machines, and the shell around them."""

@@ -1,0 +1,531 @@
+"""The machine of one group, classic protocol: requests and time in, answers and records out.
+
+The rules are those of Kafka 4.3's `GroupMetadataManager` (its `classicGroup*` methods) and `ClassicGroup`.
+A rebalance goes like this:
+
+    a member comes, leaves or changes      Stable -> PreparingRebalance: everybody has to JoinGroup again,
+                                           within the longest rebalance timeout
+    all have, or the time is over          -> CompletingRebalance, a new generation: the leader is told the
+                                           members, everybody sends SyncGroup, the leader's with assignments
+    the generation's record is durable     -> Stable: everybody gets its assignment
+
+Nothing here blocks, and every ticket is answered exactly once: also where Kafka leaves a request hanging (a
+second JoinGroup or SyncGroup of a member whose first one waits; a member removed while its SyncGroup waits).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.groups.events import (
+    NO_MEMBER_ID,
+    Answer,
+    Effect,
+    Join,
+    JoinReply,
+    Leaving,
+    Note,
+    Now,
+    Sync,
+    SyncReply,
+    Write,
+)
+from gateway.groups.group_state import GroupData, GroupLimits, GroupState
+from gateway.groups.member import Member
+from gateway.groups.metadata import GroupMetadata
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NEW_MEMBER_JOIN_TIMEOUT_SECONDS: Final = 300.0
+"""How long the first JoinGroup of a member may wait: Kafka's `CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS`. A
+client that went away does not know its id and comes again under another; the defunct one must go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Assigning:
+    """The leader's assignments of a generation, which are on their way to the log."""
+
+    number: int
+    generation: int
+    assignments: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacing:
+    """A static member that came back, which is on its way to the log; and what it was before."""
+
+    number: int
+    generation: int
+    member: Member
+    join: Join
+    old_member_id: str
+    old_leader: str | None
+    before: Member
+
+
+class GroupMachine(GroupData):
+    """One group. Methods that return effects want them carried out in order, before the next event."""
+
+    __slots__ = ("_assigning", "_effects", "_replacing", "_writes")
+
+    def __init__(self, group_id: str, limits: GroupLimits, now: Now) -> None:
+        super().__init__(group_id, limits, now)
+        self._effects: list[Effect] = []
+        self._writes = 0
+        self._assigning: _Assigning | None = None
+        self._replacing: dict[int, _Replacing] = {}
+
+    # ------------------------------------------------------------------------------------------ events
+
+    def loaded(self, metadata: GroupMetadata, now: Now) -> list[Effect]:
+        """The group as the log has it, in a new machine."""
+        self.load(metadata, now)
+        if len(self.roster) > self.limits.max_size:
+            self._prepare_rebalance(f"it has {len(self.roster)} members, more than group.max.size", now)
+        return self._done()
+
+    def join(self, join: Join, now: Now) -> list[Effect]:
+        """A JoinGroup request (`classicGroupJoinToClassicGroup`)."""
+        if self.state is GroupState.DEAD:
+            self._refuse(join, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not self.accepts(join.member_id):
+            self._forget(join.member_id)
+            self._refuse(join, ErrorCode.GROUP_MAX_SIZE_REACHED, member_id=NO_MEMBER_ID)
+        elif not self.supports(join.protocol_type, [protocol.name for protocol in join.protocols]):
+            self._refuse(join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif join.member_id == NO_MEMBER_ID:
+            self._join_new(join, now)
+        elif join.member_id in self.pending and join.group_instance_id is None:
+            self._add(join, join.member_id, now)
+        else:
+            self._join_known(join, now)
+        return self._done()
+
+    def sync(self, sync: Sync) -> list[Effect]:
+        """A SyncGroup request (`classicGroupSyncToClassicGroup`)."""
+        try:
+            member = self._check_sync(sync)
+        except KafkaError as error:
+            self._answer(sync.ticket, SyncReply(error.code))
+            return self._done()
+        self.pending_sync.discard(member.member_id)
+        if not self.pending_sync:
+            self.sync_deadline = math.inf
+        if self.state is GroupState.STABLE:
+            self._answer(sync.ticket, self._assigned(member))
+            return self._done()
+        self._answer_sync(member, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier one of it
+        member.sync_ticket = sync.ticket
+        if member.member_id == self.roster.leader and self._assigning is None:
+            assignments = {member_id: sync.assignments.get(member_id, b"") for member_id in self.roster.by_id}
+            number = self._write(self.record(assignments))
+            self._assigning = _Assigning(number, self.generation, assignments)
+        return self._done()
+
+    def heartbeat(
+        self, member_id: str, group_instance_id: str | None, generation: int, seconds: float
+    ) -> ErrorCode:
+        """A Heartbeat request; what to answer (`classicGroupHeartbeatToClassicGroup`)."""
+        try:
+            member = self.check_generation(member_id, group_instance_id, generation)
+        except KafkaError as error:
+            return error.code
+        self.heard_of(member, seconds)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def leave(self, leaving: Sequence[Leaving], now: Now) -> tuple[list[ErrorCode], list[Effect]]:
+        """A LeaveGroup request: what to answer for each member (`classicGroupLeaveToClassicGroup`)."""
+        results = [self._leave(one) for one in leaving]
+        if ErrorCode.NONE in results:
+            if self.state in {GroupState.STABLE, GroupState.COMPLETING_REBALANCE}:
+                self._prepare_rebalance("members left", now)
+            else:
+                self._complete_join_if_all_came(now)
+        return results, self._done()
+
+    def written(self, number: int, error: ErrorCode, now: Now) -> list[Effect]:
+        """The record of that `Write` is durable, or will not be for certain: `error`."""
+        replacing = self._replacing.pop(number, None)
+        if replacing is not None:
+            self._replaced(replacing, error, now)
+        elif self._assigning is not None and self._assigning.number == number:
+            assigning, self._assigning = self._assigning, None
+            # Otherwise somebody came or left meanwhile: everybody joins again.
+            if self.state is GroupState.COMPLETING_REBALANCE and assigning.generation == self.generation:
+                self._assigned_by_leader(assigning, error, now)
+        elif error is not ErrorCode.NONE:
+            self._note(f"a record of generation {self.generation} was not written: {error.name}")
+        return self._done()
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Time has passed. Due at `wake`; at any other time it does no harm."""
+        for member_id in [one for one, deadline in self.pending.items() if deadline <= now.seconds]:
+            del self.pending[member_id]
+            if self.state is GroupState.PREPARING_REBALANCE and self.all_joined:
+                self._complete_join(now)
+        for member in [one for one in self.roster.members() if one.deadline <= now.seconds]:
+            self._session_over(member, now)
+        if self.join_deadline <= now.seconds:
+            self._join_time_over(now)
+        if self.sync_deadline <= now.seconds:
+            self._sync_time_over(now)
+        self.wake = self.first_deadline()
+        return self._done()
+
+    def unload(self, error: ErrorCode, now: Now) -> list[Effect]:
+        """The group is no longer served here (or deleted): every request that waits gets `error`."""
+        for member in self.roster.members():
+            self._answer_join(member, JoinReply(error, member.member_id))
+            self._answer_sync(member, SyncReply(error))
+            member.deadline = math.inf
+        self.pending.clear()
+        self.join_deadline = self.sync_deadline = self.wake = math.inf
+        self._assigning = None
+        self._replacing.clear()
+        self.transition(GroupState.DEAD, now)
+        return self._done()
+
+    # -------------------------------------------------------------------------------------------- join
+
+    def _join_new(self, join: Join, now: Now) -> None:
+        instance = join.group_instance_id
+        if instance is not None and (old := self.roster.by_instance.get(instance)) is not None:
+            self._replace_static(join, self.roster.by_id[old], now)
+        elif instance is None and join.needs_known_member_id:
+            self.pending[join.new_member_id] = self.due(now.seconds + join.session_timeout_ms / 1000)
+            self._answer(join.ticket, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id))
+        else:
+            self._add(join, join.new_member_id, now)
+
+    def _join_known(self, join: Join, now: Now) -> None:
+        """`classicGroupJoinExistingMember`."""
+        try:
+            member = self.check_member(join.member_id, join.group_instance_id)
+        except KafkaError as error:
+            self._refuse(join, error.code)
+            return
+        same = member.protocols == join.protocols
+        if self.state is GroupState.COMPLETING_REBALANCE and same:
+            # It did not get the answer to its JoinGroup, most likely.
+            self._answer(join.ticket, self._joined(member))
+        elif self.state is GroupState.STABLE and same and member.member_id != self.roster.leader:
+            self._answer(join.ticket, self._joined(member))
+        else:
+            # The leader may join again because something else has changed, as the number of partitions.
+            self.roster.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+            self._wait_to_join(member, join.ticket)
+            self._rebalance(f"{member.member_id} joined again; client reason: {join.reason}", now)
+
+    def _add(self, join: Join, member_id: str, now: Now) -> None:
+        """`addMemberThenRebalanceOrCompleteJoin`."""
+        member = Member(
+            member_id,
+            join.group_instance_id,
+            join.client_id,
+            join.client_host,
+            join.rebalance_timeout_ms,
+            join.session_timeout_ms,
+            join.protocols,
+        )
+        member.is_new = True
+        if self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY:
+            self.new_member_added = True
+        if not self.roster:
+            self.protocol_type = join.protocol_type
+        self.pending.pop(member_id, None)
+        self.roster.add(member)
+        self.roster.take_join_ticket(member, join.ticket)
+        member.deadline = self.due(now.seconds + NEW_MEMBER_JOIN_TIMEOUT_SECONDS)
+        self._rebalance(f"{member_id} came; client reason: {join.reason}", now)
+
+    def _replace_static(self, join: Join, old: Member, now: Now) -> None:
+        """A static member was started again: it takes the place of the old one, which is fenced (KIP-345).
+
+        `updateStaticMemberThenRebalanceOrCompleteJoin`.
+        """
+        self._answer_join(old, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+        self._answer_sync(old, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+        self.pending_sync.discard(old.member_id)
+        old_leader = self.roster.leader
+        member = self.roster.replace(old, join.new_member_id)
+        self.expect(member, now)
+        self.roster.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+        self._wait_to_join(member, join.ticket)
+        if self.state is GroupState.STABLE and self.roster.select_protocol() == self.protocol:
+            # Its assignment stays as it is: nobody else has to notice (the point of static members).
+            number = self._write(self.record())
+            self._replacing[number] = _Replacing(
+                number, self.generation, member, join, old.member_id, old_leader, old
+            )
+        else:
+            # In CompletingRebalance the leader may have been told of the old member id.
+            self._rebalance(f"static member {join.group_instance_id} came back changed", now)
+
+    def _replaced(self, replacing: _Replacing, error: ErrorCode, now: Now) -> None:
+        """The record with a static member's new id is written, or not."""
+        member, join = replacing.member, replacing.join
+        waits = self.roster.by_id.get(member.member_id) is member and member.join_ticket is join.ticket
+        if not waits or self.state is not GroupState.STABLE or self.generation != replacing.generation:
+            return  # it has left, was replaced itself, or the rebalance that began meanwhile answers it
+        if error is ErrorCode.NONE:
+            is_leader = member.member_id == self.roster.leader
+            if join.can_skip_assignment:
+                self._answer_join(member, self._joined(member, skip_assignment=is_leader))
+            else:
+                # Such a client would assign anew if it took itself for the leader.
+                leader = replacing.old_leader or ""
+                self._answer_join(member, self._joined(member, leader=leader, with_members=False))
+            self.expect(member, now)
+            return
+        self._note(f"static member {join.group_instance_id} stays {replacing.old_member_id}: {error.name}")
+        self.roster.take_join_ticket(member)
+        before = self.roster.replace(member, replacing.old_member_id)
+        self.roster.update(
+            before,
+            replacing.before.protocols,
+            replacing.before.rebalance_timeout_ms,
+            replacing.before.session_timeout_ms,
+        )
+        self.expect(before, now)
+        self._refuse(join, error, member_id=NO_MEMBER_ID)
+
+    # --------------------------------------------------------------------------------------- rebalance
+
+    def _rebalance(self, reason: str, now: Now) -> None:
+        """`maybePrepareRebalanceOrCompleteJoin`."""
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._complete_join_if_all_came(now)
+        else:
+            self._prepare_rebalance(reason, now)
+
+    def _prepare_rebalance(self, reason: str, now: Now) -> None:
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            self._reset_assignments(ErrorCode.REBALANCE_IN_PROGRESS, now)
+        self.pending_sync.clear()
+        self.sync_deadline = math.inf
+        self._assigning = None
+        initial = self.state is GroupState.EMPTY
+        self._note(f"rebalancing in state {self.state.value}, generation {self.generation}: {reason}")
+        self.transition(GroupState.PREPARING_REBALANCE, now)
+        if initial:
+            delay = self.limits.initial_rebalance_delay_ms
+            self.initial_remaining_ms = max(self.roster.rebalance_timeout_ms() - delay, 0)
+            self.new_member_added = False
+            self.join_deadline = self.due(now.seconds + delay / 1000)
+        elif self.all_joined:
+            self._complete_join(now)
+        else:
+            self._wait_for_joins(now)
+
+    def _wait_for_joins(self, now: Now) -> None:
+        self.join_deadline = self.due(now.seconds + self.roster.rebalance_timeout_ms() / 1000)
+
+    def _join_time_over(self, now: Now) -> None:
+        """`tryCompleteInitialRebalanceElseSchedule`, and the end of any other rebalance's time."""
+        delay, remaining = self.limits.initial_rebalance_delay_ms, self.initial_remaining_ms
+        if remaining and self.new_member_added:
+            self.new_member_added = False
+            self.initial_remaining_ms = max(remaining - delay, 0)
+            self.join_deadline = self.due(now.seconds + min(delay, remaining) / 1000)
+        else:
+            self._complete_join(now)
+
+    def _complete_join_if_all_came(self, now: Now) -> None:
+        """`maybeCompleteJoinPhase`: the initial delay runs to its end in any case."""
+        if (
+            self.state is GroupState.PREPARING_REBALANCE
+            and self.previous_state is not GroupState.EMPTY
+            and self.all_joined
+        ):
+            self._complete_join(now)
+
+    def _complete_join(self, now: Now) -> None:
+        """The next generation begins (`completeClassicGroupJoin`)."""
+        self.join_deadline = math.inf
+        self.initial_remaining_ms = None
+        missing = [
+            member
+            for member in self.roster.members()
+            if member.join_ticket is None and member.group_instance_id is None
+        ]
+        for member in missing:
+            self._remove(member)
+        if missing:
+            self._note(f"{len(missing)} members did not join again in time and are removed")
+        if self.roster and not self.roster.elect_joined_leader():
+            # Static members are given until their sessions end.
+            self._wait_for_joins(now)
+            return
+        self.generation += 1
+        self.pending_sync.clear()
+        self.protocol = self.roster.select_protocol() if self.roster else None
+        self.subscribed = self.compute_subscribed()
+        if not self.roster:
+            self.transition(GroupState.EMPTY, now)
+            self._note(f"empty, generation {self.generation}")
+            self._write(self.record())
+            return
+        self.transition(GroupState.COMPLETING_REBALANCE, now)
+        self._note(
+            f"generation {self.generation} with {len(self.roster)} members, protocol {self.protocol}, "
+            f"leader {self.roster.leader}"
+        )
+        for member in self.roster.members():
+            self._answer_join(member, self._joined(member))
+            self.expect(member, now)
+            member.is_new = False
+            self.pending_sync.add(member.member_id)
+        self.sync_deadline = self.due(now.seconds + self.roster.rebalance_timeout_ms() / 1000)
+
+    # -------------------------------------------------------------------------------------------- sync
+
+    def _check_sync(self, sync: Sync) -> Member:
+        """`validateSyncGroup`. Raises KafkaError."""
+        if self.state is GroupState.EMPTY:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.check_generation(sync.member_id, sync.group_instance_id, sync.generation)
+        for said, known in ((sync.protocol_type, self.protocol_type), (sync.protocol, self.protocol)):
+            if said is not None and known is not None and said != known:
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+        return member
+
+    def _assigned_by_leader(self, assigning: _Assigning, error: ErrorCode, now: Now) -> None:
+        if error is not ErrorCode.NONE:
+            self._reset_assignments(error, now)
+            self._prepare_rebalance(f"the assignments were not written: {error.name}", now)
+            return
+        self.roster.assign(assigning.assignments)
+        self.transition(GroupState.STABLE, now)
+        for member in self.roster.members():
+            if self._answer_sync(member, self._assigned(member)):
+                self.expect(member, now)
+
+    def _reset_assignments(self, error: ErrorCode, now: Now) -> None:
+        """`resetAndPropagateAssignmentWithError`."""
+        self.roster.assign({})
+        for member in self.roster.members():
+            if self._answer_sync(member, SyncReply(error)):
+                self.expect(member, now)
+
+    def _sync_time_over(self, now: Now) -> None:
+        """`expirePendingSync`: who has not sent SyncGroup by now is removed."""
+        self.sync_deadline = math.inf
+        if not self.pending_sync or self.state not in {GroupState.COMPLETING_REBALANCE, GroupState.STABLE}:
+            return
+        late = len(self.pending_sync)
+        for member_id in list(self.pending_sync):
+            self._forget(member_id)
+        self._prepare_rebalance(f"{late} members sent no SyncGroup in time and are removed", now)
+
+    # ------------------------------------------------------------------------------------- end of members
+
+    def _leave(self, leaving: Leaving) -> ErrorCode:
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        member_id = leaving.member_id
+        if member_id == NO_MEMBER_ID:  # an administrator removes a static member by its instance
+            owner = self.roster.by_instance.get(leaving.group_instance_id or "")
+            if owner is None or leaving.group_instance_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            member_id = owner
+        elif member_id not in self.pending:
+            try:
+                self.check_member(member_id, leaving.group_instance_id)
+            except KafkaError as error:
+                return error.code
+        self._forget(member_id)
+        self._note(f"{member_id} left; client reason: {leaving.reason}")
+        return ErrorCode.NONE
+
+    def _session_over(self, member: Member, now: Now) -> None:
+        """`expireClassicGroupMemberHeartbeat`."""
+        if self.roster.by_id.get(member.member_id) is not member:
+            return  # went with another one
+        if member.may_be_silent:
+            member.deadline = math.inf
+            return
+        self._note(f"{member.member_id} was not heard of for its session timeout and is removed")
+        self._remove(member)
+        if self.state in {GroupState.STABLE, GroupState.COMPLETING_REBALANCE}:
+            self._prepare_rebalance("a member's session ended", now)
+        elif self.state is GroupState.PREPARING_REBALANCE and self.all_joined:
+            self._complete_join(now)
+
+    def _forget(self, member_id: str) -> None:
+        """The member, or id that was given out, is gone; nothing if it is unknown."""
+        self.pending.pop(member_id, None)
+        if (member := self.roster.by_id.get(member_id)) is not None:
+            self._remove(member)
+
+    def _remove(self, member: Member) -> None:
+        self._answer_join(member, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
+        self._answer_sync(member, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.pending_sync.discard(member.member_id)
+        self.roster.remove(member)
+
+    # ----------------------------------------------------------------------------------------- effects
+
+    def _joined(
+        self,
+        member: Member,
+        *,
+        leader: str | None = None,
+        with_members: bool = True,
+        skip_assignment: bool = False,
+    ) -> JoinReply:
+        """What a member of the current generation is told."""
+        is_leader = member.member_id == self.roster.leader
+        return JoinReply(
+            ErrorCode.NONE,
+            member.member_id,
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            (self.roster.leader or "") if leader is None else leader,
+            skip_assignment,
+            self.roster.for_leader(self.protocol) if is_leader and with_members else (),
+        )
+
+    def _assigned(self, member: Member) -> SyncReply:
+        return SyncReply(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
+
+    def _refuse(self, join: Join, error: ErrorCode, *, member_id: str | None = None) -> None:
+        self._answer(join.ticket, JoinReply(error, join.member_id if member_id is None else member_id))
+
+    def _wait_to_join(self, member: Member, ticket: object) -> None:
+        """The member's JoinGroup waits; an earlier one of it is told to come again."""
+        earlier = self.roster.take_join_ticket(member, ticket)
+        if earlier is not None:
+            self._answer(earlier, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+
+    def _answer_join(self, member: Member, reply: JoinReply) -> None:
+        ticket = self.roster.take_join_ticket(member)
+        if ticket is not None:
+            self._answer(ticket, reply)
+
+    def _answer_sync(self, member: Member, reply: SyncReply) -> bool:
+        ticket, member.sync_ticket = member.sync_ticket, None
+        if ticket is not None:
+            self._answer(ticket, reply)
+        return ticket is not None
+
+    def _answer(self, ticket: object, reply: JoinReply | SyncReply) -> None:
+        self._effects.append(Answer(ticket, reply))
+
+    def _write(self, metadata: GroupMetadata) -> int:
+        self._writes += 1
+        self._effects.append(Write(self._writes, metadata))
+        return self._writes
+
+    def _note(self, text: str) -> None:
+        self._effects.append(Note(text))
+
+    def _done(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

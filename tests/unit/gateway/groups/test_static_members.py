@@ -1,0 +1,132 @@
+"""Static members (KIP-345): who comes back under its instance id keeps its place, and fences the old one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.groups.events import JoinReply
+from gateway.groups.group_state import GroupState
+from tests.unit.gateway.groups.members import REBALANCE_MS, SESSION_MS, Machine, static_pair
+from wireproto.kafka.errors import ErrorCode
+
+NONE = ErrorCode.NONE
+EMPTY, PREPARING = GroupState.EMPTY, GroupState.PREPARING_REBALANCE
+COMPLETING, STABLE, DEAD = GroupState.COMPLETING_REBALANCE, GroupState.STABLE, GroupState.DEAD
+SESSION, REBALANCE = SESSION_MS / 1000, REBALANCE_MS / 1000
+
+
+def test_a_static_member_that_returns_keeps_its_assignment_without_a_rebalance() -> None:
+    group = Machine()
+    leader, member = static_pair(group)
+    back = group.join(instance="two")
+    assert group.error(back) is None
+    record = group.written()
+    new = group.joined(back).member_id
+    assert group.joined(back) == JoinReply(NONE, new, 1, "consumer", "range", leader)
+    assert new != member
+    assert [(one.member_id, one.assignment) for one in record.members] == [
+        (leader, leader.encode()), (new, member.encode()),
+    ]  # fmt: skip
+    assert group.state is STABLE
+    assert group.synced(group.sync(new, instance="two")).assignment == member.encode()
+    assert group.heartbeat(member, instance="two") is ErrorCode.FENCED_INSTANCE_ID
+    assert group.heartbeat(member) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.heartbeat(new, instance="two") is NONE
+
+
+@pytest.mark.parametrize(("version", "skips"), [(5, False), (9, True)])
+def test_a_static_leader_that_returns_does_not_assign_anew(version: int, skips: bool) -> None:
+    group = Machine()
+    leader, _ = static_pair(group)
+    back = group.join(instance="one", version=version)
+    group.written()
+    reply = group.joined(back)
+    assert reply.skip_assignment is skips
+    assert [one.group_instance_id for one in reply.members] == (["two", "one"] if skips else [])
+    assert (reply.leader == reply.member_id) is skips
+    assert skips or reply.leader == leader
+
+
+def test_a_static_member_whose_return_was_not_written_is_who_it_was() -> None:
+    group = Machine()
+    leader, member = static_pair(group)
+    back = group.join(instance="one", protocols=[("range", b"new")])
+    group.written(ErrorCode.NOT_COORDINATOR)
+    assert group.joined(back) == JoinReply(ErrorCode.NOT_COORDINATOR, "")
+    assert group.heartbeat(leader, instance="one") is NONE
+    assert group.leader == leader
+    assert group.machine.roster.by_id[leader].metadata_of("range") == b"m"
+    assert group.heartbeat(member, instance="two") is NONE
+
+
+def test_a_static_member_that_returns_during_a_rebalance_takes_part_in_it() -> None:
+    group = Machine()
+    leader, member = static_pair(group)
+    leads = group.join(leader, instance="one")
+    fenced = group.join(member, instance="two", protocols=[("range", b"x")])
+    assert group.joined(leads).generation == group.joined(fenced).generation == 2
+    back = group.join(instance="two")
+    assert group.state is PREPARING
+    leads = group.join(leader, instance="one")
+    assert group.joined(back).generation == 3
+    assert {one.member_id for one in group.joined(leads).members} == {leader, group.joined(back).member_id}
+
+
+def test_the_old_instance_is_fenced_while_it_waits() -> None:
+    group = Machine()
+    old = group.join(instance="one")
+    new = group.join(instance="one")
+    assert group.joined(old) == JoinReply(ErrorCode.FENCED_INSTANCE_ID, "m1")
+    group.later(0)
+    assert group.joined(new).error is NONE
+    waits = group.join(instance="two")
+    group.join("m2", instance="one")
+    sync = group.sync("m3", instance="two")
+    group.join(instance="two")
+    assert group.error(waits) is NONE
+    assert group.synced(sync).error is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_returning_static_member_that_is_gone_before_its_record_is_written() -> None:
+    group = Machine()
+    leader, member = static_pair(group)
+    back = group.join(instance="two")
+    group.leave(("", "two"))
+    assert group.joined(back).error is ErrorCode.UNKNOWN_MEMBER_ID
+    group.written(ErrorCode.NOT_COORDINATOR)
+    assert list(group.machine.roster.by_id) == [leader]
+    assert member not in group.machine.roster.by_id
+
+
+def test_a_returning_static_member_waits_for_a_rebalance_that_began_meanwhile() -> None:
+    group = Machine()
+    leader, _ = static_pair(group)
+    back = group.join(instance="two")
+    newcomer = group.join()
+    group.written()
+    assert group.error(back) is None
+    group.join(leader, instance="one")
+    assert group.joined(back).generation == group.joined(newcomer).generation == 2
+
+
+def test_static_members_outlive_a_rebalance_that_they_miss() -> None:
+    group = Machine()
+    leader, member = static_pair(group, session_ms=300_000)
+    group.join(leader, instance="one", session_ms=300_000)
+    group.later(REBALANCE)
+    assert group.state is COMPLETING
+    assert set(group.machine.roster.by_id) == {leader, member}
+
+
+def test_a_rebalance_that_only_silent_static_members_are_in_waits_for_the_end_of_their_sessions() -> None:
+    group = Machine()
+    leader, member = static_pair(group, session_ms=100_000)
+    dynamic = group.join()
+    group.leave((group.machine.roster.members().__iter__().__next__().member_id, None))
+    group.leave(("m3", None))
+    assert group.error(dynamic) is ErrorCode.UNKNOWN_MEMBER_ID
+    group.later(REBALANCE)
+    assert group.state is PREPARING
+    group.later(REBALANCE)
+    assert group.state is EMPTY
+    assert {leader, member}.isdisjoint(group.machine.roster.by_id)
