@@ -80,6 +80,7 @@ class Life(abc.ABC):
                 nursery.start_soon(self.catalog.run)
                 await nursery.start(self.node.run)
                 nursery.start_soon(self.producer.run)
+                nursery.start_soon(self.reader.run)
                 await self._join(nursery)
                 broker = Broker(await self._log_context(), self.settings, self.context.deliver)
                 self.node.on_drained(broker.completions.settle)

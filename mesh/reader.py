@@ -9,14 +9,18 @@ from typing import TypeVar
 
 import trio
 
+from mesh.address_requests import AddressRequests
 from mesh.protocol.range_read import RangeRefused, judge
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from wireproto.dafka.additions import (
+    BEGINNINGS,
+    STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
+    Beginning,
     GetRows,
     ListSegments,
     Lookup,
@@ -55,10 +59,11 @@ class NotServed(Exception):
 
 
 class Reader:
-    """Asks the members of a segment, in order, until one answers."""
+    """Asks the members of a segment, in order, until one answers. `run` asks what goes out in lists."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
+        self._beginnings = AddressRequests(requests, BEGINNINGS)
         self._limit = trio.CapacityLimiter(MAX_RANGES_AT_ONCE)
 
     async def read(
@@ -94,6 +99,30 @@ class Reader:
         found = await self._first_of(members, address, from_one)
         return found if found.sequence >= 0 else None
 
+    async def run(self) -> None:
+        """Ask for beginnings, for ever."""
+        await self._beginnings.run()
+
+    async def beginning(self, members: Sequence[str], address: str, last: int) -> Beginning:
+        """What OPEN announced of one segment, and its first rows, up to sequence `last` or fewer.
+
+        Many that are asked for at the same time share requests. Raises `NotServed`.
+        """
+        entry = AddressStatus(address, STATUS_DONE, last).pack()
+
+        async def from_one(member: str) -> Beginning:
+            answer = await self._beginnings.answer(member, address, entry)
+            while answer.status == STATUS_ANSWER_FULL:
+                answer = await self._beginnings.answer(member, address, entry)
+            try:
+                return Beginning.unpack(_checked(answer).row)
+            except MalformedMessage as error:
+                raise RangeRefused(
+                    STATUS_NOT_HERE, f"store {member} answers BEGINNINGS with what cannot be read ({error})"
+                ) from None
+
+        return await self._first_of(members, address, from_one)
+
     async def rows(self, members: Sequence[str], address: str, first: int, last: int) -> bytes:
         """The rows from `first` to `last`, joined. Raises `NotServed`."""
         parts: list[bytes] = []
@@ -115,18 +144,6 @@ class Reader:
             member, lambda requester: GetRows(member, requester, address, first, count)
         )
         return _checked(rows.status), rows.content
-
-    async def announcement(self, members: Sequence[str], address: str) -> Announcement:
-        """What OPEN announced of one segment. Raises `NotServed`."""
-
-        async def from_one(member: str) -> Announcement:
-            listed = await self._requests.ask(member, partial(_list_segments, member, address, 1))
-            if not listed.segments or listed.segments[0][0].address != address:
-                raise RangeRefused(STATUS_NOT_HERE, f"store {member} has no announcement of {address}")
-            found: Announcement = listed.segments[0][0]
-            return found
-
-        return await self._first_of(members, address, from_one)
 
     async def segments(self, member: str) -> list[tuple[Announcement, AddressStatus]]:
         """Every announcement that one store keeps, with its phase (`status`) and head (`sequence`)."""

@@ -40,7 +40,7 @@ RANGE_REPEAT_SECONDS = 2.0
 """A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be
 large."""
 
-ANSWER_IDS = b"oscxypqri"
+ANSWER_IDS = b"oscxybpqri"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
 to."""
 

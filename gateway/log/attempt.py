@@ -142,10 +142,11 @@ class Attempt:
         """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified."""
         partition = self.partition
         await self._until(lambda: verification.decidable(partition), lambda: verification.missing(partition))
-        with trio.move_on_after(GRACE_SECONDS):
-            while not verification.complete:
-                await self._progress.wait()
-        self._check_wanted()
+        if not verification.complete:
+            with trio.move_on_after(GRACE_SECONDS):
+                while not verification.complete:
+                    await self._progress.wait()
+            self._check_wanted()
         try:
             verification.check(partition, self._open_addresses)
         except CatalogRefuted:
@@ -218,9 +219,10 @@ class Attempt:
             return told
 
         await self._until(decided, lambda: (*seal.missing(), *seal.refused))
-        with trio.move_on_after(GRACE_SECONDS):
-            while any(map(self._context.stores.live, seal.missing())):
-                await self._progress.wait()
+        if seal.missing():
+            with trio.move_on_after(GRACE_SECONDS):
+                while any(map(self._context.stores.live, seal.missing())):
+                    await self._progress.wait()
         if not seal.known and self._segment(seal.address).announced:
             raise Inconsistent(f"segment {seal.address} was announced, and no store knows it")
 
@@ -296,7 +298,7 @@ class Attempt:
             kept.append(segment)
             puts[key] = segment.pack()
             Closer.note(segment, puts)
-            logger.info(
+            logger.debug(
                 "segment %s of %s closed at offset %d", segment.address, self._name, segment.end_offset
             )
         self._check_wanted()
@@ -329,8 +331,7 @@ class Attempt:
         """
         while True:
             try:
-                async with limit:
-                    producers = await self._read_producers()
+                producers = await self._read_producers(limit)
             except NotServed as error:
                 if not error.silent:
                     raise
@@ -341,24 +342,27 @@ class Attempt:
                 self._check_wanted()
                 return producers
 
-    async def _read_producers(self) -> ProducerState:
+    async def _read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
         if not self.partition.closed:
             return ProducerState()
         segment = self.partition.closed[-1]
         now_ms = self._context.now_ms()
         reader = self._context.reader
         members = self._context.stores.live_first(segment.members, segment.address)
-        announcement = await reader.announcement(members, segment.address)
-        snapshot = base64.b64decode(json.loads(announcement.details)["producers"])
+        last = segment.last_sequence or 0
+        beginning = await reader.beginning(members, segment.address, last)
+        snapshot = base64.b64decode(json.loads(beginning.announcement.details)["producers"])
         try:
             state = ProducerState.from_snapshot(snapshot, now_ms) if snapshot else ProducerState()
         except InvalidSnapshot as error:
             raise ValueError(str(error)) from None
-        last = segment.last_sequence or 0
-        for first in range(0, last + 1, ROWS_AT_ONCE):
-            rows = await reader.rows(members, segment.address, first, min(last, first + ROWS_AT_ONCE - 1))
-            for start in range(0, len(rows), ROW_BYTES):
-                state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
+        _apply(state, beginning.rows, now_ms)
+        applied = len(beginning.rows) // ROW_BYTES
+        if applied <= last:
+            async with limit:
+                for first in range(applied, last + 1, ROWS_AT_ONCE):
+                    end = min(last, first + ROWS_AT_ONCE - 1)
+                    _apply(state, await reader.rows(members, segment.address, first, end), now_ms)
         return state
 
     # waiting ----------------------------------------------------------------------------------------------
@@ -396,6 +400,11 @@ def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:
         return segment.closed(segment.start_offset, -1, NO_TIMESTAMP)
     row = Row.unpack(row_bytes)
     return segment.closed(row.last_offset + 1, end, row.running_max_timestamp)
+
+
+def _apply(state: ProducerState, rows: bytes, now_ms: int) -> None:
+    for start in range(0, len(rows), ROW_BYTES):
+        state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
 
 
 def _forget_empty_epochs(partition: Partition) -> None:

@@ -28,6 +28,9 @@ REFUSED_SECONDS = 10.0
 """Pause before a store is asked again that would not copy, or before sources are asked again that gave no
 announcement."""
 
+NO_ROWS = -1
+"""The last row that is wanted when only the announcement is."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -95,7 +98,8 @@ class Copier:
     async def announcement(self, members: Sequence[str], address: str) -> Announcement:
         """A segment's announcement from one of these. Raises NotServed."""
         context = self._context
-        return await context.reader.announcement(context.stores.live_first(members, address), address)
+        members = context.stores.live_first(members, address)
+        return (await context.reader.beginning(members, address, NO_ROWS)).announcement
 
     async def _ask(self, key: tuple[str, str], entry: bytes, wanted: Callable[[], bool]) -> bool:
         """True once it has all; false when it refuses, gets nothing, or nobody wants it any more."""

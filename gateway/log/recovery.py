@@ -45,7 +45,7 @@ ROUNDS_AT_ONCE = 4
 """Rounds in which some partition does not wait for a store yet."""
 
 REBUILDS_AT_ONCE = 16
-"""Partitions whose idempotence state is read at the same time."""
+"""Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
 
 WAITING_LOGGED_SECONDS = 5.0
 """How often it is said for which stores partitions wait."""
@@ -106,10 +106,15 @@ class Recovery:
                 Attempt(self._context, partition, accept_loss=False, settled=self._settle).load()
                 partition.serve(ProducerState())
             return
+        started = trio.current_time()
         self._begin(wanted)
         for partition in wanted:
             while self._is_under_way(partition):
                 await self._settled.wait()
+        if wanted:
+            ready = sum(partition.state is PartitionState.READY for partition in wanted)
+            took = trio.current_time() - started
+            logger.info("%d of %d partitions recovered in %.2f s", ready, len(wanted), took)
 
     def _is_under_way(self, partition: Partition) -> bool:
         attempt = self._attempts.get(partition)

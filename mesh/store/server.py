@@ -1,5 +1,5 @@
-"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, VERIFY, LIST. Disk reads happen in worker
-threads.
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, VERIFY, LIST. Disk reads happen
+in worker threads.
 
 Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets
 corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked for.
@@ -19,17 +19,21 @@ from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import ranges
 from mesh.store.db import Database
 from wireproto.dafka.additions import (
+    STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
+    Answer,
+    Beginning,
     End,
     Found,
     GetRows,
     Listed,
     ListSegments,
     Lookup,
+    Request,
     Rows,
     Verified,
     Verify,
@@ -44,6 +48,12 @@ MAX_QUEUED_READS = 1024
 
 LIST_COUNT = 512
 """Announcements in one answer to LIST."""
+
+BEGINNING_ROWS = 4096
+"""Rows of one segment in an answer to BEGINNINGS; who wants more asks for ROWS."""
+
+BEGINNINGS_BYTES = 4 * 1024 * 1024
+"""Of one answer to BEGINNINGS, from where on the other segments are put off to the next one."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +95,10 @@ class Server:
     def on_fetch(self, fetch: Fetch) -> None:
         """A FETCH that is directed at one store."""
         self._enqueue(self._fetch, fetch)
+
+    def on_beginnings(self, request: Request) -> None:
+        """A BEGINNINGS; other requests of its type are not for reading."""
+        self._enqueue(self._beginnings, request)
 
     async def run(self) -> None:
         """Serve for ever."""
@@ -163,6 +177,30 @@ class Server:
             status = self._corrupt(error)
         answered = AddressStatus(request.address, status, last)
         return [Rows(request.requester, self._incarnation, answered, content).frames()]
+
+    def _beginnings(self, request: Request) -> list[Frames]:
+        statuses: list[AddressStatus] = []
+        size = 0
+        for asked in map(AddressStatus.unpack, request.entries):
+            if size < BEGINNINGS_BYTES:
+                statuses.append(self._beginning(asked.address, asked.sequence))
+                size += len(statuses[-1].row)
+            else:
+                statuses.append(AddressStatus(asked.address, STATUS_ANSWER_FULL, -1))
+        answer_id = request.id.lower()
+        return [Answer(answer_id, request.requester, self._incarnation, tuple(statuses)).frames()]
+
+    def _beginning(self, address: str, last: int) -> AddressStatus:
+        """What the segment's OPEN announced, and its rows up to `last`, as far as they are here."""
+        try:
+            state = self._bounds(address)
+            if state is None or state.announcement is None:
+                return AddressStatus(address, STATUS_NOT_HERE, -1)
+            last = min(state.head, last, BEGINNING_ROWS - 1)
+            rows = ranges.read_rows(self._database, address, 0, last)
+        except StoreCorrupt as error:
+            return AddressStatus(address, self._corrupt(error), -1)
+        return AddressStatus(address, STATUS_DONE, last, Beginning(state.announcement, rows).pack())
 
     def _verify(self, request: Verify) -> list[Frames]:
         """What is on the disk of each log: the epochs in one multi-get, or one by one if that cannot be

@@ -31,10 +31,10 @@ from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
-from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
+from wireproto.dafka.additions import ANY_STORE, BEGINNINGS, End, Ping, Pong, Request
 from wireproto.dafka.messages import DIRECTED, DirectRecord, Fetch, Head, Record
 
-REQUEST_IDS = b"OSCXYPQRVI"
+REQUEST_IDS = b"OSCXYBPQRVI"
 """The ids of our own requests, each directed at one store."""
 
 STALL_RETRY_SECONDS = 0.005
@@ -194,7 +194,11 @@ class Store:
         return self.node.publisher.subscribed(b"F" + (DIRECTED + store).encode())
 
     def _on_request(self, request: Request) -> None:
-        if request.store == self.settings.incarnation:
+        if request.store != self.settings.incarnation:
+            return
+        if request.id == BEGINNINGS:
+            self.server.on_beginnings(request)
+        else:
             self.ingest.on_request(request)
 
     def _on_ping(self, ping: Ping) -> None:

@@ -18,7 +18,7 @@ from tests.peers.standalone import Standalone
 
 ENDPOINT = re.compile(r"tcp://\S*127\.0\.0\.1\]?:(\d+)")
 RFC_46_IDS = b"MKFDHNABC"
-OUR_IDS = b"OSCXPQRIoscxpqrin"
+OUR_IDS = b"OSCXYBPQRVIoscxybpqrin"
 ADDRESS = b"0123456789ABCDEF0123456789ABCDEF"
 
 

@@ -85,6 +85,7 @@ class Life:
         async with trio.open_nursery() as nursery:
             self._adjust_topics()
             nursery.start_soon(self.producer.run)
+            nursery.start_soon(self.context.reader.run)
             nursery.start_soon(presence.run)
             nursery.start_soon(self.broker.run)
             self.serving = True  # a client may come at any time: what is not recovered says so

@@ -28,6 +28,9 @@ from wireproto.dafka.messages import (
 ANY_STORE = "*"
 """The incarnation in a PING's topic that every one of our stores subscribes to."""
 
+BEGINNINGS = b"B"
+"""The id of a `Request` that is about reading."""
+
 STATUS_DONE = 0
 STATUS_NOT_HERE = 1
 STATUS_STORAGE_ERROR = 2
@@ -37,6 +40,7 @@ STATUS_SEALED = 5
 STATUS_INCOMPLETE = 6
 STATUS_OPEN = 7
 STATUS_BEGINS_LATER = 8
+STATUS_ANSWER_FULL = 9
 
 LOOKUP_OFFSET = 0
 """The first row whose last offset is at or after the target."""
@@ -189,12 +193,33 @@ class Copy(NamedTuple):
             raise error("a source is not a name")
 
 
+class Beginning(NamedTuple):
+    """What one segment began with, as the answer to BEGINNINGS has it in a status's `row`: what OPEN
+    announced, and the first rows, joined (the status's `sequence` is the last one's).
+    """
+
+    announcement: Announcement
+    rows: bytes
+
+    def pack(self) -> bytes:
+        """The fields of the wire."""
+        return fields.long_bytes(self.announcement.pack()) + fields.long_bytes(self.rows)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Beginning":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(Announcement.unpack(cursor.long_bytes()), cursor.long_bytes())
+        cursor.finish()
+        return value
+
+
 class Request(NamedTuple):
-    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X' or COPY 'Y', told apart by
-    `id`.
+    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X', COPY 'Y' or BEGINNINGS 'B',
+    told apart by `id`.
 
     `entries` are packed `Announcement`s (OPEN), `Copy`s (COPY) or `AddressStatus`es (the others; CLOSE: the
-    end).
+    end, BEGINNINGS: the last row that is wanted).
     Those of a decoded request have been read once, so unpacking them raises nothing.
     """
 
@@ -505,7 +530,7 @@ def _get_rows(topic: str, cursor: Cursor) -> GetRows:
 
 _register_list_messages(b"O", Announcement.unpack)
 _register_list_messages(b"Y", Copy.unpack)
-for _id in (b"S", b"C", b"X"):
+for _id in (b"S", b"C", b"X", b"B"):
     _register_list_messages(_id, AddressStatus.unpack)
 _register(b"P", lambda topic, cursor: Ping(_store_of(topic), cursor.name()))
 _register(

@@ -173,7 +173,7 @@ class Gateway:
             lambda: reader.read([STORE], first, "orders", 0, 3, 1000),
             lambda: reader.lookup([STORE], first, 0, 3, 9),
             lambda: reader.rows([STORE], first, 0, 9),
-            lambda: reader.announcement([STORE], first),
+            lambda: reader.beginning([STORE], first, 9),
             lambda: reader.segments(STORE),
             lambda: reader.verify(STORE, [("log/0", first), ("log/1", "")]),
         ]
@@ -217,6 +217,7 @@ def test_nothing_but_a_malformed_message_escapes_a_handler(messages: list[tuple[
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(gateway.producer.run)
+                    nursery.start_soon(gateway.reader.run)
                     for task in gateway.tasks():
                         nursery.start_soon(gateway.expects, task)
                         await wait_all_tasks_blocked()

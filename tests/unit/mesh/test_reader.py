@@ -15,11 +15,16 @@ from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import (
+    STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
+    Announcement,
+    Answer,
+    Beginning,
     GetRows,
+    Request,
     Rows,
     Verified,
     Verify,
@@ -121,3 +126,56 @@ def test_an_answer_that_is_none_is_asked_again_and_said_once(caplog: pytest.LogC
 
     run(body)
     assert caplog.text.count("asked again") == 1
+
+
+BEGUN = Beginning(Announcement(ADDRESS, "orders", "C", "L", 0, 0, (ONE, TWO), 1, b"{}"), b"rows")
+
+
+def test_beginnings_asked_for_together_are_one_request_and_full_answers_are_asked_again() -> None:
+    sent: list[list[str]] = []
+
+    async def body(node: FakeNode, reader: Reader) -> None:
+        def answer(message: Request) -> None:
+            asked = [AddressStatus.unpack(entry) for entry in message.entries]
+            sent.append([status.address for status in asked])
+            first, *others = asked
+            statuses = [AddressStatus(first.address, STATUS_DONE, first.sequence, BEGUN.pack())]
+            statuses += [AddressStatus(other.address, STATUS_ANSWER_FULL, -1) for other in others]
+            node.hears(Answer(b"b", message.requester, message.store, tuple(statuses)))
+
+        node.on_sent = answer
+        found: dict[str, Beginning] = {}
+
+        async def ask(address: str) -> None:
+            found[address] = await reader.beginning([ONE, TWO], address, 3)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.run)
+            async with trio.open_nursery() as asking:
+                for address in ("A1", "A2", "A3"):
+                    asking.start_soon(ask, address)
+            nursery.cancel_scope.cancel()
+        assert found == dict.fromkeys(("A1", "A2", "A3"), BEGUN)
+
+    run(body)
+    assert [len(addresses) for addresses in sent] == [3, 2, 1]
+
+
+def test_a_beginning_that_cannot_be_read_is_asked_of_the_next_member() -> None:
+    contents = {ONE: b"?", TWO: BEGUN.pack()}
+
+    async def body(node: FakeNode, reader: Reader) -> None:
+        def answer(message: Request) -> None:
+            status = AddressStatus(ADDRESS, STATUS_DONE, 3, contents[message.store])
+            node.hears(Answer(b"b", message.requester, message.store, (status,)))
+
+        node.on_sent = answer
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.run)
+            assert await reader.beginning([ONE, TWO], ADDRESS, 3) == BEGUN
+            contents[TWO] = b""
+            with pytest.raises(NotServed, match="cannot be read"):
+                await reader.beginning([ONE, TWO], ADDRESS, 3)
+            nursery.cancel_scope.cancel()
+
+    run(body)

@@ -29,7 +29,7 @@ from mesh.reader import Reader
 from mesh.store.db import Database
 from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
-from wireproto.dafka.additions import GetRows, ListSegments, Lookup, Request, Verify
+from wireproto.dafka.additions import BEGINNINGS, GetRows, ListSegments, Lookup, Request, Verify
 from wireproto.dafka.messages import Fetch, Head, Record, decode
 
 STORE = "5" * 32
@@ -68,7 +68,7 @@ class OneStore:
             self.ingest.on_record(message, 0.0)
         elif isinstance(message, Head):
             self.ingest.on_head(message, 0.0)
-        elif isinstance(message, Request):
+        elif isinstance(message, Request) and message.id != BEGINNINGS:
             self.ingest.on_request(message)
         else:
             handlers: dict[type, Callable[[Any], list[Any]]] = {
@@ -77,6 +77,7 @@ class OneStore:
                 ListSegments: self.server._list,
                 Lookup: self.server._lookup,
                 Verify: self.server._verify,
+                Request: self.server._beginnings,
             }
             answers = handlers[type(message)](message)
             return [decode([bytes(frame) for frame in frames]) for frames in answers]
@@ -169,6 +170,7 @@ class Life:
         async with trio.open_nursery() as nursery:
             for worker in (
                 self.context.producer.run,
+                self.context.reader.run,
                 self.context.opener.run,
                 self.context.closer.run,
                 self.recovery.run,

@@ -22,10 +22,10 @@ from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import TOPIC_ID
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka.additions import (
+    BEGINNINGS,
     STATUS_DONE,
     AddressStatus,
     GetRows,
-    ListSegments,
     Request,
     Verify,
 )
@@ -144,10 +144,16 @@ def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> N
 # a slow store ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [ListSegments, GetRows])
+@pytest.mark.parametrize(("asked", "first_rows"), [(BEGINNINGS, 4096), (GetRows, 0)])
 def test_a_store_that_is_slow_is_asked_again(
-    cluster: Cluster, asked: type, caplog: pytest.LogCaptureFixture
+    cluster: Cluster,
+    asked: type | bytes,
+    first_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr("mesh.store.server.BEGINNING_ROWS", first_rows)
+
     async def body(setup: Setup) -> None:
         await write_two_lives(setup)
         setup.store.deaf = {asked}
@@ -431,6 +437,7 @@ def test_a_transaction_under_way_when_the_catalog_was_read_refutes_nothing(clust
         life = setup.life(before)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(life.context.producer.run)
+            nursery.start_soon(life.context.reader.run)
             nursery.start_soon(life.recovery.run)
             life.recovery._begin(life.topic.partitions)
             await wait_all_tasks_blocked()

@@ -12,6 +12,7 @@ from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import keys
+from mesh.store import server as server_module
 from mesh.store.db import Database
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
@@ -27,15 +28,22 @@ from tests.unit.mesh.store.sample import (
     settle,
 )
 from wireproto.dafka.additions import (
+    BEGINNINGS,
     LOOKUP_MAX_TIMESTAMP,
     LOOKUP_OFFSET,
     LOOKUP_TIMESTAMP,
+    STATUS_ANSWER_FULL,
     STATUS_DONE,
+    STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
+    AddressStatus,
+    Answer,
+    Beginning,
     GetRows,
     Listed,
     ListSegments,
     Lookup,
+    Request,
     Rows,
     Verified,
     Verify,
@@ -69,6 +77,7 @@ class Setup:
             GetRows: self.server._rows,
             ListSegments: self.server._list,
             Verify: self.server._verify,
+            Request: self.server._beginnings,
         }
         return [decode([bytes(frame) for frame in frames]) for frames in handle[type(asked)](asked)]
 
@@ -246,3 +255,51 @@ def test_verify_reads_all_epochs_at_once(setup: Setup, monkeypatch: pytest.Monke
     monkeypatch.setattr(setup.database, "get_many", counting)
     assert len(verified(setup, *[(f"log/{number}", "") for number in range(1000)])) == 1000
     assert reads == [1000]
+
+
+def beginnings(setup: Setup, *asked: tuple[str, int]) -> list[AddressStatus]:
+    entries = tuple(AddressStatus(address, STATUS_DONE, last).pack() for address, last in asked)
+    (answer,) = setup.ask(Request(BEGINNINGS, STORE, "R1", entries))
+    assert isinstance(answer, Answer)
+    assert [status.address for status in answer.statuses] == [address for address, _ in asked]
+    return list(answer.statuses)
+
+
+def rows(setup: Setup, address: str, last: int) -> bytes:
+    (answer,) = setup.ask(GetRows(STORE, "R1", address, 0, last + 1))
+    return bytes(answer.content)
+
+
+def test_beginnings_tell_what_was_announced_and_the_first_rows(setup: Setup) -> None:
+    asked = ((ADDRESS, 3), (OTHER, -1), ("D" * 32, 5), (LAST, BATCHES + 50))
+    some, none, unknown, whole = beginnings(setup, *asked)
+    assert (some.status, some.sequence) == (STATUS_DONE, 3)
+    assert Beginning.unpack(some.row) == (announcement(ADDRESS), rows(setup, ADDRESS, 3))
+    assert (none.status, none.sequence) == (STATUS_DONE, -1)
+    assert Beginning.unpack(none.row) == (announcement(OTHER), b"")
+    assert unknown == ("D" * 32, STATUS_NOT_HERE, -1, b"")
+    assert whole.sequence == BATCHES - 1
+    assert Beginning.unpack(whole.row).rows == rows(setup, LAST, BATCHES - 1)
+
+
+def test_beginnings_of_what_cannot_be_read_are_errors_and_the_others_are_told(setup: Setup) -> None:
+    setup.database._db.put(keys.meta_key(ADDRESS), b"?")
+    setup.database._db.delete(keys.row_prefix(OTHER) + keys.sequence_bytes(2))
+    first, second, third = beginnings(setup, (ADDRESS, 3), (OTHER, 3), (LAST, 3))
+    assert (first.status, second.status, third.status) == (
+        STATUS_STORAGE_ERROR,
+        STATUS_STORAGE_ERROR,
+        STATUS_DONE,
+    )
+
+
+def test_an_answer_of_beginnings_is_bounded_and_never_empty(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "BEGINNINGS_BYTES", 1)
+    first, second, third = beginnings(setup, (ADDRESS, 9), (OTHER, 9), (LAST, 9))
+    assert (first.status, second.status, third.status) == (
+        STATUS_DONE,
+        STATUS_ANSWER_FULL,
+        STATUS_ANSWER_FULL,
+    )

@@ -8,7 +8,9 @@ from typing import Any
 
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
+    BEGINNINGS,
     LOOKUP_TIMESTAMP,
+    STATUS_ANSWER_FULL,
     STATUS_BEGINS_LATER,
     STATUS_DONE,
     STATUS_INCOMPLETE,
@@ -17,6 +19,7 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    Beginning,
     Copy,
     End,
     Found,
@@ -50,6 +53,7 @@ DOCUMENT = ROOT / "docs" / "mesh-protocol.md"
 
 SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
+BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
 VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3), Verified(STATUS_DONE, -1, "", 0)]
 
 OWN: dict[str, Any] = {
@@ -86,6 +90,8 @@ OWN: dict[str, Any] = {
     "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
     "ROWS": GetRows("S1", "R7", "A9", 2, 4),
     "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd"),
+    "BEGINNINGS": Request(BEGINNINGS, "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
+    "BEGINNINGS/ANSWER": Answer(b"b", "R7", "S1", (BEGUN, AddressStatus("A8", STATUS_ANSWER_FULL, -1))),
     "VERIFY": Verify("S1", "R7", (("L0", "A9"), ("L1", ""))),
     "VERIFY/ANSWER": Rows("R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED)),
     "LIST": ListSegments("S1", "R7", "A8", 128),
