@@ -11,9 +11,11 @@ BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
-# Faults: QUICK=1 leaves out one process alone, and what takes its time; `make test` has the rest as well.
+# Faults: QUICK=1 leaves out one process alone, and what takes its time; `make test` has the rest as well, unless
+# FAULTS=no says that they are run by themselves.
 # Kills: N of them in all.
 QUICK      ?=
+FAULTS     ?=
 N          ?= 1000
 FAULT_ARGS ?= -n 2
 FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
@@ -53,7 +55,7 @@ run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -m 'not long' $(TEST_ARGS)
+	$(BIN)/python -m pytest -m 'not long' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .

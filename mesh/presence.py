@@ -96,7 +96,7 @@ class StorePresence:
 
     def _take_heard(self, now: float) -> None:
         heard, self._requests.heard = self._requests.heard, set()
-        for incarnation in heard:
+        for incarnation in sorted(heard):
             if self._presence.heard(incarnation, now):
                 self._arrived(incarnation)
 

@@ -52,7 +52,7 @@ class Opener:
         self.opened = 0
         self._context = context
         self._waiting: dict[Partition, OpenSegment] = {}
-        self._ending: set[Partition] = set()
+        self._ending: dict[Partition, None] = {}
         self._answered: dict[Partition, tuple[OpenSegment, Opening]] = {}
         """What members said of segments, and is not noted yet."""
         self._work = trio.Event()
@@ -80,7 +80,7 @@ class Opener:
 
     def end(self, partition: Partition) -> None:
         """Close the partition's open segment, if all of it is durable then."""
-        self._ending.add(partition)
+        self._ending[partition] = None
         self._work.set()
 
     def drained(self, partition: Partition) -> None:
@@ -104,7 +104,9 @@ class Opener:
             while self._answered:
                 await self._note_answers()
             while self._ending:
-                await self._end(self._ending.pop())
+                partition = next(iter(self._ending))
+                del self._ending[partition]
+                await self._end(partition)
 
     def _take_ready(self) -> dict[Partition, OpenSegment]:
         """The openings whose predecessors are durable, as many as go into one round."""

@@ -1,13 +1,15 @@
 """Judges a history: was every promise kept? Pure, and itself tested with histories that break each promise.
 
 The categories are those of Jepsen's Kafka checker (`jepsen/src/jepsen/tests/kafka.clj`) that apply without
-groups and transactions. The reader named "end" reads everything after the last fault.
+groups and transactions: lost, duplicate, inconsistent offset, phantom (a record that nobody sent), skipped
+and non-monotonic (of a reader's offsets; "reordered" of a producer's records), high watermark back, members
+differ; and some of our own. The reader named "end" reads everything after the last fault.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.faults.history import Operation, Result, Seen, Sent, Watermark
@@ -68,7 +70,7 @@ def _collect(history: Iterable[Operation]) -> _Facts:
                 before = watermarks.get(partition, 0)
                 if offset < before:
                     detail = f"partition {partition}: {offset} after {before}"
-                    facts.problems.append(Problem("watermark went back", detail))
+                    facts.problems.append(Problem("high watermark back", detail))
                 watermarks[partition] = max(before, offset)
             case _:
                 pass
@@ -95,7 +97,7 @@ def _wrong_content(facts: _Facts) -> Iterator[Problem]:
         sent = facts.sent.get(key)
         where = f"{one.partition}/{one.offset} {key}"
         if sent is None:
-            yield Problem("never sent", where)
+            yield Problem("phantom", where)
         elif not one.digest or one.digest != sent.digest:
             yield Problem("wrong content", where)
         elif one.partition != sent.partition:
@@ -134,7 +136,8 @@ def _gaps(facts: _Facts) -> Iterator[Problem]:
         reader = (one.reader, one.partition)
         expected = last[reader] + 1 if reader in last else (0 if one.reader == END else one.offset)
         if one.offset != expected:
-            yield Problem("offsets not dense", f"{reader}: {one.offset}, expected {expected}")
+            kind = "skipped" if one.offset > expected else "non-monotonic"
+            yield Problem(kind, f"{reader}: {one.offset}, expected {expected}")
         last[reader] = one.offset
 
 
@@ -155,3 +158,30 @@ def _reordered(facts: _Facts) -> Iterator[Problem]:
         if one.number < latest.get(run, -1):
             yield Problem("reordered", f"{run}: {one.number} after {latest[run]}")
         latest[run] = one.number
+
+
+def members_differ(contents: Mapping[str, Mapping[str, Sequence[bytes]]]) -> list[Problem]:
+    """Where members do not keep the same records under the same addresses.
+
+    Args:
+        contents: member -> address -> its records from sequence 0 on. An address without records is as good
+            as none.
+    """
+    return list(_differences({m: {a: list(r) for a, r in c.items() if r} for m, c in contents.items()}))
+
+
+def _differences(contents: Mapping[str, Mapping[str, list[bytes]]]) -> Iterator[Problem]:
+    (first, one), *others = contents.items()
+    if not one:
+        yield Problem("members differ", f"{first} has nothing")
+    for second, other in others:
+        for address in sorted(one.keys() | other.keys()):
+            here, there = one.get(address, []), other.get(address, [])
+            if here != there:
+                pairs = enumerate(zip(here, there, strict=False))
+                other_at = next((sequence for sequence, (a, b) in pairs if a != b), None)
+                which = "one goes on" if other_at is None else f"sequence {other_at} is not the same"
+                yield Problem(
+                    "members differ",
+                    f"address {address}: {len(here)} records in {first}, {len(there)} in {second}; {which}",
+                )

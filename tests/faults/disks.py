@@ -50,6 +50,15 @@ class SmallDisk:
         """Somebody makes room."""
         _mount("-o", f"remount,size={size}", str(self.path))
 
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Nobody may write."""
+        _mount("-o", "remount,ro", str(self.path))
+        try:
+            yield
+        finally:
+            _mount("-o", f"remount,rw,size={self._size}", str(self.path))
+
     def fill(self, leave: int = 0) -> None:
         """Somebody else fills it, up to so many bytes; what is written here meanwhile may take those."""
         piece = bytes(64 * 1024)

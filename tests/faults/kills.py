@@ -16,9 +16,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.clients.stored import create_replicated_topic
-from tests.faults.checker import Problem, check
+from tests.faults.checker import Problem, check, members_differ
 from tests.faults.history import Event, History
-from tests.faults.mesh_scene import PARTITIONS, TOPIC, differences
+from tests.faults.mesh_scene import PARTITIONS, TOPIC
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
@@ -33,7 +33,7 @@ WAIT_SECONDS = 120.0
 VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
 AWAITED = 0.7
 
-KINDS = ("lost", "duplicate", "wrong content")
+KINDS = ("lost", "duplicate", "wrong content", "members differ")
 """Problems that are told by name; all others are told as well."""
 
 
@@ -68,7 +68,7 @@ class Round:
             mesh.gateway.start()
             mesh.wait_until_all_have_all(WAIT_SECONDS)
             mesh.stop()
-            return problems + [Problem("stores differ", text) for text in differences(mesh.stores)]
+            return problems + members_differ({store.name: store.contents() for store in mesh.stores})
 
     def _kill(self, mesh: MeshCluster, load: Load) -> None:
         choice = self._random

@@ -4,29 +4,32 @@ everything read through the gateway and compared on each store's disk alone.
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
 
+from gateway.admin import ask
 from tests.clients.stored import create_replicated_topic
 from tests.differential.batches import batch_of
 from tests.differential.wire import Connection
+from tests.faults.checker import members_differ
 from tests.faults.history import Event, History
+from tests.faults.report import Phase, report
 from tests.faults.workloads import Load, WatermarkWatch, make_value, read_all
 from tests.peers.mesh import MeshCluster, StoreProcess
 
 PARTITIONS = 4
 TOPIC = "faults"
 OPERATIONS = 150
-"""Acknowledged at least before, during and after each fault."""
+"""Acknowledged at least before and after each fault, and during those that let anything be acknowledged."""
+
+BEGUN = 100
+"""Operations that begin at least during each fault, whatever becomes of them."""
 
 WAIT_SECONDS = 120.0
 """How long these may take on a busy machine."""
@@ -34,15 +37,12 @@ WAIT_SECONDS = 120.0
 SLACK_SECONDS = 3.0
 """How much later than at its timeout a request may be answered on a busy machine."""
 
-REPORT = "FAULTS_REPORT"
-"""Environment variable: a file that gets one JSON line for each fault, with what became of the operations."""
-
 
 class Scene:
     """A mesh, a topic on all stores, a load on it and a watch.
 
     Args:
-        load: handed to `Load`, e.g. `linger.ms`.
+        load: handed to `Load`, e.g. `pause`.
     """
 
     def __init__(self, mesh: MeshCluster, history: History, **load: Any) -> None:
@@ -50,31 +50,37 @@ class Scene:
         create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
         self.load = Load(mesh.bootstrap, TOPIC, history, partitions=PARTITIONS, **load)
         self.watch = WatermarkWatch(mesh.bootstrap, TOPIC, history, PARTITIONS)
-        self.go_on("before")
+        self._phases: list[Phase] = []
+        self._acked_before = 0
+        self.go_on("before", healed=True)
 
-    def go_on(self, when: str, operations: int = OPERATIONS) -> None:
-        """Everything sent before has its result, and so many operations that begin now succeed."""
-        with self.counted(when):
+    def go_on(self, when: str, operations: int = OPERATIONS, *, healed: bool = False) -> None:
+        """Everything sent before has its result, and so many operations that begin now succeed.
+
+        Args:
+            healed: there is no fault now.
+        """
+        with self.counted(when, healed=healed):
             self.load.wait_for_new_acks(operations, WAIT_SECONDS)
 
     @contextmanager
-    def counted(self, what: str) -> Iterator[None]:
-        """Counts what becomes of the operations meanwhile, for the history and the report."""
+    def counted(self, what: str, *, healed: bool = False) -> Iterator[None]:
+        """A fault that lasts until `BEGUN` operations at least began; the report says what became of them."""
         load, began = self.load, time.monotonic()
         self.history.add(Event(f"{what}: begins"))
-        before = (load.sent, load.acked, load.failed, load.unknown)
+        first, before = load.sent, load.acked
         yield
-        after = (load.sent, load.acked, load.failed, load.unknown)
-        names = ("sent", "ok", "failed", "unknown")
-        counts = {name: b - a for name, a, b in zip(names, before, after, strict=True)}
-        report(what, seconds=round(time.monotonic() - began, 1), **counts)
-        self.history.add(Event(f"{what}: ends, {counts}"))
+        load.wait_for_sent(first + BEGUN)
+        seconds = round(time.monotonic() - began, 1)
+        phase = Phase(what, healed, load.name, first, load.sent, load.acked - before, seconds)
+        self._phases.append(phase)
+        self.history.add(Event(f"{what}: ends, {phase.begun} begun"))
 
     def finish(self) -> None:
         """Stops the load, reads everything through the gateway (the history is judged by its fixture), and
         compares what the stores have.
         """
-        self.go_on("healed")
+        self.go_on("healed", healed=True)
         self.read()
         # The next life closes what is open, and has every store copy what it lacks.
         self.mesh.gateway.kill9()
@@ -85,39 +91,46 @@ class Scene:
 
     def read(self) -> None:
         """Stops the load, and reads everything through the gateway."""
-        self.load.stop()
+        self.stop_load()
         self.watch.stop()
         count = read_all(self.mesh.bootstrap, TOPIC, self.history, PARTITIONS)
-        assert count >= self.load.acked > 0
+        assert count >= self._acked > 0
+        report("read through the gateway", records=count, acknowledged=self._acked)
 
+    def stop_load(self) -> None:
+        """Every operation has its result now."""
+        self.load.stop()
+        for phase in self._phases:
+            if phase.load == self.load.name:
+                report(phase.what, **phase.counts(self.load.outcomes))
 
-def report(what: str, **facts: object) -> None:
-    """One line of the report, if one is wanted."""
-    path = os.environ.get(REPORT)
-    if path:
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"test": test, "what": what, **facts}) + "\n")
+    def new_load(self, name: str, **load: Any) -> None:
+        """Another producer goes on where the one before was stopped."""
+        self._acked_before += self.load.acked
+        self.load = Load(self.mesh.bootstrap, TOPIC, self.history, name=name, partitions=PARTITIONS, **load)
+
+    @property
+    def _acked(self) -> int:
+        return self._acked_before + self.load.acked
 
 
 def assert_same_contents(stores: Sequence[StoreProcess]) -> None:
-    """Every store has the same records under the same addresses."""
-    assert list(differences(stores)) == []
+    """Every one of these stopped stores has the same records under the same addresses."""
+    contents = {store.name: store.contents() for store in stores}
+    assert members_differ(contents) == []
+    report("read from each store alone", **{name: sum(map(len, c.values())) for name, c in contents.items()})
 
 
-def differences(stores: Sequence[StoreProcess]) -> Iterator[str]:
-    """Where stopped stores do not have the same records under the same addresses."""
-    first, *others = ({a: c for a, c in store.contents().items() if c} for store in stores)
-    if not first:
-        yield f"store {stores[0].name} has nothing"
-    for store, other in zip(stores[1:], others, strict=True):
-        for address in first.keys() | other.keys():
-            one, two = first.get(address, []), other.get(address, [])
-            if one != two:
-                yield (
-                    f"address {address}: {len(one)} records in {stores[0].name}, {len(two)} in {store.name}"
-                    + (", and not the same" if len(one) == len(two) else "")
-                )
+def await_other_store(mesh: MeshCluster, name: str) -> str:
+    """The incarnation of a store that is there under a name, and not admitted, once the gateway knows it."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        stores = ask(mesh.gateway.data, "stores.list")
+        for entry in stores:
+            if entry["name"] == name and entry["state"] != "admitted" and entry["live"]:
+                return str(entry["incarnation"])
+        assert time.monotonic() < deadline, stores
+        time.sleep(0.05)
 
 
 def try_produce(bootstrap: str, topic: str, count: int, *, timeout_ms: int) -> Counter[int]:

@@ -22,7 +22,9 @@ from tests.faults.disks import (
     slow,
 )
 from tests.faults.history import History
-from tests.faults.mesh_scene import PARTITIONS, TOPIC, Scene, report
+from tests.faults.mesh_scene import OPERATIONS, PARTITIONS, TOPIC, Scene
+from tests.faults.report import report
+from tests.faults.workloads import read_all
 from tests.peers.mesh import MeshCluster, StoreProcess
 from tests.peers.process import ServerEnded
 
@@ -111,15 +113,16 @@ def test_a_power_loss_of_everything(mesh: MeshCluster, history: History, tmp_pat
         store.prefix = logged(logs[store])
     with mesh:
         scene = Scene(mesh, history)
-        scene.go_on("under strace", 1000)
-        for process in (*mesh.stores, mesh.gateway):
-            process.kill9()
-        lost = {store.name: cut_to_synced(logs[store], store.data) for store in mesh.stores}
-        report("bytes that no fsync had covered", **lost)
-        for store in mesh.stores:
-            store.prefix = ()
-            store.start()
-        mesh.gateway.start()
+        scene.go_on("under strace", 1000, healed=True)
+        with scene.counted("power loss of all stores and the gateway"):
+            for process in (*mesh.stores, mesh.gateway):
+                process.kill9()
+            lost = {store.name: cut_to_synced(logs[store], store.data) for store in mesh.stores}
+            report("bytes that no fsync had covered", **lost)
+            for store in mesh.stores:
+                store.prefix = ()
+                store.start()
+            mesh.gateway.start()
         scene.finish()
 
 
@@ -132,7 +135,9 @@ def test_a_power_loss_of_everything(mesh: MeshCluster, history: History, tmp_pat
     ids=["flipped bits", "altered records"],
 )
 def test_wrong_bytes_on_two_stores(scene: Scene, damage: Callable[[StoreProcess], int]) -> None:
-    """Readers get the third's; without it they get an error, and never something wrong or too little."""
+    """Readers get the third's; without it they get an error, and never something wrong or too little. What is
+    written meanwhile is kept.
+    """
     mesh = scene.mesh
     _close_all_segments(scene)
     mesh.gateway.kill9()
@@ -141,24 +146,29 @@ def test_wrong_bytes_on_two_stores(scene: Scene, damage: Callable[[StoreProcess]
         assert damage(store)
         store.start()
     mesh.gateway.start()
-    scene.read()
+    scene.new_load("q", pause=0.002)
+    with scene.counted("wrong bytes on two stores"):
+        read_all(mesh.bootstrap, TOPIC, scene.history, PARTITIONS, "meanwhile")
+        scene.load.wait_for_new_acks(OPERATIONS)
     assert "bad copy" in mesh.gateway.log or any("cannot be read" in s.log for s in mesh.stores), (
         mesh.gateway.log
     )
-    mesh.stores[2].kill9()
-    mesh.gateway.kill9()
-    mesh.gateway.start()
-    codes = [_read_to_an_error(mesh.bootstrap, partition) for partition in range(PARTITIONS)]
-    report("reads with the last good copy away", codes=codes)
-    assert set(codes) == {STORAGE_ERROR}
+    with scene.counted("and the last good copy is away"):
+        mesh.stores[2].kill9()
+        mesh.gateway.kill9()
+        mesh.gateway.start()
+        codes = [_read_to_an_error(mesh.bootstrap, partition) for partition in range(PARTITIONS)]
+        report("reads with the last good copy away", codes=codes)
+        assert set(codes) == {STORAGE_ERROR}
+        scene.load.wait_for_new_acks(OPERATIONS)
     mesh.stores[2].start()
-    for partition in range(PARTITIONS):
-        assert _read_to_an_error(mesh.bootstrap, partition) == 0
+    scene.go_on("and back", healed=True)
+    scene.read()
 
 
 def _close_all_segments(scene: Scene) -> None:
     """By a new life of the gateway; every store has all of them then."""
-    scene.load.stop()
+    scene.stop_load()
     scene.mesh.gateway.kill9()
     scene.mesh.gateway.start()
     scene.mesh.wait_until_all_have_all()

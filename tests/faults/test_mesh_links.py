@@ -13,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.faults.history import History
-from tests.faults.mesh_scene import Scene, report
+from tests.faults.mesh_scene import Scene
 from tests.faults.proxy import IN, OUT, Proxy
+from tests.faults.report import report
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 
 BOUND, TOLD = "127.0.0.3", "127.0.0.2"
 """Where a node's publisher is, and where others find it: at the proxy, on a port of the same number."""
 SEED = 20_260_401
 MIB = 1024 * 1024
+STOP_SECONDS = 20.0
+"""A stop in order takes 10 at most, and a busy machine some more."""
+AT_ONCE_SECONDS = 5.0
 SIZES = (100, 1000)
 """Small records: all that is waiting crosses a slow link in seconds."""
 
@@ -57,6 +61,46 @@ def swallowed(those: list[Proxy]) -> Iterator[None]:
         yield
 
 
+def test_sigterm_under_load_and_a_second_one(linked: tuple[Scene, list[Proxy]]) -> None:
+    """What is in flight is waited for and answered; a second signal ends the gateway at once."""
+    scene, (first, second, *_) = linked
+    gateway, load = scene.mesh.gateway, scene.load
+    with scene.counted("SIGTERM while acknowledgements are held"):
+        with first.held(IN), second.held(IN):
+            _until_it_waits(scene)
+            gateway.send_signal(signal.SIGTERM)
+            time.sleep(1.0)
+            assert gateway.returncode is None, gateway.tail()
+            before = load.acked
+        assert gateway.wait(STOP_SECONDS) == 0, gateway.tail()
+        time.sleep(0.1)  # what it answered last is read by the client
+        report("answered after SIGTERM", count=load.acked - before)
+        assert load.acked > before
+        after = load.acked
+        time.sleep(0.5)
+        assert load.acked == after
+    gateway.start()
+    scene.go_on("and back", healed=True)
+    with scene.counted("two signals while acknowledgements are held"), first.held(IN), second.held(IN):
+        _until_it_waits(scene)
+        gateway.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert gateway.returncode is None, gateway.tail()
+        gateway.send_signal(signal.SIGTERM)
+        assert gateway.wait(AT_ONCE_SECONDS) == -signal.SIGTERM
+        assert "Traceback" not in gateway.log
+    gateway.start()
+    scene.finish()
+
+
+def _until_it_waits(scene: Scene) -> None:
+    """Nothing is acknowledged any more, and the load has sent what may be in flight."""
+    before = -1
+    while scene.load.acked != before or scene.load.in_flight < 100:
+        before = scene.load.acked
+        time.sleep(0.3)
+
+
 @pytest.mark.long
 def test_acknowledgements_that_are_lost(linked: tuple[Scene, list[Proxy]]) -> None:
     """Of one store: not missed. Of two: everything waits, and each record is there once all the same."""
@@ -81,7 +125,7 @@ def test_a_gateway_killed_with_a_tail_that_nobody_acknowledged(linked: tuple[Sce
             assert scene.load.in_flight
             scene.mesh.gateway.kill9()
         scene.mesh.gateway.start()
-        scene.go_on("and back")
+        scene.go_on("and back", healed=True)
     scene.finish()
 
 
@@ -153,9 +197,9 @@ def test_a_slow_client(proxied: tuple[Scene, Proxy]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_a_store_far_behind(tmp_path: Path, history: History, how: str) -> None:
-    """Longer away than any queue is long: no memory grows for it, and in the end it has the same bytes."""
+@pytest.mark.parametrize(("how", "records"), [("killed", 200_000), ("stopped", 60_000)])
+def test_a_store_far_behind(tmp_path: Path, history: History, how: str, records: int) -> None:
+    """Further than any queue is long: no memory grows for it, and in the end it has the same bytes."""
     with MeshCluster(tmp_path) as mesh:
         scene = Scene(mesh, history, pause=0.00001, sizes=(200, 500))
         store, gateway = mesh.stores[1], mesh.gateway
@@ -165,7 +209,7 @@ def test_a_store_far_behind(tmp_path: Path, history: History, how: str) -> None:
             store.send_signal(signal.SIGSTOP)
         before = gateway.rss_bytes
         with scene.counted(f"one store {how}"):
-            scene.load.wait_for_acks(60_000, 120.0)
+            scene.load.wait_for_acks(records, 400.0)
         report("the gateway's memory", mib_more=round((gateway.rss_bytes - before) / MIB, 1))
         assert gateway.rss_bytes - before < 200 * MIB
         if how == "killed":

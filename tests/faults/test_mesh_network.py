@@ -10,8 +10,9 @@ import pytest
 
 from tests.clients.stored import create_replicated_topic
 from tests.faults.history import History
-from tests.faults.mesh_scene import Scene, report, try_produce
+from tests.faults.mesh_scene import Scene, try_produce
 from tests.faults.network import Host, Network, cut
+from tests.faults.report import report
 from tests.peers.mesh import MeshCluster
 from tests.peers.process import ServerProcess
 
@@ -68,7 +69,7 @@ def test_a_gateway_parted_from_two_stores_says_so_in_time(placed: tuple[Scene, H
             report(f"requests with a timeout of {timeout_ms} ms", codes=dict(codes))
             assert set(codes) <= expected, codes
             time.sleep(LONGER_THAN_HEARTBEATS)
-    scene.go_on("healed by itself")
+    scene.go_on("healed by itself", healed=True)
     assert set(try_produce(scene.mesh.bootstrap, TRIED, 10, timeout_ms=10_000)) == {0}
     scene.finish()
 
@@ -116,12 +117,12 @@ def test_links_that_flap(placed: tuple[Scene, Hosts]) -> None:
     scene, hosts = placed
     processes = (*scene.mesh.stores, scene.mesh.gateway)
     before = [open_files(process) for process in processes]
-    with scene.counted("links flap for 20 s"):
-        for turn in range(20):
+    with scene.counted("links flap for a minute"):
+        for turn in range(60):
             with cut([hosts.gateway], [hosts.stores[turn % 3], hosts.stores[(turn + 1) % 3]]):
                 time.sleep(0.5)
             time.sleep(0.5)
-    scene.go_on("after flapping")
+    scene.go_on("after flapping", healed=True)
     for process, had in zip(processes, before, strict=True):
         assert open_files(process) < had + 20
     scene.finish()

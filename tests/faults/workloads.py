@@ -73,12 +73,15 @@ class Load:
             "log_level": 0,
         }
         self._producer = Producer(base | settings)
-        self._topic, self._history, self._name = topic, history, name
+        self.name = name
+        self._topic, self._history = topic, history
         self._partitions, self._sizes, self._pause = partitions, sizes, pause
         self._random = random.Random(seed)
         self._stop = threading.Event()
         self._number = 0
         self.acked = self.failed = self.unknown = 0
+        self.outcomes: dict[int, str] = {}
+        """What became of a record: ok, fail or unknown."""
         self._thread = threading.Thread(target=self._run, name=f"load {name}", daemon=True)
         self._thread.start()
 
@@ -102,7 +105,7 @@ class Load:
 
     def _send(self) -> None:
         number, partition = self._number, self._number % self._partitions
-        value = make_value(self._name, number, self._random.choice(self._sizes))
+        value = make_value(self.name, number, self._random.choice(self._sizes))
         self._producer.produce(
             self._topic,
             value,
@@ -110,25 +113,36 @@ class Load:
             on_delivery=lambda error, message: self._done(number, error, message),
         )
         # After the hand-over: a full queue sends nothing. Nobody else can have seen it yet.
-        self._history.add(Sent(self._name, number, partition, read_value(value)[2]))
+        self._history.add(Sent(self.name, number, partition, read_value(value)[2]))
         self._number += 1
 
     def _done(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acked += 1
-            self._history.add(Result(self._name, number, "ok", message.offset() or 0))
+            self._settle(Result(self.name, number, "ok", message.offset() or 0))
         elif error.code() in CERTAIN:
             self.failed += 1
-            self._history.add(Result(self._name, number, "fail"))
+            self._settle(Result(self.name, number, "fail"))
         else:
             self.unknown += 1
-            self._history.add(Result(self._name, number, "unknown"))
+            self._settle(Result(self.name, number, "unknown"))
+
+    def _settle(self, result: Result) -> None:
+        self.outcomes[result.number] = result.outcome
+        self._history.add(result)
 
     def wait_for_acks(self, more: int, seconds: float = 60.0) -> None:
         """Until so many more records are acknowledged."""
         goal, deadline = self.acked + more, time.monotonic() + seconds
         while self.acked < goal:
             assert time.monotonic() < deadline, f"{self.acked} acknowledged, {goal} wanted"
+            time.sleep(0.002)
+
+    def wait_for_sent(self, count: int, seconds: float = 60.0) -> None:
+        """Until so many were handed over in all."""
+        deadline = time.monotonic() + seconds
+        while self.sent < count:
+            assert time.monotonic() < deadline, f"{self.sent} handed over, {count} wanted"
             time.sleep(0.002)
 
     def wait_for_new_acks(self, count: int, seconds: float = 60.0) -> None:

@@ -20,7 +20,8 @@ from tests.mesh.stores import Stores, batch, contents, run, until
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus, Announcement
 
 A, B, C, NEW = "A" * 32, "B" * 32, "C" * 32, "D" * 32
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 100
+"""For one of the lives of a store that is killed, on a machine that does other things as well."""
 RECORDS = 3000
 LAST = RECORDS - 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
@@ -24,12 +23,11 @@ def main() -> int:
     parser.add_argument("--stores", type=int, help="clusters of so many stores (else 1 to 5)")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug: it must be found")
     parser.add_argument("--go-on", action="store_true", help="do not stop at the first failure")
+    parser.add_argument(
+        "--traces", action="store_true", help="tell of each schedule what two runs of it share"
+    )
     parser.add_argument("--whole", action="store_true", help="show a failing schedule as it is, not shrunk")
     arguments = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order of sets of names decides the order of messages: the same seed must give the same run.
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]])
     with planted(arguments.bug):
         return _run(arguments)
 
@@ -40,6 +38,8 @@ def _run(arguments: argparse.Namespace) -> int:
     while True:
         plan = make_plan(seed, stores=arguments.stores, seconds=arguments.length)
         outcome = cluster.run(plan)
+        if arguments.traces:
+            print(f"seed {seed}: {outcome.trace}", flush=True)
         seed += 1
         reached += outcome.world.reached
         if outcome.failure is not None:

@@ -65,6 +65,9 @@ class World:
         self.deleted_topics: set[str] = set()
         self.lost: set[str] = set()
         """Incarnations whose disks are gone for good, until another store has taken their place."""
+        self.retired: set[str] = set()
+        """Incarnations that an operator has taken out of service."""
+        self.retiring = 0
         self.producers: list[Producer] = []
         self.nursery: trio.Nursery
         self._gateway_down = 0
@@ -216,6 +219,34 @@ class World:
             except (CatalogFailed, CompareFailed, StoreRefused):
                 self.reached["an operator had to try again"] += 1
 
+    def _fault_retire(self, fault: Fault) -> None:
+        """An operator takes a store out of service that works: another one takes its place."""
+        self.retiring += 1
+        self.nursery.start_soon(self._retire, self.member(fault.target).incarnation)
+
+    async def _retire(self, old: str) -> None:
+        ordered = False
+        while True:
+            await trio.sleep(0.5)
+            life = self.current_life()
+            if life is None or not life.serving:
+                continue
+            stores = life.context.stores
+            try:
+                if not ordered:
+                    others = sorted(e.incarnation for e in stores.admitted if e.incarnation != old)
+                    new = stores.find(self.random.choice(others))
+                    await life.broker.replacement.start(stores.find(old), new)
+                    ordered = True
+                elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
+                    await stores.remove(stores.find(old))
+                    self.retired.add(old)
+                    self.retiring -= 1
+                    self.reached["stores taken out of service"] += 1
+                    return
+            except (CatalogFailed, CompareFailed, StoreRefused):
+                self.reached["an operator had to try again"] += 1
+
     def _fault_power_loss(self, fault: Fault) -> None:
         for member in self.members:
             self._take_down(member, fault)
@@ -345,6 +376,11 @@ class Outcome:
     @property
     def text(self) -> str:
         return "" if self.failure is None else f"{type(self.failure).__name__}: {self.failure}"
+
+    @property
+    def trace(self) -> str:
+        """The same for two runs only if the same messages arrived at the same times."""
+        return f"{self.world.network.trace.hexdigest()} {self.world.loop.steps}"
 
 
 @contextlib.contextmanager

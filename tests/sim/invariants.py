@@ -170,7 +170,9 @@ def _check_deleted(world: World, disks: dict[str, SimDatabase]) -> None:
     """What was deleted and confirmed by every member stays deleted."""
     for address, members in world.catalog_file.deleted.items():
         for member in members:
-            state = disks[member].load(address) if member in disks else None
+            # One that was taken out of service is told nothing more.
+            asked = member in disks and member not in world.retired
+            state = disks[member].load(address) if asked else None
             if state is not None and (state.phase is not Phase.DELETED or state.head >= 0):
                 raise BrokenPromise(f"{address} was deleted, and {member} has it as {state.phase.name}")
 
@@ -183,6 +185,8 @@ def what_is_missing(world: World) -> str:
     for member in world.members:
         if not member.up:
             return f"{member.name} is not up"
+    if world.retiring:
+        return "a store is not out of service yet"
     if world.lost:
         return f"nobody has taken the place of {', '.join(world.lost)}"
     for log in life.partitions():

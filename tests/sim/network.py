@@ -116,6 +116,8 @@ class Network:
         self._times: defaultdict[tuple[str, bytes], int] = defaultdict(int)
         self._last: dict[tuple[str, str], float] = {}
         self._seed = plan.seed.to_bytes(8, "big")
+        self.trace = blake2b(digest_size=8)
+        """Of every message that arrived: when, on which link, its bytes."""
 
     def join(self, node: SimNode) -> None:
         self._nodes.append(node)
@@ -197,4 +199,7 @@ class Network:
         if not receiver.alive or self.cut[link]:
             self.reached["lost on the way to a node"] += 1
             return
+        self.trace.update(f"{self._loop.now!r} {link[0]}>{link[1]} ".encode())
+        for frame in frames:
+            self.trace.update(frame)
         receiver.receive(frames)

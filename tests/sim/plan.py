@@ -80,6 +80,10 @@ FAULTS_PER_SECOND = 1.2
 LOSES_A_STORE = 0.3
 """Share of the schedules, of those that can bear it, in which a disk is lost for good."""
 
+RETIRES_A_STORE = 0.4
+"""Share of the schedules without a lost disk, of those with a store to spare, in which one is taken out of
+service."""
+
 SWAPS_SIDES = 0.5
 """Share of the schedules with several stores in which a recovery hears only those that the writer did not."""
 
@@ -130,6 +134,9 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
         for number in range(chooser.choice((1, 1, 2))):
             at, seconds = chooser.uniform(0.3, plan.seconds), chooser.uniform(0.1, 2.0)
             faults.append(Fault(f"wipe {number}", "wipe", at, seconds, _any_store(plan, chooser)))
+    elif plan.replication_factor < plan.stores and chooser.random() < RETIRES_A_STORE:
+        at = chooser.uniform(0.3, plan.seconds)
+        faults.append(Fault("retire", "retire", at, 0.0, _any_store(plan, chooser)))
     return sorted(faults, key=lambda fault: fault.at)
 
 

@@ -73,6 +73,14 @@ def test_every_kind_of_fault_happens() -> None:
     assert not (kinds | messages | ends) - reached.keys()
 
 
+def test_a_store_is_taken_out_of_service() -> None:
+    faults = (Fault("", "retire", 1.0, 0.0, store_name(1)), Fault("", "crash", 1.6, 0.3, GATEWAY))
+    plan = Plan(1, stores=4, replication_factor=3, segment_bytes=3000, faults=faults)
+    outcome = cluster.run(plan)
+    assert outcome.failure is None, describe(outcome)
+    assert outcome.world.reached["stores taken out of service"] == 1
+
+
 def test_a_seed_is_one_schedule() -> None:
     """What the shrinking of a failing schedule, and its repetition, live on."""
     first, again = (cluster.run(make_plan(7, stores=1, seconds=SECONDS)) for _ in range(2))

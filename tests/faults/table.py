@@ -1,0 +1,213 @@
+"""The table of faults in docs/reliability.md, from the report of a real run:
+
+FAULTS_REPORT=report.jsonl make faults
+python -m tests.faults.table report.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    """One line of the list of faults that is to be withstood; the numbers are the list's."""
+
+    number: str
+    fault: str
+    expected: str
+    tests: tuple[str, ...]
+
+
+ROWS = (
+    Row(
+        "1",
+        "SIGKILL of the gateway, three times, twenty times, and while a store is away",
+        "its next life recovers the log; idempotent producers go on",
+        (
+            "test_a_killed_gateway_recovers_its_log",
+            "test_a_gateway_killed_twenty_times",
+            "test_a_gateway_recovers_while_one_store_is_away",
+        ),
+    ),
+    Row(
+        "2",
+        "SIGKILL of a store; of two",
+        "one is not missed; with two gone error 19 or 20 within each request's timeout",
+        ("test_a_killed_store_is_not_missed_and_comes_back", "test_two_killed_stores_are_told_of_in_time"),
+    ),
+    Row(
+        "3",
+        "power loss: all stores and the gateway killed, each write-ahead log cut to its last fsync",
+        "every acknowledged record is there",
+        ("test_a_power_loss_of_everything",),
+    ),
+    Row(
+        "4",
+        "SIGKILL of the tower, for a minute; no packets to or from it",
+        "records go on; a new store waits and is found once the tower is back",
+        (
+            "test_without_its_tower_a_mesh_goes_on",
+            "test_a_minute_without_the_tower",
+            "test_everyone_parted_from_the_tower",
+        ),
+    ),
+    Row(
+        "6",
+        "SIGSTOP of a store, for 15 s",
+        "not missed; it catches up",
+        (
+            "test_a_stopped_store_is_not_missed_and_goes_on",
+            "test_a_store_stopped_for_longer_than_its_links_live",
+        ),
+    ),
+    Row(
+        "7",
+        "a store killed for 200,000 records, stopped for 60,000; a disk lost and replaced by an empty one",
+        "no memory grows for it; the same bytes in the end",
+        ("test_a_store_far_behind", "test_a_lost_disk_is_replaced_under_load"),
+    ),
+    Row(
+        "8",
+        "the gateway killed while two stores' ACKs are held back, three times",
+        "the tail is there once or not at all",
+        ("test_a_gateway_killed_with_a_tail_that_nobody_acknowledged",),
+    ),
+    Row(
+        "9",
+        "SIGTERM under load, and a second signal while it stops",
+        "what is in flight is answered, exit code 0, nothing acknowledged later; the second ends it at once",
+        (
+            "test_sigterm_under_load_and_a_second_one",
+            "test_a_second_signal_ends_a_store_or_a_tower_at_once",
+        ),
+    ),
+    Row(
+        "10",
+        "200 SIGKILLs of stores, half of them 0 to 0.5 s after a start",
+        "each opens; no start gets slower",
+        ("test_a_hundred_restarts",),
+    ),
+    Row(
+        "11",
+        "SIGTERM and start of every process in turn",
+        "each ends with 0; nothing lost",
+        ("test_everything_is_restarted_one_by_one",),
+    ),
+    Row(
+        "12",
+        "no packets between gateway and one store, two stores, between the stores",
+        "one is not missed; with two error 19 or 20 in time; heals by itself",
+        (
+            "test_a_gateway_parted_from_one_store_goes_on",
+            "test_a_gateway_parted_from_two_stores_says_so_in_time",
+            "test_stores_parted_from_each_other",
+        ),
+    ),
+    Row(
+        "13",
+        "packets of two stores lost one way, either way; what one and two stores say thrown away",
+        "7, 19 or 20 in time; nothing twice",
+        ("test_packets_lost_one_way", "test_acknowledgements_that_are_lost"),
+    ),
+    Row(
+        "14",
+        "the client's connection reset within requests and before answers; links reset ten times a second",
+        "tried again, there once, at the offset of the first try",
+        ("test_connections_reset_in_the_middle", "test_links_that_are_reset_all_the_time"),
+    ),
+    Row(
+        "16",
+        "300 ms and 200 kB/s on every link; 300 ms and 64 KiB/s to the client",
+        "slower only",
+        ("test_slow_links", "test_a_slow_client"),
+    ),
+    Row(
+        "17",
+        "native readers stopped while three times the high-water mark is published",
+        "the gap is fetched, nobody's memory grows",
+        ("test_readers_that_stop_reading",),
+    ),
+    Row(
+        "18",
+        "links down every other half second for a minute",
+        "no loss, no file descriptors left behind",
+        ("test_links_that_flap",),
+    ),
+    Row(
+        "19",
+        "a store's disk is full",
+        "that store ends with exit code 4 and refuses to start, the others serve; with room it catches up",
+        ("test_a_full_disk",),
+    ),
+    Row(
+        "20",
+        "a store's fsync fails (EIO)",
+        "exit code 4, no second fsync of that file, the others serve",
+        ("test_an_fsync_that_fails",),
+    ),
+    Row("21", "a store's fsync takes 0.5 s longer", "two are enough", ("test_a_slow_fsync",)),
+    Row("22", "a torn write at the end of a store's log", "cut off, it opens", ("test_a_torn_write",)),
+    Row(
+        "23",
+        "a flipped bit in the middle of a store's log",
+        "refused with file and remedy; by `--accept-loss` another store",
+        ("test_a_flipped_bit_in_the_log",),
+    ),
+    Row(
+        "24, 26",
+        "bits flipped in the files of two stores; records altered so that only their own checksum tells",
+        "readers get the third's copy, bad ones are reported; without it error 56, never less than there is",
+        ("test_wrong_bytes_on_two_stores",),
+    ),
+    Row(
+        "25",
+        "a directory that another process uses, of another mesh, on a read-only file system",
+        "refused with the process's id, not admitted, exit code 2 with the reason",
+        ("test_a_directory_in_use_or_of_another_mesh", "test_a_directory_that_cannot_be_written"),
+    ),
+    Row(
+        "28",
+        "RLIMIT_AS on all; fifty large writes and fifty large reads at once",
+        "they wait for each other; nobody is refused, no MemoryError",
+        ("test_little_memory_and_many_large_requests",),
+    ),
+)
+
+COUNTS = ("begun", "ok", "failed", "unknown")
+
+
+def table(lines: Iterable[str]) -> str:
+    """In Markdown; a row none of whose tests ran has no numbers."""
+    reported: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        entry = json.loads(line)
+        reported[entry.pop("test").rpartition("::")[2].partition("[")[0]].append(entry)
+    made = [
+        "| | fault | expected | begun | ok | refused | unknown | also seen |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        entries = [entry for test in row.tests for entry in reported[test]]
+        faults = [entry for entry in entries if entry.get("healed") is False]
+        numbers = [f"{sum(e[name] for e in faults):,}" if faults else "" for name in COUNTS]
+        seen = "; ".join(_fact(e) for e in entries if "healed" not in e and not e["what"].startswith("read "))
+        made.append(f"| {' | '.join([row.number, row.fault, row.expected, *numbers, seen])} |")
+    return "\n".join(made)
+
+
+def _fact(entry: dict[str, Any]) -> str:
+    values = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in entry.items() if key != "what")
+    return f"{entry['what']}: {values}"
+
+
+def main() -> None:
+    print(table(Path(sys.argv[1]).read_text().splitlines()))
+
+
+if __name__ == "__main__":
+    main()
