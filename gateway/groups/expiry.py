@@ -1,0 +1,112 @@
+"""Forgets offsets that nobody needs: whose time is over, and those of topics that are gone.
+
+What is to be forgotten is decided by `gateway.groups.offsets` and the group's machine; this looks at all
+groups now and then, writes the tombstones, and has groups deleted that nothing is left of
+(`GroupCoordinatorShard.cleanupGroupMetadata`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import trio
+
+from gateway.groups.events import Now
+from gateway.groups.group import GroupMachine
+from gateway.groups.group_state import GroupState
+from gateway.groups.journal import Journal
+from gateway.groups.offsets import OFFSETS_RETENTION_MINUTES, OffsetTable, TopicPartition
+from gateway.groups.records import NO_TOPIC_ID
+from wireproto.kafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from gateway.topics import Topics
+
+CHECK_SECONDS: Final = 600.0
+"""Kafka's `offsets.retention.check.interval.ms`: how often all groups are looked at."""
+
+OFFSETS_AT_ONCE: Final = 500
+"""Offsets that are forgotten with one write; then the group is looked at again, since it may have committed
+meanwhile."""
+
+_logger = logging.getLogger(__name__)
+
+
+class ServedGroup(Protocol):
+    """A group, as far as it is looked at here (`gateway.groups.served.Group`)."""
+
+    group_id: str
+    machine: GroupMachine
+    offsets: OffsetTable
+
+
+class Groups(Protocol):
+    """All groups (`gateway.groups.coordinator.Coordinator`)."""
+
+    journal: Journal
+
+    def loaded(self) -> Sequence[ServedGroup]:
+        """Those that are served now."""
+
+    async def drop_if_unused(self, group: Any) -> None:
+        """Delete a group without members and offsets. Raises KafkaError."""
+
+    def now(self) -> Now:
+        """The time."""
+
+
+class OffsetExpiry:
+    """The offsets of all groups."""
+
+    def __init__(
+        self, coordinator: Groups, topics: Topics, retention_minutes: int = OFFSETS_RETENTION_MINUTES
+    ) -> None:
+        self.forgotten = 0
+        """Offsets that were forgotten in this life."""
+        self._coordinator = coordinator
+        self._topics = topics
+        self._retention_ms = retention_minutes * 60 * 1000
+        self._topic_deleted = trio.Event()
+
+    def topic_deleted(self) -> None:
+        """A topic is gone: its offsets go soon."""
+        self._topic_deleted.set()
+
+    async def run(self) -> None:
+        """Look after all groups, for ever."""
+        while True:
+            with trio.move_on_after(CHECK_SECONDS):
+                await self._topic_deleted.wait()
+            self._topic_deleted = trio.Event()
+            for group in self._coordinator.loaded():
+                await self._look_after(group)
+
+    async def _look_after(self, group: ServedGroup) -> None:
+        """Forget what is to be forgotten of a group. What cannot be written now can be the next time."""
+        await trio.lowlevel.checkpoint()
+        try:
+            while group.machine.state is not GroupState.DEAD and (keys := self._outlived(group)):
+                await self._coordinator.journal.delete_offsets(group.group_id, group.offsets, keys)
+                self.forgotten += len(keys)
+                _logger.info(
+                    "group %s: %d offsets are forgotten, %s among them", group.group_id, len(keys), keys[0]
+                )
+            await self._coordinator.drop_if_unused(group)
+        except KafkaError as error:
+            _logger.warning("group %s: offsets cannot be forgotten now: %s", group.group_id, error)
+
+    def _outlived(self, group: ServedGroup) -> list[TopicPartition]:
+        """The next offsets of a group that are to be forgotten."""
+        now_ms = self._coordinator.now().unix_ms
+        machine, offsets = group.machine, group.offsets
+        gone = offsets.of_lost_topics(self._exists)
+        expired = offsets.expired(
+            now_ms, self._retention_ms, machine.offset_expires_from, machine.is_subscribed
+        )
+        return list(dict.fromkeys([*gone, *expired]))[:OFFSETS_AT_ONCE]
+
+    def _exists(self, name: str, topic_id: bytes) -> bool:
+        topic = self._topics.get(name)
+        return topic is not None and topic_id in {NO_TOPIC_ID, topic.id}

@@ -1,0 +1,232 @@
+"""Appends writes to the partitions of `__consumer_offsets`, many in one batch, and tells when they are
+durable.
+
+Theory of operation: each partition has a lane (`gateway.groups.lane`) while something is written to it. A
+write goes out at once if nothing of its lane is on its way; otherwise it waits for that, and then goes out
+with all others that wait: the more is written, the larger the batches, at one fsync each. When a partition
+fails, what was on its way may be kept or not: `lost` is called, and the groups of that partition are to be
+loaded again.
+
+Internal topics do not wait at the gate that holds back producers (`gateway.log.context.MAX_WINDOW_BYTES`):
+what they may have on their way besides is bounded here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import trio
+
+from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
+from gateway.groups.lane import KeyValue, Lane, Write
+from gateway.log.appends import Append, Completion
+from gateway.log.partition import Partition
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.builder import build_batch
+from wireproto.records.header import HEADER_BYTES, read_header
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+OFFSETS_COMMIT_TIMEOUT_SECONDS: Final = 5.0
+"""Kafka's `offsets.commit.timeout.ms`: how long a write may take until it is durable; then its client is
+told to try again."""
+
+MAX_WAITING_BYTES: Final = 1024 * 1024
+"""Writes to one partition that wait for the batch before them: some 8,000 commits. Beyond it they are refused
+with COORDINATOR_NOT_AVAILABLE, which clients retry."""
+
+MAX_LARGE_BYTES: Final = 8 * 1024 * 1024
+"""Writes too large to share a batch with others, of all partitions together, waiting or on their way.
+Beyond it they are refused as above."""
+
+_ACKS_ALL: Final = -1
+
+_AS_COORDINATOR_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def as_coordinator_error(code: ErrorCode, message: str | None) -> KafkaError:
+    """What clients of a group are told for an error of the log
+    (`CoordinatorOperationExceptionHelper.handleOperationException`).
+    """
+    return KafkaError(_AS_COORDINATOR_ERRORS.get(code, code), message or "")
+
+
+class Effect(Protocol):
+    """What a write changes in memory."""
+
+    def start(self) -> None:
+        """The records are on their way to the log from now on."""
+
+    def settled(self, durable: bool) -> None:
+        """They are in the log, durably; or it is not known that they are."""
+
+
+class NoEffect:
+    """Of a write whose caller takes care of memory himself."""
+
+    def start(self) -> None: ...
+
+    def settled(self, durable: bool) -> None: ...
+
+
+class Place(NamedTuple):
+    """A partition, and the order of what is written to it."""
+
+    partition: Partition
+    lane: Lane
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the records of one write at most."""
+        return self.partition.topic.settings.max_message_bytes - HEADER_BYTES
+
+
+class Pending:
+    """A write on its way. `error` says, once it is `done`, whether it failed."""
+
+    __slots__ = ("done", "effect", "error", "lane", "write")
+
+    def __init__(self, lane: Lane, records: Sequence[KeyValue], effect: Effect) -> None:
+        self.lane = lane
+        self.write = Write(records, self._settled)
+        self.effect = effect
+        self.done = trio.Event()
+        self.error: KafkaError | None = None
+
+    def _settled(self, error: KafkaError | None) -> None:
+        self.error = error
+        self.effect.settled(error is None)
+        self.done.set()
+
+    async def durable(self) -> None:
+        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
+        with trio.move_on_after(OFFSETS_COMMIT_TIMEOUT_SECONDS):
+            await self.done.wait()
+        if not self.done.is_set():
+            late = KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"not durable on enough stores within {OFFSETS_COMMIT_TIMEOUT_SECONDS:.0f} s",
+            )
+            self.lane.withdraw(self.write, late)
+            raise late
+        if self.error is not None:
+            raise KafkaError(self.error.code, self.error.message)
+
+
+class GroupCommit:
+    """The writes to all partitions of the topic."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.lost: Callable[[int], None] = lambda _partition: None
+        """Called with a partition whose last writes may be kept or not."""
+        self.batches = 0
+        self.records = 0
+        """Appended in this life."""
+        self._broker = broker
+        self._places: dict[Partition, Place] = {}
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of writes that are not on their way yet."""
+        return sum(place.lane.waiting_bytes for place in self._places.values())
+
+    def place(self, group_id: str) -> Place:
+        """Where a group's records go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
+        return self.place_at(partition_for(group_id, len(self._partitions())))
+
+    def place_at(self, index: int) -> Place:
+        """A partition of the topic. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
+        partition = self._partitions()[index]
+        return self._places.get(partition) or Place(partition, Lane())
+
+    def _partitions(self) -> Sequence[Partition]:
+        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
+        return topic.partitions
+
+    async def settle(self, place: Place) -> None:
+        """Return when all that was entered before is settled. Raises KafkaError if that takes too long."""
+        if place.partition in self._places:
+            await self.enter(place, (), NoEffect()).durable()
+
+    def enter(self, place: Place, records: Sequence[KeyValue], effect: Effect) -> Pending:
+        """Have records written, in one batch and behind all that were entered before.
+
+        Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
+        UNKNOWN_SERVER_ERROR if this is too much for one batch.
+        """
+        place = self._places.get(place.partition, place)
+        pending = Pending(place.lane, records, effect)
+        self._admit(place, pending.write)
+        self._places[place.partition] = place
+        effect.start()
+        place.lane.add(pending.write)
+        self._go_on(place)
+        self._broker.deliver()
+        return pending
+
+    def _admit(self, place: Place, write: Write) -> None:
+        """Raises KafkaError if there is no room for a write."""
+        if write.size > place.largest:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{write.size} bytes are to be written at once, {place.largest} may be",
+            )
+        if write.is_large:
+            large = sum(one.lane.large_bytes for one in self._places.values())
+            full = large + write.size > MAX_LARGE_BYTES
+        else:
+            full = place.lane.waiting_bytes + write.size > MAX_WAITING_BYTES
+        if full:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {OFFSETS_TOPIC}"
+            )
+
+    def _go_on(self, place: Place) -> None:
+        """Send the next batch, unless one is on its way or nothing waits."""
+        lane = place.lane
+        while writes := lane.take():
+            records = [record for write in writes for record in write.records]
+            try:
+                append = self._append(place.partition, records) if records else None
+            except KafkaError as error:
+                lane.settle(as_coordinator_error(error.code, error.message))
+                continue
+            if append is not None and not append.done:
+                completion = Completion(self._broker.completions, math.inf)
+                append.wait_with(completion)
+                completion.when_over(partial(self._arrived, place, append))
+                return
+            lane.settle()
+        if lane.is_idle:
+            del self._places[place.partition]
+
+    def _append(self, partition: Partition, records: Sequence[KeyValue]) -> Append:
+        """Raises KafkaError: the partition does not take it, and nothing was written."""
+        now_ms = self._broker.context.now_ms()
+        batch = build_batch([(key, value, (), now_ms) for key, value in records])
+        view = memoryview(bytearray(batch))
+        append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)
+        self.batches += 1
+        self.records += len(records)
+        return append
+
+    def _arrived(self, place: Place, append: Append) -> None:
+        """Called from the log: a batch is durable, or its partition has failed. Never blocks or raises."""
+        if append.error is ErrorCode.NONE:
+            place.lane.settle()
+            self._go_on(place)
+        else:
+            del self._places[place.partition]
+            place.lane.drop(as_coordinator_error(append.error, append.message))
+            self.lost(place.partition.index)

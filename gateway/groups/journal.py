@@ -1,0 +1,169 @@
+"""Writes what groups must not forget to `__consumer_offsets`, and reads it back.
+
+Rule: nobody is told that something was written before it is durable as with acks=all; nothing that is not
+durable is shown. What reached the log and was not answered in time may still become durable, and takes effect
+then, in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.groups.group_commit import Effect, GroupCommit, NoEffect, Place
+from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
+from gateway.groups.loading import load_partition
+from gateway.groups.metadata import GroupMetadata
+from gateway.groups.offsets import OffsetTable, TopicPartition
+from gateway.groups.records import (
+    CommittedOffset,
+    TooLong,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+)
+from gateway.groups.replay import LoadedGroup
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+
+class Journal:
+    """The log of all groups. What is written is durable when a method returns.
+
+    All raise KafkaError with a code that clients of groups know: COORDINATOR_NOT_AVAILABLE and
+    NOT_COORDINATOR are to be tried again, UNKNOWN_SERVER_ERROR is too large to be written. Writes of one
+    group are in the log in the order of the calls. A caller that is cancelled does not take its write back.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.group_commit = GroupCommit(broker)
+
+    @property
+    def lost(self) -> Callable[[int], None]:
+        """Called with a partition whose last writes may be kept or not: it has to be loaded again. It neither
+        blocks nor raises.
+        """
+        return self.group_commit.lost
+
+    @lost.setter
+    def lost(self, call: Callable[[int], None]) -> None:
+        self.group_commit.lost = call
+
+    async def commit(
+        self, group_id: str, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
+        """Write offsets, all of them or none; `table` has them when they are durable."""
+        if offsets:
+            await self._write(
+                group_id,
+                (_offset_record(group_id, key, offset) for key, offset in offsets.items()),
+                _Offsets(table, offsets),
+            )
+
+    async def delete_offsets(
+        self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
+    ) -> None:
+        """Write tombstones of offsets, in several batches if they are many; `table` has lost each when it is
+        durable.
+        """
+        for piece in _pieces(group_id, keys):
+            tombstones = (_offset_record(group_id, key, None) for key in piece)
+            await self._write(group_id, tombstones, _Offsets(table, dict.fromkeys(piece)))
+
+    async def write_group(self, group_id: str, metadata: GroupMetadata) -> None:
+        """Write a group's generation."""
+        await self._write(group_id, ((group_key(group_id), group_value(m)) for m in (metadata,)))
+
+    async def delete_group(self, group_id: str, offsets: Collection[TopicPartition]) -> None:
+        """Write tombstones of a group and its offsets: in one batch, or, if they are many, the group last.
+
+        Nobody may commit to the group meanwhile.
+        """
+        *pieces, last = list(_pieces(group_id, offsets)) or [()]
+        for piece in pieces:
+            await self._write(group_id, (_offset_record(group_id, key, None) for key in piece))
+        await self._write(group_id, _tombstones(group_id, last))
+
+    async def settle(self, group_id: str) -> None:
+        """Return when everything that was written to the group's partition before is durable."""
+        await self.group_commit.settle(self.group_commit.place(group_id))
+
+    async def load(self, partition: int) -> dict[str, LoadedGroup]:
+        """The groups of a partition, as its log has them up to its high watermark.
+
+        Raises KafkaError if it cannot be read now: to be tried again.
+        """
+        # What is on its way would take effect in tables that nobody looks at any more.
+        place = self.group_commit.place_at(partition)
+        await self.group_commit.settle(place)
+        return await load_partition(place.partition)
+
+    async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
+        place = self.group_commit.place(group_id)
+        try:
+            encoded = _encoded(records, place)
+        except TooLong as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+        await self.group_commit.enter(place, encoded, effect or NoEffect()).durable()
+
+
+class _Offsets:
+    """A group's offsets on their way to its table; None is a tombstone."""
+
+    __slots__ = ("_offsets", "_table")
+
+    def __init__(self, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        self._table = table
+        self._offsets = offsets
+
+    def start(self) -> None:
+        self._table.start(self._offsets)
+
+    def settled(self, durable: bool) -> None:
+        if durable:
+            self._table.commit(self._offsets)
+        else:
+            self._table.give_up(self._offsets)
+
+
+def _encoded(records: Iterable[KeyValue], place: Place) -> Sequence[KeyValue]:
+    """The records; no more than fit into one batch are made. Raises TooLong."""
+    encoded: list[KeyValue] = []
+    size = 0
+    for record in records:
+        size += size_of(record)
+        if size > place.largest:
+            raise TooLong(f"more than {place.largest} bytes are to be written at once")
+        encoded.append(record)
+    return encoded
+
+
+def _offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset | None) -> KeyValue:
+    topic, partition = key
+    value = None if offset is None else offset_value(offset)
+    return offset_key(group_id, topic, partition), value
+
+
+def _tombstones(group_id: str, offsets: Collection[TopicPartition]) -> Iterator[KeyValue]:
+    """Of offsets and their group, which comes last."""
+    for key in offsets:
+        yield _offset_record(group_id, key, None)
+    yield group_key(group_id), None
+
+
+def _pieces(group_id: str, keys: Collection[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    """Offsets, as many at a time as have tombstones in one batch that others can share."""
+    piece: list[TopicPartition] = []
+    size = 0
+    for topic, partition in keys:
+        of_this = len(group_id) + len(topic) + RECORD_OVERHEAD_BYTES
+        if piece and size + of_this > MAX_BATCH_BYTES // 4:
+            yield piece
+            piece, size = [], 0
+        piece.append((topic, partition))
+        size += of_this
+    if piece:
+        yield piece

@@ -1,0 +1,114 @@
+"""The order of writes to one partition of `__consumer_offsets`: one batch is on its way, the next one
+collects.
+
+Pure. Rules: writes reach the log in the order in which they were added; the records of one write are in one
+batch, so a crash keeps all of them or none; a write is settled once, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from wireproto.kafka.errors import KafkaError
+
+MAX_BATCH_BYTES: Final = 64 * 1024
+"""Writes share a batch up to here, some 500 commits; one that is larger has a batch of its own. The batches
+of all 50 partitions together then take 3 MiB of what may be on its way to the stores."""
+
+RECORD_OVERHEAD_BYTES: Final = 24
+"""Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
+lengths."""
+
+KeyValue: TypeAlias = tuple[bytes, bytes | None]
+"""Key and value of a record; no value is a tombstone."""
+
+
+def size_of(record: KeyValue) -> int:
+    """Bytes that a record takes in a batch at most."""
+    key, value = record
+    return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
+
+
+class Write:
+    """Records that are written together. `settled` is called once: with None when they are durable, else with
+    why they are not, or may not be. One without records waits for those before it.
+    """
+
+    __slots__ = ("records", "settled", "size")
+
+    def __init__(self, records: Sequence[KeyValue], settled: Callable[[KafkaError | None], None]) -> None:
+        self.records = records
+        self.settled = settled
+        self.size = sum(map(size_of, records))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is more than others may share a batch with."""
+        return self.size > MAX_BATCH_BYTES
+
+
+class Lane:
+    """The writes of one partition."""
+
+    __slots__ = ("_in_flight", "_waiting", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Write] = deque()
+        self._in_flight: list[Write] = []
+        self.waiting_bytes = 0
+        """Of the writes that are not on their way yet."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is on its way, and nothing waits."""
+        return not self._in_flight and not self._waiting
+
+    @property
+    def large_bytes(self) -> int:
+        """Of the writes, waiting or on their way, that are too large to share a batch."""
+        return sum(w.size for writes in (self._waiting, self._in_flight) for w in writes if w.is_large)
+
+    def add(self, write: Write) -> None:
+        """Another write, behind all that were added before."""
+        self._waiting.append(write)
+        self.waiting_bytes += write.size
+
+    def take(self) -> list[Write]:
+        """The writes of the next batch, which is on its way from now on; none if one is already, or nothing
+        waits.
+        """
+        if self._in_flight:
+            return []
+        batch, waiting = self._in_flight, self._waiting
+        room = MAX_BATCH_BYTES
+        while waiting and (not batch or waiting[0].size <= room):
+            write = waiting.popleft()
+            room -= write.size
+            self.waiting_bytes -= write.size
+            batch.append(write)
+        return batch
+
+    def settle(self, error: KafkaError | None = None) -> None:
+        """The batch on its way is durable, or (`error`) was refused: its writes are settled."""
+        done, self._in_flight = self._in_flight, []
+        for write in done:
+            write.settled(error)
+
+    def drop(self, error: KafkaError) -> None:
+        """Nobody knows what becomes of the batch on its way: it and all that waits are settled with an
+        error.
+        """
+        waiting, self._waiting = self._waiting, deque()
+        self.waiting_bytes = 0
+        self.settle(error)
+        for write in waiting:
+            write.settled(error)
+
+    def withdraw(self, write: Write, error: KafkaError) -> None:
+        """Settle a write with an error if it is not on its way yet: then it never will be."""
+        if write in self._waiting:
+            self._waiting.remove(write)
+            self.waiting_bytes -= write.size
+            write.settled(error)

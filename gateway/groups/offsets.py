@@ -1,0 +1,156 @@
+"""The offsets that a group has committed: a pure table, and when an entry of it has outlived its time.
+
+Rule: what is shown was durable before. A write of an offset goes to the log first (`start`), and takes
+effect here in the order of the log: `commit` when its record is durable, `give_up` when it is not known to
+become so. Meanwhile readers see what was there before; whoever writes again (a deletion, an expiry) knows
+that something is on its way, because its own record comes behind it in the log and has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from gateway.groups.records import NO_TIME, NO_TOPIC_ID, CommittedOffset
+
+OFFSET_METADATA_MAX_BYTES: Final = 4096
+"""Kafka's `offset.metadata.max.bytes`: metadata of one committed offset. Kafka counts UTF-16 units, in
+spite of the name, and so do we; a longer one is OFFSET_METADATA_TOO_LARGE."""
+
+OFFSETS_RETENTION_MINUTES: Final = 7 * 24 * 60
+"""Kafka's `offsets.retention.minutes`: a committed offset is forgotten so long after nobody needs it any
+more."""
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+class OffsetTable:
+    """The offsets of one group, by topic and partition."""
+
+    __slots__ = ("_by_topic", "_count", "_on_way")
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
+        self._count = 0
+        self._on_way: dict[TopicPartition, int] = {}
+        """How many writes of a partition are on their way to the log."""
+
+    # what readers see ---------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many offsets are committed."""
+        return self._count
+
+    def fetch(self, topic: str, partition: int, topic_id: bytes = NO_TOPIC_ID) -> CommittedOffset | None:
+        """What was committed last; nothing if that was for another topic of the same name.
+
+        Ids that are not known match any (`OffsetMetadataManager.isMismatchedTopicId`).
+        """
+        found = self._by_topic.get(topic, {}).get(partition)
+        if found is None or topic_id in (NO_TOPIC_ID, found.topic_id) or found.topic_id == NO_TOPIC_ID:
+            return found
+        return None
+
+    def topics(self) -> Iterator[tuple[str, Mapping[int, CommittedOffset]]]:
+        """Each topic with its partitions' offsets."""
+        return iter(self._by_topic.items())
+
+    def is_empty(self) -> bool:
+        """Nothing is committed, and nothing on its way."""
+        return not self._by_topic and not self._on_way
+
+    # what writers do ----------------------------------------------------------------------------------------
+
+    def start(self, keys: Iterable[TopicPartition]) -> None:
+        """A write of these offsets goes to the log."""
+        for key in keys:
+            self._on_way[key] = self._on_way.get(key, 0) + 1
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        """These were written, and are durable; None is a tombstone."""
+        self.give_up(offsets)
+        for (topic, partition), offset in offsets.items():
+            self.put(topic, partition, offset)
+
+    def give_up(self, keys: Iterable[TopicPartition]) -> None:
+        """What was to be written of these is not on its way any more."""
+        for key in keys:
+            left = self._on_way[key] - 1
+            if left:
+                self._on_way[key] = left
+            else:
+                del self._on_way[key]
+
+    def put(self, topic: str, partition: int, offset: CommittedOffset | None) -> None:
+        """What a record of the log says; None for a tombstone."""
+        partitions = self._by_topic.get(topic)
+        if offset is None:
+            if partitions is not None and partitions.pop(partition, None) is not None:
+                self._count -= 1
+                if not partitions:
+                    del self._by_topic[topic]
+            return
+        if partitions is None:
+            partitions = self._by_topic[topic] = {}
+        self._count += partition not in partitions
+        partitions[partition] = offset
+
+    # what is to be forgotten --------------------------------------------------------------------------------
+
+    def keys(self) -> list[TopicPartition]:
+        """All that the log may have an offset of: committed or on their way."""
+        committed = [(topic, partition) for topic, found in self._by_topic.items() for partition in found]
+        return [*committed, *(key for key in self._on_way if not self._has(key))]
+
+    def known(self, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of `keys` that the log may have an offset of."""
+        return [key for key in dict.fromkeys(keys) if key in self._on_way or self._has(key)]
+
+    def expired(
+        self,
+        now_ms: int,
+        retention_ms: int,
+        expires_from: Callable[[int], int | None],
+        is_subscribed: Callable[[str], bool],
+    ) -> list[TopicPartition]:
+        """Those that have outlived `retention_ms` (`OffsetExpirationConditionImpl.isOffsetExpired`).
+
+        `expires_from` gives, for the time of a commit, when the retention began; None: not yet. A topic that
+        the group is subscribed to keeps its offsets, and so does a partition that is being committed. An
+        offset with an expire time of its own (OffsetCommit 2 to 4) goes by that.
+        """
+        found: list[TopicPartition] = []
+        for topic, partitions in self._by_topic.items():
+            if is_subscribed(topic):
+                continue
+            for partition, offset in partitions.items():
+                began = expires_from(offset.commit_timestamp_ms)
+                if began is None or (topic, partition) in self._on_way:
+                    continue
+                over = began + retention_ms
+                if now_ms >= (over if offset.expire_timestamp_ms == NO_TIME else offset.expire_timestamp_ms):
+                    found.append((topic, partition))
+        return found
+
+    def of_lost_topics(self, exists: Callable[[str, bytes], bool]) -> list[TopicPartition]:
+        """Those whose topic `exists` no more (`OffsetMetadataManager.onTopicsDeleted`); a partition that is
+        being committed is looked at the next time.
+        """
+        return [
+            (topic, partition)
+            for topic, partitions in self._by_topic.items()
+            for partition, offset in partitions.items()
+            if not exists(topic, offset.topic_id) and (topic, partition) not in self._on_way
+        ]
+
+    def _has(self, key: TopicPartition) -> bool:
+        topic, partition = key
+        return partition in self._by_topic.get(topic, ())
+
+
+def is_metadata_too_large(metadata: str | None) -> bool:
+    """Whether Kafka refuses this metadata: more than `OFFSET_METADATA_MAX_BYTES` UTF-16 units."""
+    if metadata is None or len(metadata) * 2 <= OFFSET_METADATA_MAX_BYTES:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > OFFSET_METADATA_MAX_BYTES

@@ -1,0 +1,336 @@
+"""The records of `__consumer_offsets`, byte for byte as Apache Kafka 4.3.1 writes them.
+
+::
+
+    key    = type int16 | of an offset (1; 0 long ago): group, topic, partition int32 | of a group (2): group
+    value  = version int16, 0 to 4 for both | fields; a record without a value is a tombstone
+    offset = offset int64 | leader epoch int32 (3+) | metadata | commit time int64
+             | expire time int64 (1 alone) | from version 4 on tagged fields: 0 is the topic's id
+    group  = protocol type | generation int32 | protocol | leader | time of the state int64 (2+) | members
+    member = id | instance id (3+) | client id | client host | rebalance timeout int32 (1+)
+             | session timeout int32 | subscription | assignment
+
+Written are offsets of version 4 (1 with an expire time of their own) and groups of version 3, as
+`GroupCoordinatorRecordHelpers` does; version 4 is flexible (compact fields and tags). Reading is strict:
+what is not exactly such a record is refused. Types and versions that are not known are told apart from
+that, since a newer server may have written them (KIP-915).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from gateway.groups.metadata import GroupMetadata, MemberMetadata
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.primitives import compact_string, read_uvarint, string
+
+NO_TIME: Final = -1
+"""An expire time that is not given; a state's time that is not known."""
+
+NO_EPOCH: Final = -1
+"""A leader epoch that is not known."""
+
+NO_TOPIC_ID: Final = bytes(16)
+"""A topic id that is not known."""
+
+MAX_TEXT_BYTES: Final = 32_767
+"""Bytes of a string in the formats without compact fields: its length has 16 bits."""
+
+_LEGACY_OFFSET_TYPE: Final = 0
+_OFFSET_TYPE: Final = 1
+_GROUP_TYPE: Final = 2
+_OFFSET_VERSION: Final = 4
+_EXPIRING_OFFSET_VERSION: Final = 1
+_GROUP_VERSION: Final = 3
+_MAX_VERSION: Final = 4
+_FLEXIBLE_SINCE: Final = 4
+_TOPIC_ID_TAG: Final = 0
+_ONE_TOPIC_ID: Final = b"\x01" + bytes([_TOPIC_ID_TAG]) + b"\x10"
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
+_OFFSET_HEAD: Final = Struct(">hqi")
+_EXPIRING_HEAD: Final = Struct(">hq")
+
+
+class UnknownRecord(Exception):
+    """A type or version of a later Kafka: to be passed over."""
+
+
+class MalformedRecord(Exception):
+    """Not a record of the type and version that it claims to be."""
+
+
+class TooLong(ValueError):
+    """A text that does not fit the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """What a group has committed for a partition (`OffsetAndMetadata`). Times are ms since 1970."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIME
+    topic_id: bytes = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A commit; without a value it is forgotten."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A group's generation; without a value the group is gone."""
+
+    group_id: str
+    value: GroupMetadata | None
+
+
+# writing ----------------------------------------------------------------------------------------------------
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of an offset. Raises TooLong."""
+    return _INT16.pack(_OFFSET_TYPE) + _text(group_id) + _text(topic) + _INT32.pack(partition)
+
+
+def offset_value(value: CommittedOffset) -> bytes:
+    """The value of an offset. Raises TooLong."""
+    if value.expire_timestamp_ms != NO_TIME:
+        head = _EXPIRING_HEAD.pack(_EXPIRING_OFFSET_VERSION, value.offset)
+        times = _INT64.pack(value.commit_timestamp_ms) + _INT64.pack(value.expire_timestamp_ms)
+        return head + _text(value.metadata) + times
+    head = _OFFSET_HEAD.pack(_OFFSET_VERSION, value.offset, value.leader_epoch)
+    tags = b"\x00" if value.topic_id == NO_TOPIC_ID else _ONE_TOPIC_ID + value.topic_id
+    return head + compact_string(value.metadata) + _INT64.pack(value.commit_timestamp_ms) + tags
+
+
+def group_key(group_id: str) -> bytes:
+    """The key of a group. Raises TooLong."""
+    return _INT16.pack(_GROUP_TYPE) + _text(group_id)
+
+
+def group_value(value: GroupMetadata) -> bytes:
+    """The value of a group. Raises TooLong."""
+    pieces = [
+        _INT16.pack(_GROUP_VERSION),
+        _text(value.protocol_type),
+        _INT32.pack(value.generation),
+        _text(value.protocol),
+        _text(value.leader),
+        _INT64.pack(value.current_state_timestamp_ms),
+        _INT32.pack(len(value.members)),
+    ]
+    for member in value.members:
+        pieces += [
+            _text(member.member_id),
+            _text(member.group_instance_id),
+            _text(member.client_id),
+            _text(member.client_host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _INT32.pack(len(member.subscription)),
+            member.subscription,
+            _INT32.pack(len(member.assignment)),
+            member.assignment,
+        ]
+    return b"".join(pieces)
+
+
+def _text(value: str | None) -> bytes:
+    try:
+        return string(value)
+    except struct.error:
+        raise TooLong(f"a text of more than {MAX_TEXT_BYTES} bytes does not fit the format") from None
+
+
+# reading ----------------------------------------------------------------------------------------------------
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord:
+    """What a record of `__consumer_offsets` says.
+
+    Raises UnknownRecord, and MalformedRecord.
+    """
+    if key is None:
+        raise MalformedRecord("a record without a key")
+    reader = _Reader(key)
+    kind = reader.int16()
+    if kind in {_OFFSET_TYPE, _LEGACY_OFFSET_TYPE}:
+        group_id, topic, partition = reader.text(), reader.text(), reader.int32()
+        reader.end()
+        newest = 0 if kind == _LEGACY_OFFSET_TYPE else _MAX_VERSION
+        offset = None if value is None else _offset(*_opened(value, newest))
+        return OffsetRecord(group_id, topic, partition, offset)
+    if kind == _GROUP_TYPE:
+        group_id = reader.text()
+        reader.end()
+        return GroupRecord(group_id, None if value is None else _group(*_opened(value, _MAX_VERSION)))
+    raise UnknownRecord(f"a record of type {kind}")
+
+
+def _opened(value: bytes, newest: int) -> tuple[_Reader, int]:
+    """A reader behind the version, and that version."""
+    reader = _Reader(value)
+    version = reader.int16()
+    if not 0 <= version <= newest:
+        raise UnknownRecord(f"a value of version {version}")
+    reader.compact = version >= _FLEXIBLE_SINCE
+    return reader, version
+
+
+def _offset(reader: _Reader, version: int) -> CommittedOffset:
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else NO_EPOCH
+    metadata, committed = reader.text(), reader.int64()
+    expires = reader.int64() if version == _EXPIRING_OFFSET_VERSION else NO_TIME
+    topic_id = NO_TOPIC_ID
+    if reader.compact:
+        tagged = reader.tags()
+        topic_id = tagged.get(_TOPIC_ID_TAG, NO_TOPIC_ID)
+        if len(topic_id) != len(NO_TOPIC_ID):
+            raise MalformedRecord(f"a topic id of {len(topic_id)} bytes")
+    reader.end()
+    return CommittedOffset(offset, leader_epoch, metadata, committed, expires, topic_id)
+
+
+def _group(reader: _Reader, version: int) -> GroupMetadata:
+    protocol_type, generation = reader.text(), reader.int32()
+    protocol, leader = reader.nullable_text(), reader.nullable_text()
+    since = reader.int64() if version >= 2 else NO_TIME
+    members = tuple([_member(reader, version) for _ in range(reader.count())])
+    if reader.compact:
+        reader.tags()
+    reader.end()
+    return GroupMetadata(protocol_type, generation, protocol, leader, since, members)
+
+
+def _member(reader: _Reader, version: int) -> MemberMetadata:
+    member_id = reader.text()
+    instance_id = reader.nullable_text() if version >= 3 else None
+    client_id, client_host = reader.text(), reader.text()
+    rebalance_timeout = reader.int32() if version >= 1 else -1
+    session_timeout = reader.int32()
+    subscription, assignment = reader.blob(), reader.blob()
+    if reader.compact:
+        reader.tags()
+    if rebalance_timeout == -1:
+        rebalance_timeout = session_timeout  # before version 1 there was one timeout for both
+    return MemberMetadata(
+        member_id, instance_id, client_id, client_host, rebalance_timeout, session_timeout,
+        subscription, assignment,
+    )  # fmt: skip
+
+
+_SMALLEST_MEMBER_BYTES: Final = 15
+"""Bytes of a member of which everything is empty, in the version that needs fewest (4)."""
+
+
+class _Reader:
+    """Goes through a key or value. Raises MalformedRecord; nothing is allocated by a length that is not
+    there.
+    """
+
+    __slots__ = ("_data", "_position", "compact")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+        self.compact = False
+
+    def _fixed(self, kind: Struct) -> int:
+        try:
+            (value,) = kind.unpack_from(self._data, self._position)
+        except struct.error:
+            raise MalformedRecord("it ends in the middle of a field") from None
+        self._position += kind.size
+        return int(value)
+
+    def int16(self) -> int:
+        return self._fixed(_INT16)
+
+    def int32(self) -> int:
+        return self._fixed(_INT32)
+
+    def int64(self) -> int:
+        return self._fixed(_INT64)
+
+    def text(self) -> str:
+        value = self.nullable_text()
+        if value is None:
+            raise MalformedRecord("a text is null")
+        return value
+
+    def nullable_text(self) -> str | None:
+        size = self._size(self.int16)
+        if size < 0:
+            return None
+        try:
+            return self._take(size).decode()
+        except UnicodeDecodeError:
+            raise MalformedRecord("a text is not UTF-8") from None
+
+    def blob(self) -> bytes:
+        size = self._size(self.int32)
+        if size < 0:
+            raise MalformedRecord("bytes are null")
+        return self._take(size)
+
+    def count(self) -> int:
+        """The number of members that follow."""
+        count = self._size(self.int32)
+        if not 0 <= count * _SMALLEST_MEMBER_BYTES <= len(self._data) - self._position:
+            raise MalformedRecord(f"{count} members in {len(self._data) - self._position} bytes")
+        return count
+
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields, which are in the order of their numbers."""
+        found: dict[int, bytes] = {}
+        last = -1
+        for _ in range(self._uvarint()):
+            tag, size = self._uvarint(), self._uvarint()
+            if tag <= last:
+                raise MalformedRecord("tagged fields are not in order")
+            last = tag
+            found[tag] = self._take(size)
+        return found
+
+    def end(self) -> None:
+        if self._position != len(self._data):
+            raise MalformedRecord(f"{len(self._data) - self._position} bytes are left over")
+
+    def _size(self, plain: Callable[[], int]) -> int:
+        """A length; -1 is null."""
+        size = self._uvarint() - 1 if self.compact else plain()
+        if size < -1:
+            raise MalformedRecord(f"a length of {size}")
+        return size
+
+    def _uvarint(self) -> int:
+        try:
+            value, self._position = read_uvarint(self._data, self._position)
+        except (IndexError, MalformedRequest):
+            raise MalformedRecord("a length is cut short or too long") from None
+        return value
+
+    def _take(self, size: int) -> bytes:
+        end = self._position + size
+        if end > len(self._data):
+            raise MalformedRecord("it ends in the middle of a field")
+        piece = self._data[self._position : end]
+        self._position = end
+        return piece

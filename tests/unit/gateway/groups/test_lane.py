@@ -1,0 +1,108 @@
+"""One batch is on its way, the next one collects: what goes together, and in which order it is settled."""
+
+from __future__ import annotations
+
+from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+FAILED = KafkaError(ErrorCode.NOT_COORDINATOR, "gone")
+
+
+class Scene:
+    """A lane, and what its writes were told, in order."""
+
+    def __init__(self) -> None:
+        self.lane = Lane()
+        self.told: list[tuple[str, KafkaError | None]] = []
+
+    def add(self, name: str, size: int = 100) -> Write:
+        records = [(name.encode(), bytes(size - len(name) - RECORD_OVERHEAD_BYTES))]
+        write = Write(records, lambda error: self.told.append((name, error)))
+        assert write.size == size
+        self.lane.add(write)
+        return write
+
+    def take(self) -> list[str]:
+        return [write.records[0][0].decode() for write in self.lane.take()]
+
+
+def test_the_first_goes_alone_and_the_others_together() -> None:
+    scene = Scene()
+    scene.add("a")
+    assert scene.take() == ["a"]
+    for name in "bcd":
+        scene.add(name)
+    assert scene.take() == []
+    scene.lane.settle()
+    assert scene.told == [("a", None)]
+    assert scene.take() == ["b", "c", "d"]
+    assert not scene.lane.is_idle
+    scene.lane.settle()
+    assert scene.told == [(name, None) for name in "abcd"]
+    assert scene.lane.is_idle
+
+
+def test_a_batch_is_bounded_and_keeps_the_order() -> None:
+    scene = Scene()
+    half = MAX_BATCH_BYTES // 2
+    for name, size in [("a", half), ("b", half), ("c", 100), ("large", MAX_BATCH_BYTES + 1), ("d", 100)]:
+        scene.add(name, size)
+    batches = []
+    while names := scene.take():
+        batches.append(names)
+        scene.lane.settle()
+    assert batches == [["a", "b"], ["c"], ["large"], ["d"]]
+    assert scene.lane.waiting_bytes == 0
+
+
+def test_bytes_that_wait_and_large_writes_are_counted() -> None:
+    scene = Scene()
+    scene.add("a", 200)
+    scene.add("b", 300)
+    large = MAX_BATCH_BYTES + 1
+    scene.add("c", large)
+    assert (scene.lane.waiting_bytes, scene.lane.large_bytes) == (500 + large, large)
+    assert scene.take() == ["a", "b"]
+    assert scene.lane.waiting_bytes == large
+    scene.lane.settle()
+    assert scene.take() == ["c"]
+    assert (scene.lane.waiting_bytes, scene.lane.large_bytes) == (0, large)
+    scene.lane.settle()
+    assert scene.lane.large_bytes == 0
+
+
+def test_when_the_partition_fails_everything_is_settled_with_its_error() -> None:
+    scene = Scene()
+    scene.add("a")
+    assert scene.take() == ["a"]
+    scene.add("b")
+    scene.lane.drop(FAILED)
+    assert scene.told == [("a", FAILED), ("b", FAILED)]
+    assert (scene.lane.is_idle, scene.lane.waiting_bytes) == (True, 0)
+
+
+def test_only_what_is_not_on_its_way_can_be_taken_back() -> None:
+    scene = Scene()
+    sent = scene.add("a")
+    assert scene.take() == ["a"]
+    waiting, last = scene.add("b"), scene.add("c")
+    scene.lane.withdraw(sent, FAILED)
+    scene.lane.withdraw(waiting, FAILED)
+    assert scene.told == [("b", FAILED)]
+    assert scene.lane.waiting_bytes == last.size
+    scene.lane.settle()
+    assert scene.take() == ["c"]
+    assert scene.told == [("b", FAILED), ("a", None)]
+
+
+def test_a_write_without_records_waits_for_those_before_it() -> None:
+    scene = Scene()
+    scene.add("a")
+    assert scene.take() == ["a"]
+    scene.lane.add(Write((), lambda error: scene.told.append(("barrier", error))))
+    assert scene.lane.take() == []
+    scene.lane.settle()
+    (barrier,) = scene.lane.take()
+    assert barrier.records == ()
+    scene.lane.settle()
+    assert scene.told == [("a", None), ("barrier", None)]

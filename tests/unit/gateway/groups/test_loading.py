@@ -1,0 +1,193 @@
+"""What was written for groups is read back: from memory, from a store, by ranges, past what is unreadable."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.groups import loading
+from gateway.groups.metadata import GroupMetadata
+from gateway.groups.offsets import OffsetTable
+from gateway.groups.records import CommittedOffset, group_key, group_value, offset_key, offset_value
+from gateway.groups.replay import LoadedGroup
+from gateway.log.partition import PartitionState
+from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.builder import build_batch
+from wireproto.records.header import TRANSACTIONAL_FLAG
+
+GENERATION = GroupMetadata("consumer", 4, "range", "m", 1_700_000_000_000, ())
+
+
+def batch(*records: tuple[bytes | None, bytes | None], attributes: int = 0, codec: int = 0) -> bytes:
+    return build_batch(
+        [(key, value, (), 1_700_000_000_000) for key, value in records], attributes=attributes, codec=codec
+    )
+
+
+def commit(group: str, topic: str, partition: int, number: int) -> tuple[bytes, bytes]:
+    return offset_key(group, topic, partition), offset_value(offset(number))
+
+
+def offsets_of(group: LoadedGroup) -> dict[tuple[str, int], CommittedOffset]:
+    return {(topic, index): found for topic, all_ in group.offsets.topics() for index, found in all_.items()}
+
+
+@pytest.mark.parametrize("tail_cache_bytes", [1 << 20, 0], ids=["from memory", "from a store"])
+@pytest.mark.parametrize("codec", [0, 4])
+def test_the_last_record_of_each_key_counts(
+    tail_cache_bytes: int, codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "LOAD_BYTES", 500)  # several ranges
+
+    async def main() -> None:
+        log = OffsetsLog(tail_cache_bytes=tail_cache_bytes)
+        async with log.running():
+            await log.write(
+                batch(commit("a", "t", 0, 1), commit("b", "t", 0, 2), codec=codec),
+                *(batch(commit("a", "t", 0, number), commit("a", "u", number, 7)) for number in range(9)),
+                batch((group_key("a"), group_value(GENERATION)), (group_key("c"), group_value(GENERATION))),
+                batch((offset_key("a", "u", 3), None), (offset_key("b", "t", 0), None)),
+                batch((group_key("c"), None), (group_key("d"), group_value(GENERATION))),
+            )
+            groups = await log.journal.load(0)
+            assert (log.reader.reads > 1) == (tail_cache_bytes == 0)
+            assert {group_id: group.metadata for group_id, group in groups.items()} == {
+                "a": GENERATION,
+                "d": GENERATION,
+            }
+            left = {("u", number): offset(7) for number in range(9) if number != 3}
+            assert offsets_of(groups["a"]) == {("t", 0): offset(8)} | left
+            assert groups["d"].offsets.is_empty()
+
+    run(main)
+
+
+def test_a_simple_group_has_offsets_alone() -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            await log.write(batch(commit("simple", "t", 0, 1)))
+            groups = await log.journal.load(0)
+            assert list(groups) == ["simple"]
+            assert groups["simple"].metadata is None
+            assert offsets_of(groups["simple"]) == {("t", 0): offset(1)}
+
+    run(main)
+
+
+def test_a_partition_that_was_never_written_has_no_groups() -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            assert await log.journal.load(0) == {}
+            assert log.reader.reads == 0
+
+    run(main)
+
+
+def test_records_below_the_log_start_do_not_count() -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            await log.write(batch(commit("a", "t", 0, 1), commit("b", "t", 0, 2), commit("c", "t", 0, 3)))
+            log.partition.log_start_offset = 2
+            assert list(await log.journal.load(0)) == ["c"]
+
+    run(main)
+
+
+def test_a_load_waits_for_what_is_on_its_way() -> None:
+    """Its effect would be on a table that nobody looks at any more, and the new one would not have it."""
+
+    async def main() -> None:
+        log = OffsetsLog()
+        found: list[str] = []
+
+        async def load() -> None:
+            found.extend(await log.journal.load(0))
+
+        async with log.running():
+            await log.begin_commit("commit", OffsetTable(), {("t", 9): offset(1)}, "late")
+            await log.begin("load", load)
+            assert found == []
+            await log.durable()
+            assert found == ["late"]
+
+    run(main)
+
+
+def test_what_cannot_be_read_is_passed_over_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            await log.write(
+                batch(commit("a", "t", 0, 1)),
+                batch((b"\x00\x03\x00\x01g", b"\x00\x00"), (b"\x00\x01\x00", b""), (None, b"no key")),
+                batch((group_key("z"), b"\x00\x09")),
+                batch(commit("a", "t", 0, 99), attributes=TRANSACTIONAL_FLAG),
+                batch(commit("b", "t", 0, 2)),
+            )
+            with caplog.at_level(logging.WARNING):
+                groups = await log.journal.load(0)
+            assert {group_id: offsets_of(group) for group_id, group in groups.items()} == {
+                "a": {("t", 0): offset(1)},
+                "b": {("t", 0): offset(2)},
+            }
+            named = [record.getMessage() for record in caplog.records]
+            assert len(named) == 4
+            assert all(f"offset {number} is passed over" in text for number, text in enumerate(named, 1))
+
+    run(main)
+
+
+def test_until_the_partition_is_recovered_its_groups_are_loading() -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            await log.write(batch(commit("a", "t", 0, 1)))
+            log.partition.state = PartitionState.RECOVERING
+            with pytest.raises(KafkaError) as failed:
+                await log.journal.load(0)
+            assert failed.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    run(main)
+
+
+def test_a_damaged_batch_is_an_error_and_not_fewer_groups() -> None:
+    async def main() -> None:
+        log = OffsetsLog(tail_cache_bytes=0)
+        async with log.running():
+            await log.write(batch(commit("a", "t", 0, 1)))
+            (kept,) = log.producer.kept.values()
+            kept[0] = kept[0][:-1] + bytes([kept[0][-1] ^ 1])
+            with pytest.raises(KafkaError) as failed:
+                await log.journal.load(0)
+            assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(main)
+
+
+def test_large_ranges_are_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "FEED_BYTES", 100)
+    calls: list[Any] = []
+    run_sync = trio.to_thread.run_sync
+
+    async def counted(call: Any) -> Any:
+        calls.append(call)
+        return await run_sync(call)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", counted)
+
+    async def main() -> None:
+        log = OffsetsLog()
+        async with log.running():
+            await log.write(batch(*(commit("a", "t", index, index) for index in range(50))))
+            groups = await log.journal.load(0)
+            assert offsets_of(groups["a"]) == {("t", index): offset(index) for index in range(50)}
+            assert len(calls) == 1
+
+    run(main)
