@@ -1,25 +1,29 @@
 """What handlers see of the gateway: identity, topics, and the few things that change them."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import trio
 
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.deletion import Deletion
+from gateway.dynamic_configs import DynamicConfigs
 from gateway.log import catalog_keys as keys
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
-from gateway.log.partition import FetchWaiter
+from gateway.log.partition import FetchWaiter, Partition
 from gateway.log.recovery import Recovery
 from gateway.log.replacement import Replacement
 from gateway.log.topic import Topic
 from gateway.settings import LogSettings
-from gateway.topics import Topics, build_topic, load_topics, topic_record
+from gateway.topics import Topics, apply_configs, build_topic, load_topics, topic_record
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NODE_ID = 1
 """This gateway's node id: gateways have 1 to 999, stores start at 1000."""
+
+ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
+"""The configs that there are -> those that there shall be. Raises KafkaError."""
 
 
 class Broker:
@@ -32,7 +36,8 @@ class Broker:
         self.cluster_id = context.cluster_id
         self.settings = settings
         self.context = context
-        self.topics: Topics = load_topics(context)
+        self.dynamic = DynamicConfigs(context.catalog, self.node_id)
+        self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context)
         self.replacement = Replacement(context, self.topics)
@@ -74,7 +79,15 @@ class Broker:
             # A client that goes away in the middle must not leave half of it.
             with trio.CancelScope(shield=True):
                 topic_id = uuid.uuid4().bytes
-                topic = build_topic(self.context, name, topic_id, partitions, replication_factor, configs)
+                topic = build_topic(
+                    self.context,
+                    name,
+                    topic_id,
+                    partitions,
+                    replication_factor,
+                    configs,
+                    self.dynamic.in_force,
+                )
                 await self._create(topic)
             return topic
 
@@ -90,6 +103,65 @@ class Broker:
         await self.recovery.recover(topic.partitions, new=True)
         self.topics.add(topic)
 
+    async def add_partitions(self, topic: Topic, count: int) -> None:
+        """Have a topic of `count` partitions; the new ones serve at once.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster.
+        """
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                self._check_there(topic)
+                before = len(topic.partitions)
+                if count <= before:
+                    raise KafkaError(
+                        ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s)."
+                    )
+                added = [Partition(self.context, topic, index) for index in range(before, count)]
+                await self._put_topic(topic, topic_record(topic, partitions=count))
+                await self.recovery.recover(added, new=True)
+                # Another list: who goes through the partitions at this moment sees those from before.
+                topic.partitions = [*topic.partitions, *added]
+                for partition in topic.partitions:
+                    partition.settings_changed(announce=True)
+                self.topics.changed()
+
+    async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
+        """Change a topic's configs; what takes effect does so for the next request.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or what `change` raises.
+        """
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                self._check_there(topic)
+                configs = change(topic.configs)
+                if configs == topic.configs:
+                    return
+                await self._put_topic(topic, topic_record(topic, configs=configs))
+                topic.configs = configs
+                apply_configs([topic], self.dynamic.in_force, announce=True)
+                self.topics.changed()
+
+    async def alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
+        """Change the configs of this node (its id), or of all nodes of the cluster (None).
+
+        Raises KafkaError: what `change` raises.
+        """
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                await self.dynamic.alter(node, change)
+                apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
+
+    def _check_there(self, topic: Topic) -> None:
+        if self.topics.get(topic.name) is not topic:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _put_topic(self, topic: Topic, record: bytes) -> None:
+        key = keys.topic_key(topic.name)
+        entry = self.context.catalog.get(key)
+        await self.context.catalog.transact(
+            [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
+        )
+
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: gone for clients at once, from the stores' disks in the background.
 
@@ -97,8 +169,7 @@ class Broker:
         """
         async with self._changing:
             with trio.CancelScope(shield=True):
-                if self.topics.get(topic.name) is not topic:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self._check_there(topic)
                 for partition in topic.partitions:
                     partition.delete()
                 await self.deletion.bury(topic)

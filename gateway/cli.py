@@ -19,6 +19,7 @@ COMMANDS: Final = (
     "tower",
     "mesh",
     "topics",
+    "configs",
     "produce",
     "consume",
     "doctor",

@@ -1,11 +1,15 @@
 """The topics of this gateway by name and by id, as the catalog has them."""
 
-from gateway.configs.effective import effective_topic_configs
+from collections.abc import Iterable, Mapping
+
+from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from gateway.topic_names import is_internal
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
 class Topics:
@@ -56,16 +60,36 @@ def build_topic(
     partitions: int,
     replication_factor: int,
     configs: dict[str, str],
+    defaults: Mapping[str, str] | None = None,
 ) -> Topic:
-    """A topic with its partitions, which are not recovered yet."""
-    settings = effective_topic_configs(configs)
+    """A topic with its partitions, which are not recovered yet.
+
+    `defaults` are the broker configs that were set while a gateway ran: defaults of topic configs are among
+    them.
+    """
+    settings = effective_topic_configs(configs, defaults)
     topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
     topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
     return topic
 
 
-def load_topics(context: LogContext) -> Topics:
-    """All topics of the catalog."""
+def apply_configs(topics: Iterable[Topic], defaults: Mapping[str, str], *, announce: bool) -> None:
+    """Have topics go by their configs, and by these broker configs where they have none of their own.
+
+    `announce`: it is the topics' own that are new.
+    """
+    known: dict[frozenset[tuple[str, str]], EffectiveTopicConfigs] = {}
+    for topic in topics:
+        configs = frozenset(topic.configs.items())
+        if configs not in known:
+            known[configs] = effective_topic_configs(topic.configs, defaults)
+        topic.settings = known[configs]
+        for partition in topic.partitions:
+            partition.settings_changed(announce=announce)
+
+
+def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) -> Topics:
+    """All topics of the catalog; `defaults` as for `build_topic`."""
     topics = Topics()
     for entry in context.catalog.range(keys.TOPICS):
         value = keys.unpack(entry.value)
@@ -77,18 +101,30 @@ def load_topics(context: LogContext) -> Topics:
                 value["partitions"],
                 value["replication_factor"],
                 value["configs"],
+                defaults,
             )
         )
     return topics
 
 
-def topic_record(topic: Topic) -> bytes:
-    """The catalog's value of a topic."""
-    return keys.pack(
+def topic_record(
+    topic: Topic, *, partitions: int | None = None, configs: Mapping[str, str] | None = None
+) -> bytes:
+    """The catalog's value of a topic, with another number of partitions or other configs if they are given.
+
+    Raises KafkaError: INVALID_CONFIG; the configs are too large together.
+    """
+    record = keys.pack(
         {
             "id": topic.id.hex(),
-            "partitions": len(topic.partitions),
+            "partitions": len(topic.partitions) if partitions is None else partitions,
             "replication_factor": topic.replication_factor,
-            "configs": topic.configs,
+            "configs": topic.configs if configs is None else configs,
         }
     )
+    if len(record) > MAX_VALUE_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the configs of a topic take {len(record)} bytes together, more than {MAX_VALUE_BYTES}",
+        )
+    return record

@@ -37,7 +37,7 @@ from gateway.api.topic_creation import (
     check_new_topic,
     create_topic,
 )
-from gateway.configs.describe import DescribedConfig, describe_topic_configs
+from gateway.configs.describe import DescribedConfig, Dynamic, describe_topic_configs
 from gateway.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -119,7 +119,8 @@ class _Creation:
         return self._created(new, UUID(bytes=topic.id))
 
     def _created(self, new: NewTopic, topic_id: UUID) -> Any:
-        configs = describe_topic_configs(new.configs, self._static, as_given=True)
+        dynamic = Dynamic(self._broker.dynamic.node, self._broker.dynamic.cluster)
+        configs = describe_topic_configs(new.configs, self._static, dynamic, as_given=True)
         return _Result(
             name=new.name,
             topic_id=topic_id,

@@ -4,10 +4,10 @@ Behaviour
   Resources are answered one by one in the request's order, doubles included. A topic shows every topic
   config of Kafka 4.3 but the hidden ones; the broker, by its node id, every broker config. Keys restrict
   that, unknown ones are passed over; null and an empty list mean all. A value comes with its source (1 the
-  topic's own, 4 this gateway's own, 5 Kafka's default) and, when asked for, with every place that has one,
-  the one in force first. An invalid topic name is INVALID_TOPIC_EXCEPTION, an unknown topic
-  UNKNOWN_TOPIC_OR_PARTITION, another broker's id INVALID_REQUEST. A broker without a name means the dynamic
-  defaults of the cluster: there are none.
+  topic's own, 2 and 3 set for this node and for the cluster since, 4 this gateway's own, 5 Kafka's default)
+  and, when asked for, with every place that has one, the one in force first. An invalid topic name is
+  INVALID_TOPIC_EXCEPTION, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, another broker's id INVALID_REQUEST. A
+  broker without a name means what is set for all nodes of the cluster.
 
 Version notes
   v1 brings sources and synonyms. v3 adds the type, and documentation when asked for. v4 is flexible.
@@ -30,7 +30,13 @@ import trio
 from gateway.api.answers import answer_of
 from gateway.api.broker_values import own_broker_configs
 from gateway.api.registry import Request, Response, api
-from gateway.configs.describe import DescribedConfig, describe_broker_configs, describe_topic_configs
+from gateway.configs.describe import (
+    DescribedConfig,
+    Dynamic,
+    describe_broker_configs,
+    describe_cluster_configs,
+    describe_topic_configs,
+)
 from gateway.configs.values import quoted
 from gateway.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
@@ -115,23 +121,24 @@ class _Description:
 def _describe(resource: Any, broker: Broker, static: dict[str, str]) -> list[DescribedConfig]:
     """All configs of a resource. Raises KafkaError."""
     name = resource.resource_name
+    dynamic = Dynamic(broker.dynamic.node, broker.dynamic.cluster)
     if resource.resource_type == TOPIC:
         if reason := invalid_topic_name(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         topic = broker.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic_configs(topic.configs, static)
+        return describe_topic_configs(topic.configs, static, dynamic)
     if resource.resource_type == BROKER:
         if not name:
-            return []
+            return describe_cluster_configs(dynamic)
         if not _BROKER_ID.fullmatch(name):
             message = f"Broker id must be an integer, but it is: {quoted(name)}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if int(name) != broker.node_id:
             message = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        return describe_broker_configs(static)
+        return describe_broker_configs(static, dynamic)
     message = f"configs of resource type {resource.resource_type} are not supported here"
     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 

@@ -76,16 +76,16 @@ async def metadata(request: Request, broker: Broker) -> Response:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
     topics: list[Topic | None]
     if body.topics is None or (version == 0 and not body.topics):
-        return await _answer(request, broker, None, _states(broker, broker.topics.all()))
+        return await _answer(request, broker, None, states(broker, broker.topics.all()))
     if ids := [topic.topic_id for topic in body.topics if topic.topic_id is not None]:
         asked_ids: tuple[UUID, ...] = tuple(dict.fromkeys(ids))
         topics = [broker.topics.by_id(topic_id.bytes) for topic_id in asked_ids]
-        return await _answer(request, broker, asked_ids, _states(broker, topics))
+        return await _answer(request, broker, asked_ids, states(broker, topics))
     names: tuple[str, ...] = tuple(dict.fromkeys(topic.name for topic in body.topics))
     if body.allow_auto_topic_creation and broker.settings.auto_create_topics:
         await _create_missing(broker, names)
     topics = [broker.topics.get(name) for name in names]
-    return await _answer(request, broker, names, _states(broker, topics))
+    return await _answer(request, broker, names, states(broker, topics))
 
 
 def _refusal(topics: Sequence[Any], version: int) -> ErrorCode:
@@ -158,7 +158,7 @@ async def _create_missing(broker: Broker, names: Sequence[str]) -> None:
                 )
 
 
-class _TopicState(NamedTuple):
+class TopicState(NamedTuple):
     """All that an answer tells of a topic, at one moment: answers are built from this and nothing else."""
 
     name: str
@@ -168,7 +168,8 @@ class _TopicState(NamedTuple):
     """Leader epoch, whether the partition is available, and the stores that keep it."""
 
 
-def _states(broker: Broker, topics: Iterable[Topic | None]) -> list[_TopicState | None]:
+def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | None]:
+    """What is to be told of these topics; None stays None."""
     stores = broker.context.stores
     if stores.presence is None:
         return [_state(topic, lambda _partition: None) for topic in topics]
@@ -184,18 +185,18 @@ def _states(broker: Broker, topics: Iterable[Topic | None]) -> list[_TopicState 
     return [_state(topic, replicas) for topic in topics]
 
 
-def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> _TopicState | None:
+def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> TopicState | None:
     if topic is None:
         return None
     partitions = tuple([(one.leader_epoch, one.available, replicas(one)) for one in topic.partitions])
-    return _TopicState(topic.name, topic.id, topic.internal, partitions)
+    return TopicState(topic.name, topic.id, topic.internal, partitions)
 
 
 async def _answer(
     request: Request,
     broker: Broker,
     asked: Sequence[str | UUID] | None,
-    topics: list[_TopicState | None],
+    topics: list[TopicState | None],
 ) -> bytes:
     body, header = request.body, request.header
     question = (
@@ -220,7 +221,7 @@ async def _response(
     request: Request,
     broker: Broker,
     asked: Sequence[str | UUID] | None,
-    topics: list[_TopicState | None],
+    topics: list[TopicState | None],
 ) -> Any:
     body = request.body
     host, port = request.local_address
@@ -243,7 +244,7 @@ async def _response(
     )
 
 
-def _known(topic: _TopicState, node_id: int, operations: bool) -> Any:
+def _known(topic: TopicState, node_id: int, operations: bool) -> Any:
     alone = Replicas((node_id,), (node_id,), ())
     return _Topic(
         error_code=ErrorCode.NONE,

@@ -97,13 +97,7 @@ def check_new_topic(
         )
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
-    existing = broker.topics.partition_count()
-    if existing + partitions > MAX_PARTITIONS:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"There are {existing} partitions already and {partitions} more would exceed the limit of "
-            f"{MAX_PARTITIONS}.",
-        )
+    check_room(broker, partitions)
     return NewTopic(name, partitions, replication_factor, kept)
 
 
@@ -181,29 +175,45 @@ def _check_assignments(
     seen: set[int] = set()
     for partition, broker_ids in assignments:
         if partition in seen:
-            raise _bad_assignment(f"Found multiple manual partition assignments for partition {partition}")
+            raise bad_assignment(f"Found multiple manual partition assignments for partition {partition}")
         seen.add(partition)
-        _check_replicas(broker, broker_ids)
+        check_replicas(broker, broker_ids)
     if seen != set(range(len(seen))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return len(seen), 1
 
 
-def _check_replicas(broker: Broker, broker_ids: Sequence[int]) -> None:
-    """Only this node can be named: it is the only broker that Metadata shows."""
+def check_room(broker: Broker, partitions: int) -> None:
+    """Whether there may be so many more. Raises KafkaError: POLICY_VIOLATION."""
+    existing = broker.topics.partition_count()
+    if existing + partitions > MAX_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"There are {existing} partitions already and {partitions} more would exceed the limit of "
+            f"{MAX_PARTITIONS}.",
+        )
+
+
+def check_replicas(broker: Broker, broker_ids: Sequence[int]) -> None:
+    """A partition's replicas as chosen by hand. Only this node can be named: it is the only broker that
+    Metadata shows (`ReplicationControlManager.validateManualPartitionAssignment`).
+
+    Raises KafkaError: INVALID_REPLICA_ASSIGNMENT.
+    """
     if not broker_ids:
-        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
+        raise bad_assignment("The manual partition assignment includes an empty replica list.")
     for broker_id in broker_ids:
         if broker_id != broker.node_id:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"The manual partition assignment includes broker {broker_id}, "
                 "but no such broker is registered."
             )
     if len(broker_ids) > 1:
-        raise _bad_assignment(
+        raise bad_assignment(
             f"The manual partition assignment includes the broker {broker.node_id} more than once."
         )
 
 
-def _bad_assignment(message: str) -> KafkaError:
+def bad_assignment(message: str) -> KafkaError:
+    """The error for what is wrong with partitions that are assigned by hand."""
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

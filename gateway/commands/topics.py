@@ -5,28 +5,38 @@ from typing import Any, Final
 
 import click
 
+from gateway.commands.asking import (
+    IF_EXISTS,
+    IF_NOT_EXISTS,
+    SET_ON_TOPIC,
+    TOPIC_RESOURCE,
+    api_keys,
+    connect,
+    count,
+    error_name,
+    join_numbers,
+    key_value,
+    report,
+)
 from gateway.commands.decorators import bootstrap_option, log_options
-from gateway.commands.exits import CommandFailed
 from gateway.commands.parsing import MAX_PARTITIONS
+from gateway.commands.topics_alter import alter
 
 REQUEST_TIMEOUT_MS: Final = 8_000
 """What the server may take to make or delete a topic: less than this client waits, so that it answers."""
 
 AS_THE_SERVER_IS_SET: Final = -1  # in CreateTopics
 
-_TOPIC_RESOURCE: Final = 2
-_SET_ON_TOPIC: Final = 1  # the source of a config that was given for this topic
-
-_IF_NOT_EXISTS = "TOPIC_ALREADY_EXISTS"
-_IF_EXISTS = "UNKNOWN_TOPIC_OR_PARTITION"
-
 
 @click.group(
-    short_help="Create, list, describe and delete topics.",
+    short_help="Create, list, describe, alter, trim and delete topics.",
     help="Topics of a running gateway. It works with any Kafka: --bootstrap says which.",
 )
 def topics() -> None:
     """The group."""
+
+
+topics.add_command(alter)
 
 
 @topics.command(
@@ -65,10 +75,10 @@ def create(
 ) -> None:
     """Create topics."""
     sizes = partitions or AS_THE_SERVER_IS_SET, replication_factor or AS_THE_SERVER_IS_SET
-    wanted = [_key_value(config) for config in configs]
-    with _connect(bootstrap) as client:
+    wanted = [key_value("--config", config) for config in configs]
+    with connect(bootstrap) as client:
         answer = client.ask(
-            _keys().CREATE_TOPICS,
+            api_keys().CREATE_TOPICS,
             7,
             topics=[(name, *sizes, [], wanted) for name in names],
             timeout_ms=REQUEST_TIMEOUT_MS,
@@ -77,11 +87,11 @@ def create(
     for name in names:
         topic = done[name]
         if topic.error_code == 0:
-            number = f" with {_count(topic.num_partitions, 'partition')}" if topic.num_partitions > 0 else ""
+            number = f" with {count(topic.num_partitions, 'partition')}" if topic.num_partitions > 0 else ""
             click.echo(f"created {name}{number}")
-        elif if_not_exists and _error_name(topic.error_code) == _IF_NOT_EXISTS:
+        elif if_not_exists and error_name(topic.error_code) == IF_NOT_EXISTS:
             click.echo(f"{name} is there already")
-    _report("cannot create", answer.topics, unless=_IF_NOT_EXISTS if if_not_exists else "")
+    report("cannot create", answer.topics, unless=IF_NOT_EXISTS if if_not_exists else "")
 
 
 @topics.command(name="list", help="List the topics, one name a line.")
@@ -90,8 +100,8 @@ def create(
 @log_options
 def list_topics(internal: bool, bootstrap: str) -> None:
     """List topics."""
-    with _connect(bootstrap) as client:
-        answer = client.ask(_keys().METADATA, 12, topics=None, allow_auto_topic_creation=False)
+    with connect(bootstrap) as client:
+        answer = client.ask(api_keys().METADATA, 12, topics=None, allow_auto_topic_creation=False)
     for topic in sorted(answer.topics, key=lambda topic: str(topic.name)):
         if internal or not topic.is_internal:
             click.echo(topic.name)
@@ -105,22 +115,22 @@ def describe(names: Sequence[str], bootstrap: str) -> None:
     """Describe topics."""
     from gateway.commands.cluster import Cluster
 
-    with _connect(bootstrap) as client, Cluster(client) as cluster:
+    with connect(bootstrap) as client, Cluster(client) as cluster:
         metadata = cluster.metadata(names)
-        _report("cannot describe", metadata.topics)
+        report("cannot describe", metadata.topics)
         configs = client.ask(
-            _keys().DESCRIBE_CONFIGS, 4, resources=[(_TOPIC_RESOURCE, name, None) for name in names]
+            api_keys().DESCRIBE_CONFIGS, 4, resources=[(TOPIC_RESOURCE, name, None) for name in names]
         )
         given = {
             result.resource_name: [
                 f"{config.name}={config.value}"
                 for config in result.configs
-                if config.config_source == _SET_ON_TOPIC
+                if config.config_source == SET_ON_TOPIC
             ]
             for result in configs.results
         }
         for topic in metadata.topics:
-            click.echo(f"{topic.name}  id {topic.topic_id}  {_count(len(topic.partitions), 'partition')}")
+            click.echo(f"{topic.name}  id {topic.topic_id}  {count(len(topic.partitions), 'partition')}")
             for config in given.get(topic.name, []):
                 click.echo(f"  {config}")
             earliest, latest = (
@@ -129,7 +139,7 @@ def describe(names: Sequence[str], bootstrap: str) -> None:
             )
             for partition in sorted(topic.partitions, key=lambda partition: int(partition.partition_index)):
                 index = partition.partition_index
-                replicas, isr = _join(partition.replica_nodes), _join(partition.isr_nodes)
+                replicas, isr = join_numbers(partition.replica_nodes), join_numbers(partition.isr_nodes)
                 click.echo(
                     f"  partition {index}  leader {partition.leader_id}  replicas {replicas}  isr {isr}  "
                     f"offsets {earliest[index]} to {latest[index]}"
@@ -143,8 +153,8 @@ def describe(names: Sequence[str], bootstrap: str) -> None:
 @log_options
 def delete(names: Sequence[str], if_exists: bool, bootstrap: str) -> None:
     """Delete topics."""
-    keys = _keys()
-    with _connect(bootstrap) as client:
+    keys = api_keys()
+    with connect(bootstrap) as client:
         by_name: dict[str, Any] = (
             {"topics": [(name, None) for name in names]}
             if client.version(keys.DELETE_TOPICS, 6) >= 6
@@ -154,75 +164,6 @@ def delete(names: Sequence[str], if_exists: bool, bootstrap: str) -> None:
     for topic in answer.responses:
         if topic.error_code == 0:
             click.echo(f"deleted {topic.name}")
-        elif if_exists and _error_name(topic.error_code) == _IF_EXISTS:
+        elif if_exists and error_name(topic.error_code) == IF_EXISTS:
             click.echo(f"{topic.name} is not there")
-    _report("cannot delete", answer.responses, unless=_IF_EXISTS if if_exists else "")
-
-
-def _connect(bootstrap: str) -> Any:
-    """A connection with its versions known; says how to start a gateway where there is none."""
-    from gateway.commands.kafka_client import KafkaClient, KafkaTrouble, parse_bootstrap
-
-    try:
-        client = KafkaClient(*parse_bootstrap(bootstrap))
-        client.negotiate()
-    except KafkaTrouble as trouble:
-        raise CommandFailed(
-            f"{trouble} Start a gateway with 'dafka standalone', or say with --bootstrap where it is; "
-            f"'dafka doctor {bootstrap}' says more."
-        ) from trouble
-    return client
-
-
-def _keys() -> Any:
-    from wireproto.kafka.api_keys import (
-        ApiKey,
-    )  # its package loads Kafka's schemas, which --help has no need of
-
-    return ApiKey
-
-
-def _error_name(code: int) -> str:
-    from gateway.commands.kafka_client import error_name
-
-    return error_name(code)
-
-
-def _report(doing: str, results: Sequence[Any], unless: str = "") -> None:
-    """Raises CommandFailed that names every topic with an error, each with the server's reason."""
-    failures = []
-    for result in results:
-        name = _error_name(result.error_code)
-        if result.error_code and name != unless:
-            message = getattr(result, "error_message", None)
-            failures.append(f"{result.name}: {name}{f' ({message.rstrip(chr(46))})' if message else ''}")
-    if failures:
-        raise CommandFailed(f"{doing} {'; '.join(failures)}. {_advice(failures)}")
-
-
-def _advice(failures: Sequence[str]) -> str:
-    text = " ".join(failures)
-    for name, advice in (
-        (_IF_NOT_EXISTS, "Add --if-not-exists if that is fine."),
-        (_IF_EXISTS, "'dafka topics list' shows those that are there."),
-        ("INVALID_CONFIG", "Kafka's documentation lists the topic configs."),
-        ("INVALID_REPLICATION_FACTOR", "Leave --replication-factor out, or start more stores."),
-    ):
-        if name in text:
-            return advice
-    return "Nothing was changed for the topics named."
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise CommandFailed(f"--config {text}: write KEY=VALUE, for example max.message.bytes=2000000")
-    return key, value
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _join(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers)) or "none"
+    report("cannot delete", answer.responses, unless=IF_EXISTS if if_exists else "")

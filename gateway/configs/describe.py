@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.configs.broker_configs import BrokerConfig, broker_configs
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import ConfigType, InvalidValue, format_value
+
+_Layer: TypeAlias = frozenset[tuple[str, str]]
 
 MAX_DEFAULTS: Final = 16
 """Sets of the broker's own values that are remembered: one per listener."""
@@ -30,6 +32,16 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+
+
+class Dynamic(NamedTuple):
+    """Broker configs that were set while the gateway ran: of this node, and of all of the cluster."""
+
+    node: Mapping[str, str]
+    cluster: Mapping[str, str]
+
+
+NO_DYNAMIC: Final = Dynamic({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +68,20 @@ class DescribedConfig:
 
 
 def describe_topic_configs(
-    overrides: Mapping[str, str], static: Mapping[str, str], *, as_given: bool = False
+    overrides: Mapping[str, str],
+    static: Mapping[str, str],
+    dynamic: Dynamic = NO_DYNAMIC,
+    *,
+    as_given: bool = False,
 ) -> list[DescribedConfig]:
     """Every config of a topic, by name.
 
-    `overrides` are the topic's own, `static` the broker's own. Kafka shows an override as it understood it
-    (" 5 " becomes "5") in DescribeConfigs, and as it was given in CreateTopics: `as_given`.
+    `overrides` are the topic's own, `static` the broker's own, `dynamic` those set since. Kafka shows an
+    override as it understood it (" 5 " becomes "5") in DescribeConfigs, and as it was given in CreateTopics:
+    `as_given`.
     """
-    defaults = _topic_defaults(frozenset(static.items()))
+    layers = (static, *dynamic)
+    defaults = _topic_defaults(*(frozenset(layer.items()) for layer in layers))
     if not overrides:
         return list(defaults.values())
     described = dict(defaults)
@@ -71,27 +89,28 @@ def describe_topic_configs(
         config = TOPIC_CONFIGS.get(name)
         if config is not None:
             value = override if as_given else _as_understood(config, override)
-            described[name] = _describe_topic_config(config, value, static)
+            described[name] = _describe_topic_config(config, value, static, dynamic)
     return sorted(described.values(), key=attrgetter("name"))
 
 
 @lru_cache(maxsize=MAX_DEFAULTS)
-def _topic_defaults(static: frozenset[tuple[str, str]]) -> dict[str, DescribedConfig]:
+def _topic_defaults(static: _Layer, node: _Layer, cluster: _Layer) -> dict[str, DescribedConfig]:
     """The configs of a topic that has none of its own, by name, in alphabetical order."""
+    dynamic = Dynamic(dict(node), dict(cluster))
     values = dict(static)
     return {
-        name: _describe_topic_config(TOPIC_CONFIGS[name], None, values)
+        name: _describe_topic_config(TOPIC_CONFIGS[name], None, values, dynamic)
         for name in sorted(TOPIC_CONFIGS)
         if not TOPIC_CONFIGS[name].hidden
     }
 
 
 def _describe_topic_config(
-    config: TopicConfig, override: str | None, static: Mapping[str, str]
+    config: TopicConfig, override: str | None, static: Mapping[str, str], dynamic: Dynamic
 ) -> DescribedConfig:
     synonyms: tuple[Synonym, ...] = ()
     if config.broker_config is not None:
-        synonyms = _broker_synonyms(broker_configs()[config.broker_config], static)
+        synonyms = _broker_synonyms(broker_configs()[config.broker_config], static, dynamic)
     if override is not None:
         synonyms = (Synonym(config.name, override, ConfigSource.TOPIC), *synonyms)
     return DescribedConfig(
@@ -111,32 +130,56 @@ def _as_understood(config: TopicConfig, override: str) -> str:
         return override
 
 
-def describe_broker_configs(static: Mapping[str, str]) -> list[DescribedConfig]:
-    """Every config of the broker, by name. `static` are its own values; secrets among them are not shown."""
-    described = []
-    for config in broker_configs().values():
-        synonyms = _broker_synonyms(config, static)
-        described.append(
-            DescribedConfig(
-                config.name,
-                synonyms[0].value if synonyms else config.default,
-                config.type,
-                synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-                synonyms,
-                config.documentation,
-                config.read_only,
-                config.sensitive,
-            )
+def describe_broker_configs(
+    static: Mapping[str, str], dynamic: Dynamic = NO_DYNAMIC
+) -> list[DescribedConfig]:
+    """Every config of the broker, by name. `static` are its own values, `dynamic` those set since; secrets
+    among them are not shown.
+    """
+    return [
+        _describe_broker_config(config, _broker_synonyms(config, static, dynamic))
+        for config in broker_configs().values()
+    ]
+
+
+def describe_cluster_configs(dynamic: Dynamic) -> list[DescribedConfig]:
+    """What is set for all nodes of the cluster, by name."""
+    known = broker_configs()
+    return [
+        _describe_broker_config(
+            known[name], (Synonym(name, dynamic.cluster[name], ConfigSource.DYNAMIC_DEFAULT_BROKER),)
         )
-    return described
+        for name in sorted(dynamic.cluster)
+        if name in known
+    ]
 
 
-def _broker_synonyms(config: BrokerConfig, static: Mapping[str, str]) -> tuple[Synonym, ...]:
-    """The broker's own value, if it has one, and Kafka's default, unless that is null."""
+def _describe_broker_config(config: BrokerConfig, synonyms: tuple[Synonym, ...]) -> DescribedConfig:
+    return DescribedConfig(
+        config.name,
+        synonyms[0].value if synonyms else config.default,
+        config.type,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        synonyms,
+        config.documentation,
+        config.read_only,
+        config.sensitive,
+    )
+
+
+def _broker_synonyms(
+    config: BrokerConfig, static: Mapping[str, str], dynamic: Dynamic
+) -> tuple[Synonym, ...]:
+    """Every place that has a value, the one in force first; Kafka's default is none if it is null."""
     synonyms = []
-    if config.name in static:
-        value = None if config.sensitive else static[config.name]
-        synonyms.append(Synonym(config.name, value, ConfigSource.STATIC_BROKER))
+    for values, source in (
+        (dynamic.node, ConfigSource.DYNAMIC_BROKER),
+        (dynamic.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (static, ConfigSource.STATIC_BROKER),
+    ):
+        if config.name in values:
+            value = None if config.sensitive else values[config.name]
+            synonyms.append(Synonym(config.name, value, source))
     if config.default is not None:
         synonyms.append(Synonym(config.name, config.default, ConfigSource.DEFAULT))
     return tuple(synonyms)

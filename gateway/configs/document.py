@@ -16,17 +16,19 @@ NO_EFFECT: Final = "accepted, no effect yet"
 _INTRODUCTION: Final = f"""\
 # Topic configs
 
-Every topic config of Apache Kafka 4.3. A topic may be created with any of them: names and values are checked
-as Kafka checks them, kept, and given back by DescribeConfigs. What a config does *here* is in the column
-"Here"; all others are {NO_EFFECT}.
+Every topic config of Apache Kafka 4.3. A topic may be created with any of them, and be given others later
+(`dafka topics alter`, `dafka configs alter`, or any Kafka tool): names and values are checked as Kafka checks
+them, kept, and given back by DescribeConfigs. What a config does *here* is in the column "Here", for the next
+request after it was changed; all others are {NO_EFFECT}.
 
 A value that Kafka would refuse is refused with INVALID_CONFIG (40) and a message that names the config and
-what is allowed. Defaults are Kafka's.
+what is allowed. Defaults are Kafka's; for all topics without a value of their own they can be changed while
+the gateway runs, by the broker config in the column "Default from" (`dafka configs alter cluster --set ...`).
 
 This page is made from the table in the code: `python -m gateway.configs.document > docs/topic-configs.md`.
 
-| Config | Type | Default | Allowed | Here |
-|---|---|---|---|---|
+| Config | Type | Default | Default from | Allowed | Here |
+|---|---|---|---|---|---|
 """
 
 
@@ -43,7 +45,9 @@ def _row(config: TopicConfig) -> str:
         "(longest)" if config.default == str(LONG_MAX) else f"`{config.default}`" if config.default else ""
     )
     here = config.effect or NO_EFFECT
-    return f"| `{config.name}` | {config.type.name.lower()} | {default} | {_allowed(config)} | {here} |\n"
+    source = f"`{config.broker_config}`" if config.broker_config else ""
+    cells = (f"`{config.name}`", config.type.name.lower(), default, source, _allowed(config), here)
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _allowed(config: TopicConfig) -> str:

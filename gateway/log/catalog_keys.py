@@ -9,6 +9,7 @@
 /tombstones/<topic id>                a deleted topic that some members still keep
 /replacing/<incarnation>              a store whose place another one takes: the new one's incarnation
 /dropped/<address>                    an empty segment that left its chain, for the members to forget
+/broker-configs/<node id or cluster>  broker configs that were set while a gateway ran, by name
 /producer-ids                         the first producer id that no block has covered
 """
 
@@ -24,6 +25,7 @@ CLOSING = "/closing/"
 TOMBSTONES = "/tombstones/"
 SEGMENT_TOMBSTONES = "/dropped/"
 REPLACING = "/replacing/"
+BROKER_CONFIGS = "/broker-configs/"
 PRODUCER_IDS = "/producer-ids"
 
 FORMAT = 1
@@ -56,6 +58,11 @@ def segment_tombstone_key(address: str) -> str:
 
 def replacing_key(incarnation: str) -> str:
     return REPLACING + incarnation
+
+
+def broker_configs_key(node: int | None) -> str:
+    """Of one node, or of all of them (None)."""
+    return f"{BROKER_CONFIGS}{'cluster' if node is None else node}"
 
 
 def closing_key(address: str) -> str:

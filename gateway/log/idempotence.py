@@ -75,6 +75,17 @@ class ProducerState:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._producers
 
+    def active(self, now_ms: int) -> list[tuple[int, int, int, int]]:
+        """(producer id, epoch, last sequence, its last batch's maximum timestamp in ms) of each that is not
+        expired, by id.
+        """
+        oldest = now_ms - PRODUCER_ID_EXPIRATION_MS
+        return [
+            (producer_id, producer.epoch, producer.batches[-1].last_sequence, producer.batches[-1].timestamp)
+            for producer_id, producer in sorted(self._producers.items())
+            if producer.used_ms > oldest
+        ]
+
     def check(self, producer_id: int, epoch: int, base_sequence: int, count: int) -> Duplicate | None:
         """Says whether a batch of `count` records (1 or more) may be appended: None if so, else where it
         already is.

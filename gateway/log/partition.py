@@ -64,13 +64,15 @@ class FetchWaiter(Protocol):
 class OpenSegment:
     """The segment that appends go to."""
 
-    __slots__ = ("bytes", "max_timestamp", "segment", "snapshot", "writer")
+    __slots__ = ("bytes", "max_timestamp", "outdated", "segment", "snapshot", "writer")
 
     def __init__(self, segment: Segment, writer: Writer) -> None:
         self.segment = segment
         self.writer = writer
         self.bytes = 0
         self.max_timestamp = NO_TIMESTAMP
+        self.outdated = False
+        """The topic is another since it was opened: the next append opens another one."""
         self.snapshot = b""
         """The idempotence state before its first batch, for its announcement."""
 
@@ -371,7 +373,7 @@ class Partition:
             )
             old = now_ms - current.segment.opened_ms >= settings.segment_ms
             opening = current.writer.state is State.OPENING
-            if opening or not (full or old or self._should_move(current.segment)):
+            if opening or not (full or old or current.outdated or self._should_move(current.segment)):
                 return current
             self.rolling.append(current)
             if not self._context.stores.enough(current.segment.members, current.segment.w):
@@ -393,6 +395,16 @@ class Partition:
         return stores.away_for_long(segment.members) and stores.enough(
             self._context.members_for(self), len(segment.members)
         )
+
+    def settings_changed(self, *, announce: bool) -> None:
+        """The topic, or what it goes by, is another: the next append opens another segment, if that one would
+        have another w, which is fixed for each segment; or if the topic is to be announced as it is now, so
+        that this can be read back from the stores.
+        """
+        if self.current is not None:
+            segment = self.current.segment
+            other_w = segment.w != self._context.w_for(self, segment.members)
+            self.current.outdated = self.current.outdated or announce or other_w
 
     # progress (called by mesh.producer) --------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ async def read_back(
     for (topic_id, index), chain in chains.items():
         chain.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
         await _add_chain(reader, entries, bytes.fromhex(topic_id), index, chain)
-    _add_topics(entries, chains)
+    _add_topics(entries, chains, _partition_counts(found.values()))
     floor = max((int(one.details["producer_id_floor"]) for one in found.values()), default=0)
     # A block may have been taken behind the last announcement's back: leave room for a few.
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
@@ -231,7 +231,16 @@ async def _look_up(reader: "Reader", segment: FoundSegment, behind: int, name: s
     return End(found.sequence, found.row)
 
 
-def _add_topics(entries: dict[str, bytes], chains: Chains) -> None:
+def _partition_counts(found: Iterable[FoundSegment]) -> dict[str, int]:
+    """Topic id -> number of partitions: the highest that any segment tells of, as it only ever grows."""
+    counts: dict[str, int] = {}
+    for segment in found:
+        topic_id = segment.details["topic_id"]
+        counts[topic_id] = max(counts.get(topic_id, 0), segment.details["partitions"])
+    return counts
+
+
+def _add_topics(entries: dict[str, bytes], chains: Chains, counts: Mapping[str, int]) -> None:
     """The topics as their newest segments tell of them. Of several with one name only the newest lives."""
     newest: dict[str, FoundSegment] = {}
     for (topic_id, _), chain in chains.items():
@@ -247,5 +256,5 @@ def _add_topics(entries: dict[str, bytes], chains: Chains) -> None:
             entries[tombstone] = keys.pack({"name": last.announcement.subject})
     for name, topic_id in by_name.items():
         details = newest[topic_id].details
-        kept = {key: details[key] for key in ("partitions", "replication_factor", "configs")}
-        entries[keys.topic_key(name)] = keys.pack({"id": topic_id} | kept)
+        kept = {key: details[key] for key in ("replication_factor", "configs")}
+        entries[keys.topic_key(name)] = keys.pack({"id": topic_id, "partitions": counts[topic_id]} | kept)

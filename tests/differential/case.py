@@ -34,8 +34,23 @@ REGISTERED: dict[int, range] = {
     20: range(1, 7),  # DeleteTopics
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
+    29: range(1, 4),  # DescribeAcls
     32: range(1, 5),  # DescribeConfigs
+    33: range(3),  # AlterConfigs
+    37: range(4),  # CreatePartitions
+    43: range(3),  # ElectLeaders
+    44: range(2),  # IncrementalAlterConfigs
+    45: range(2),  # AlterPartitionReassignments
+    46: range(1),  # ListPartitionReassignments
+    48: range(2),  # DescribeClientQuotas
+    50: range(1),  # DescribeUserScramCredentials
+    55: range(3),  # DescribeQuorum
     60: range(3),  # DescribeCluster
+    61: range(1),  # DescribeProducers
+    65: range(1),  # DescribeTransactions
+    66: range(3),  # ListTransactions
+    74: range(2),  # ListConfigResources
+    75: range(1),  # DescribeTopicPartitions
 }
 
 

@@ -20,7 +20,7 @@ NODE_FIELDS = {"node_id", "broker_id", "leader_id", "controller_id"}
 NODE_LISTS = {"replica_nodes", "isr_nodes", "offline_replicas", "eligible_leader_replicas"}
 # A version number of the server's own metadata, larger with every change it makes.
 COUNTERS = {"finalized_features_epoch"}
-TIME_FIELDS = {"log_append_time_ms", "timestamp"}
+TIME_FIELDS = {"log_append_time_ms", "timestamp", "last_fetch_timestamp", "last_caught_up_timestamp"}
 # Lists of structures are sorted by the first of these that they have; synonyms keep their precedence.
 SORT_KEYS = (
     "name",

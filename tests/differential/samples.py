@@ -6,10 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeProducersRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+    ListPartitionReassignmentsRequest,
+    ListTransactionsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
@@ -60,6 +75,58 @@ def _metadata(_: Side, version: int) -> Any:
     return MetadataRequest(version=max(version, 0), topics=[topic], allow_auto_topic_creation=False)
 
 
+def _partitions(_: Side, version: int) -> Any:
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=2, assignments=None)
+    return CreatePartitionsRequest(version=version, topics=[topic], timeout_ms=100, validate_only=True)
+
+
+def _alter(_: Side, version: int) -> Any:
+    one = AlterConfigsRequest.AlterConfigsResource
+    config = one.AlterableConfig(name="retention.ms", value="1")
+    resource = one(resource_type=2, resource_name=TOPIC, configs=[config])
+    return AlterConfigsRequest(version=version, resources=[resource], validate_only=True)
+
+
+def _alter_one(_: Side, version: int) -> Any:
+    one = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config = one.AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    resource = one(resource_type=2, resource_name=TOPIC, configs=[config])
+    return IncrementalAlterConfigsRequest(version=version, resources=[resource], validate_only=True)
+
+
+def _elect(_: Side, version: int) -> Any:
+    topic = ElectLeadersRequest.TopicPartitions(topic=TOPIC, partitions=[0])
+    return ElectLeadersRequest(version=version, topic_partitions=[topic], timeout_ms=100)
+
+
+def _reassign(_: Side, version: int) -> Any:
+    of = AlterPartitionReassignmentsRequest.ReassignableTopic
+    topic = of(name=TOPIC, partitions=[of.ReassignablePartition(partition_index=0, replicas=None)])
+    return AlterPartitionReassignmentsRequest(version=version, timeout_ms=100, topics=[topic])
+
+
+def _acls(_: Side, version: int) -> Any:
+    return DescribeAclsRequest(
+        version=version, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
+
+
+def _quorum(_: Side, version: int) -> Any:
+    of = DescribeQuorumRequest.TopicData
+    topic = of(topic_name=TOPIC, partitions=[of.PartitionData(partition_index=0)])
+    return DescribeQuorumRequest(version=version, topics=[topic])
+
+
+def _producers(_: Side, version: int) -> Any:
+    topic = DescribeProducersRequest.TopicRequest(name=TOPIC, partition_indexes=[0])
+    return DescribeProducersRequest(version=version, topics=[topic])
+
+
+def _pages(_: Side, version: int) -> Any:
+    of = DescribeTopicPartitionsRequest
+    return of(version=version, topics=[of.TopicRequest(name=TOPIC)], response_partition_limit=10)
+
+
 _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     0: lambda side, version: produce(side, version, {TOPIC: {0: batch_of(b"x")}}),
     1: lambda side, version: fetch(side, version, {TOPIC: [fetch_partition(0, 0)]}),
@@ -75,8 +142,23 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
         version=version, transactional_id=None, transaction_timeout_ms=1
     ),
     23: _epochs,
+    29: _acls,
     32: _configs,
+    33: _alter,
+    37: _partitions,
+    43: _elect,
+    44: _alter_one,
+    45: _reassign,
+    46: lambda _, version: ListPartitionReassignmentsRequest(version=version, timeout_ms=100, topics=None),
+    48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
+    50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
+    55: _quorum,
     60: lambda _, version: DescribeClusterRequest(version=version),
+    61: _producers,
+    65: lambda _, version: DescribeTransactionsRequest(version=version, transactional_ids=["t"]),
+    66: lambda _, version: ListTransactionsRequest(version=version, state_filters=[], producer_id_filters=[]),
+    74: lambda _, version: ListConfigResourcesRequest(version=version),
+    75: _pages,
 }
 
 

@@ -10,38 +10,7 @@ import socket
 import struct
 from typing import Any, Self
 
-from kafka.protocol.admin import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.producer import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
+from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
 
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
@@ -49,21 +18,7 @@ CLIENT_ID = "differential"
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 MESSAGES: dict[int, tuple[Any, Any]] = {
-    request.API_KEY: (request, response)
-    for request, response in [
-        (ProduceRequest, ProduceResponse),
-        (FetchRequest, FetchResponse),
-        (ListOffsetsRequest, ListOffsetsResponse),
-        (MetadataRequest, MetadataResponse),
-        (FindCoordinatorRequest, FindCoordinatorResponse),
-        (ApiVersionsRequest, ApiVersionsResponse),
-        (CreateTopicsRequest, CreateTopicsResponse),
-        (DeleteTopicsRequest, DeleteTopicsResponse),
-        (InitProducerIdRequest, InitProducerIdResponse),
-        (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-        (DescribeConfigsRequest, DescribeConfigsResponse),
-        (DescribeClusterRequest, DescribeClusterResponse),
-    ]
+    key: (request, RESPONSE_CLASSES[key]) for key, request in REQUEST_CLASSES.items()
 }
 
 

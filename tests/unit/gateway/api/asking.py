@@ -11,6 +11,7 @@ from typing import Any
 import trio
 
 from gateway.api.registry import Request, load_apis
+from gateway.log.idempotence import ProducerState
 from gateway.topic_names import is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
@@ -21,6 +22,7 @@ CORRELATION_ID = 4711
 NODE_ID = 1
 CLUSTER_ID = "the-cluster"
 ADDRESS = ("gateway.example", 9092)
+NOW_MS = 1_700_000_000_000
 
 REGISTRY = load_apis()
 
@@ -34,6 +36,8 @@ class FakePartition:
     log_start_offset: int = 0
     timestamps: list[int] = field(default_factory=list)
     available: bool = True
+    reason: str = "the partition is being recovered"
+    producers: ProducerState = field(default_factory=ProducerState)
     failure: KafkaError | None = None
 
     @property
@@ -89,11 +93,14 @@ class FakeBroker:
         self.context = SimpleNamespace(
             stores=SimpleNamespace(
                 admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
-            )
+            ),
+            catalog=SimpleNamespace(revision=7),
+            now_ms=lambda: NOW_MS,
         )
         self.settings = SimpleNamespace(
             **{"partitions": 1, "auto_create_topics": True, "relax_replication_factor": False} | settings
         )
+        self.dynamic = SimpleNamespace(node={}, cluster={})
         self.next_producer_id = 1000
         self.failure: KafkaError | None = None
 
@@ -120,6 +127,28 @@ class FakeBroker:
         topic = self.add(name, partitions)
         topic.configs, topic.replication_factor = configs, replication_factor
         return topic
+
+    async def add_partitions(self, topic: Any, count: int) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.failure:
+            raise self.failure
+        topic.partitions = [
+            *topic.partitions, *(FakePartition(index) for index in range(len(topic.partitions), count))
+        ]  # fmt: skip
+
+    async def alter_topic(self, topic: Any, change: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.failure:
+            raise self.failure
+        topic.configs = change(topic.configs)
+
+    async def alter_broker(self, node: int | None, change: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        if node is None:
+            self.dynamic.cluster = change(self.dynamic.cluster)
+        else:
+            assert node == self.node_id
+            self.dynamic.node = change(self.dynamic.node)
 
     async def delete_topic(self, topic: Any) -> None:
         await trio.lowlevel.checkpoint()

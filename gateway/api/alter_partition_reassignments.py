@@ -1,0 +1,83 @@
+"""AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455).
+
+Behaviour
+  Which stores keep a partition is this gateway's choice, segment by segment, and a store is replaced by
+  `dafka store replace`: there is nothing to reassign among brokers, as this gateway is the only one. An
+  assignment that names it and nobody else is what the partition has already: no error, and nothing changes.
+  Any other one is INVALID_REPLICA_ASSIGNMENT, with Kafka's words. To cancel (null) is
+  NO_REASSIGNMENT_IN_PROGRESS. A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or
+  less: REQUEST_TIMED_OUT for all of them.
+
+Version notes
+  v1 may forbid to change the replication factor (KIP-860), which happens never.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from gateway.api.topic_creation import check_replicas
+from gateway.configs.values import quoted
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+_Topic: Any = _Answer.ReassignableTopicResponse
+_Partition: Any = _Topic.ReassignablePartitionResponse
+
+
+@api(
+    key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    name="AlterPartitionReassignments",
+    min_version=0,
+    max_version=1,
+)
+async def alter_partition_reassignments(request: Request, broker: Broker) -> Response:
+    """Judge each assignment; none of them changes anything."""
+    body = request.body
+    done = 0
+    topics: list[Any] = []
+    timed_out = body.timeout_ms <= 0
+    for topic in body.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            await breathe(done)
+            done += 1
+            error, message = ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NONE, None
+            try:
+                if not timed_out:
+                    _check(broker, topic.name, wanted)
+            except KafkaError as refused:
+                error, message = refused.code, refused.message
+            partitions.append(
+                _Partition(partition_index=wanted.partition_index, error_code=error, error_message=message)
+            )
+        topics.append(_Topic(name=topic.name, partitions=partitions))
+    answer = _Answer(
+        throttle_time_ms=0,
+        allow_replication_factor_change=body.allow_replication_factor_change,
+        error_code=ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NONE,
+        error_message=None if topics else "",  # as Kafka says it
+        responses=topics,
+    )
+    return await answer_of(done + len(topics), request, answer)
+
+
+def _check(broker: Broker, name: str, wanted: Any) -> None:
+    """As `ReplicationControlManager.alterPartitionReassignment`. Raises KafkaError."""
+    topic = broker.topics.get(name)
+    if topic is None:
+        message = f"Unable to find a topic named {quoted(name)}."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if not 0 <= wanted.partition_index < len(topic.partitions):
+        message = f"Unable to find partition {name}:{wanted.partition_index}."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if wanted.replicas is None:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    check_replicas(broker, wanted.replicas)

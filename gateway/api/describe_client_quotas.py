@@ -1,0 +1,78 @@
+"""DescribeClientQuotas (key 48), versions 0 and 1: there are none (KIP-546).
+
+The filter is judged as Kafka judges it (`ClientQuotasImage.describe`): an empty or repeated entity type, a
+match that does not fit its type, or an ip beside a user or client id is INVALID_REQUEST; an entity type that
+Kafka does not know is UNSUPPORTED_VERSION. v1 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer
+from gateway.api.registry import Request, Response, api
+from gateway.configs.values import quoted
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.broker import Broker
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+EXACT, DEFAULT, SPECIFIED = range(3)
+"""Kinds of matches: by name, the default entity, any entity with a name."""
+
+_MATCHES: Final = {
+    EXACT: ("MATCH_TYPE_EXACT, but set match string to null.", False),
+    DEFAULT: ("MATCH_TYPE_DEFAULT, but also specified a match string.", True),
+    SPECIFIED: ("MATCH_TYPE_SPECIFIED, but also specified a match string.", True),
+}
+"""What is wrong with a match, and whether it must be null."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_CLIENT_QUOTAS]
+
+
+@api(key=ApiKey.DESCRIBE_CLIENT_QUOTAS, name="DescribeClientQuotas", min_version=0, max_version=1)
+async def describe_client_quotas(request: Request, _broker: Broker) -> Response:
+    """None, if the question is right."""
+    error, message = ErrorCode.NONE, ""
+    entries: list[Any] | None = []
+    try:
+        _check(request.body.components)
+    except KafkaError as refused:
+        error, message, entries = refused.code, refused.message, None
+    whole = _Answer(throttle_time_ms=0, error_code=error, error_message=message, entries=entries)
+    return answer(request, whole)
+
+
+def _check(components: Sequence[Any]) -> None:
+    """Raises KafkaError."""
+    seen: set[str] = set()
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise _invalid("Invalid empty entity type.")
+        if kind in seen:
+            raise _invalid(f"Entity type {quoted(kind)} cannot appear more than once in the filter.")
+        if kind not in {USER, CLIENT_ID, IP}:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {quoted(kind)}")
+        if component.match_type not in _MATCHES:
+            raise _invalid(f"Unknown match type {component.match_type}")
+        wrong, must_be_null = _MATCHES[component.match_type]
+        if (component.match is None) is not must_be_null:
+            raise _invalid(f"Request specified {wrong}")
+        seen.add(kind)
+    if IP in seen and seen & {USER, CLIENT_ID}:
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with "
+            "user or clientId filter component."
+        )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

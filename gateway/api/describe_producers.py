@@ -1,0 +1,95 @@
+"""DescribeProducers (key 61), version 0: the idempotent producers that a partition knows (KIP-664).
+
+Behaviour
+  Per producer: id, epoch, the last sequence that was appended, and the largest timestamp of its last batch.
+  No transactions: the coordinator's epoch and the transaction's first offset are -1. A partition that is not
+  there is UNKNOWN_TOPIC_OR_PARTITION, an invalid topic name INVALID_TOPIC_EXCEPTION, a partition that is not
+  recovered NOT_LEADER_OR_FOLLOWER.
+
+Version notes
+  There is one version.
+
+Differs from Kafka
+  An answer has `MAX_PRODUCERS_PER_ANSWER` producers at most; partitions beyond are POLICY_VIOLATION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from gateway.topic_names import invalid_topic_name
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+MAX_PRODUCERS_PER_ANSWER: Final = 100_000
+"""Producers in one answer: some 4 MB. A request of a few bytes could name one partition over and over."""
+
+NO_TRANSACTION: Final = -1
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
+_Topic: Any = _Answer.TopicResponse
+_Partition: Any = _Topic.PartitionResponse
+_Producer: Any = _Partition.ProducerState
+
+
+@api(key=ApiKey.DESCRIBE_PRODUCERS, name="DescribeProducers", min_version=0, max_version=0)
+async def describe_producers(request: Request, broker: Broker) -> Response:
+    """Describe the producers of each partition."""
+    left = MAX_PRODUCERS_PER_ANSWER
+    done = 0
+    topics = []
+    for topic in request.body.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            await breathe(done)
+            done += 1
+            error, message, found = ErrorCode.NONE, None, []
+            try:
+                found = _producers(broker, topic.name, index, left)
+            except KafkaError as refused:
+                error, message = refused.code, refused.message
+            left -= len(found)
+            partitions.append(
+                _Partition(
+                    partition_index=index, error_code=error, error_message=message, active_producers=found
+                )
+            )
+        topics.append(_Topic(name=topic.name, partitions=partitions))
+    elements = done + MAX_PRODUCERS_PER_ANSWER - left
+    return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:
+    """The producers of one partition. Raises KafkaError."""
+    if reason := invalid_topic_name(name):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    topic = broker.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = topic.partitions[index]
+    if not partition.available:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+    if partition.producers.count > left:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"more than {MAX_PRODUCERS_PER_ANSWER} producers in one answer: ask for fewer partitions",
+        )
+    return [
+        _Producer(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_sequence=last_sequence,
+            last_timestamp=timestamp,
+            coordinator_epoch=NO_TRANSACTION,
+            current_txn_start_offset=NO_TRANSACTION,
+        )
+        for producer_id, epoch, last_sequence, timestamp in partition.producers.active(
+            broker.context.now_ms()
+        )
+    ]

@@ -1,0 +1,94 @@
+"""DescribeQuorum (key 55), versions 0 to 2: who keeps the metadata (KIP-595).
+
+Behaviour
+  The only partition is `__cluster_metadata`-0; anything else is UNKNOWN_TOPIC_OR_PARTITION. This gateway is
+  its leader and only voter. The high watermark is the revision of the catalog, which goes up by one with each
+  change; so is the voter's end of the log. There are no observers.
+
+Version notes
+  v1 says when each replica was last heard of: now. v2 has messages, directory ids (none here) and the voters'
+  addresses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer
+from gateway.api.registry import Request, Response, api
+from gateway.topic_names import CLUSTER_METADATA_TOPIC
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+METADATA_EPOCH: Final = 1
+"""Epoch of the metadata's leader: there is one, and never another one."""
+
+NOT_TOLD: Final = -1
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_QUORUM]
+_Topic: Any = _Answer.TopicData
+_Partition: Any = _Topic.PartitionData
+
+
+@api(key=ApiKey.DESCRIBE_QUORUM, name="DescribeQuorum", min_version=0, max_version=2)
+async def describe_quorum(request: Request, broker: Broker) -> Response:
+    """Describe the one partition of the metadata."""
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions])
+             for topic in request.body.topics]  # fmt: skip
+    known = asked == [(CLUSTER_METADATA_TOPIC, [0])]
+    topics = [
+        _Topic(
+            topic_name=name,
+            partitions=[_known(broker) if known else _unknown(index) for index in indexes],
+        )
+        for name, indexes in asked
+    ]
+    nodes = [_node(request, broker)] if known else []
+    whole = _Answer(error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=nodes)
+    return answer(request, whole)
+
+
+def _known(broker: Broker) -> Any:
+    now_ms = broker.context.now_ms()
+    revision = broker.context.catalog.revision
+    voter = _Partition.ReplicaState(
+        replica_id=broker.node_id,
+        replica_directory_id=None,
+        log_end_offset=revision,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return _Partition(
+        partition_index=0,
+        error_code=ErrorCode.NONE,
+        error_message="",
+        leader_id=broker.node_id,
+        leader_epoch=METADATA_EPOCH,
+        high_watermark=revision,
+        current_voters=[voter],
+        observers=[],
+    )
+
+
+def _unknown(index: int) -> Any:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _Partition(
+        partition_index=index,
+        error_code=error,
+        error_message=error.message,
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _node(request: Request, broker: Broker) -> Any:
+    host, port = request.local_address
+    listener = _Answer.Node.Listener(name="PLAINTEXT", host=host, port=port)
+    return _Answer.Node(node_id=broker.node_id, listeners=[listener])

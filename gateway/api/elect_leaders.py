@@ -1,0 +1,69 @@
+"""ElectLeaders (key 43), versions 0 to 2: this gateway leads every partition, so no election is ever needed.
+
+Behaviour
+  A partition that is there is ELECTION_NOT_NEEDED, one that is not UNKNOWN_TOPIC_OR_PARTITION. Asked for all
+  partitions (null), every topic is answered without partitions, as Kafka does for those that need none.
+
+Version notes
+  v0 elects the preferred replica. v1 names the kind of election (0 preferred, 1 unclean; anything else is
+  INVALID_REQUEST) and has an error of its own for the whole. v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from gateway.configs.values import quoted
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+ELECTION_TYPES: Final = (0, 1)
+"""Preferred and unclean (`ElectionType`)."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.ELECT_LEADERS]
+_Topic: Any = _Answer.ReplicaElectionResult
+_Partition: Any = _Topic.PartitionResult
+
+
+@api(key=ApiKey.ELECT_LEADERS, name="ElectLeaders", min_version=0, max_version=2)
+async def elect_leaders(request: Request, broker: Broker) -> Response:
+    """Say of each partition that it has the leader that it should have."""
+    body = request.body
+    wrong_type = request.header.api_version >= 1 and body.election_type not in ELECTION_TYPES
+    error = ErrorCode.INVALID_REQUEST if wrong_type else ErrorCode.NONE
+    if wrong_type and body.topic_partitions is None:
+        results = []
+    elif body.topic_partitions is None:
+        results = [_Topic(topic=topic.name, partition_result=[]) for topic in broker.topics.all()]
+    else:
+        results = []
+        for done, topic in enumerate(body.topic_partitions):
+            await breathe(done)
+            if wrong_type:
+                message = f"Unknown election type {body.election_type}"
+                partitions = [
+                    _Partition(partition_id=index, error_code=error, error_message=message)
+                    for index in topic.partitions
+                ]
+            else:
+                partitions = [_result(broker, topic.topic, index) for index in topic.partitions]
+            results.append(_Topic(topic=topic.topic, partition_result=partitions))
+    elements = sum(1 + len(result.partition_result) for result in results)
+    answer = _Answer(throttle_time_ms=0, error_code=error, replica_election_results=results)
+    return await answer_of(elements, request, answer)
+
+
+def _result(broker: Broker, name: str, index: int) -> Any:
+    topic = broker.topics.get(name)
+    error, message = ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.message
+    if topic is None:
+        error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}"
+    elif not 0 <= index < len(topic.partitions):
+        error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    return _Partition(partition_id=index, error_code=error, error_message=message)

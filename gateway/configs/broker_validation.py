@@ -1,0 +1,86 @@
+"""Whether broker configs may be set while the gateway runs (KIP-226).
+
+Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. Three kinds are told apart: the
+defaults of topic configs, which are checked as the topic config is and take effect at once; those that Kafka
+can change and that mean nothing here (thread pools, the cleaner's buffers), which are checked, kept and given
+back; and everything else, which is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.configs.broker_configs import broker_configs
+from gateway.configs.checks import Between, Check
+from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
+from gateway.configs.validation import MAX_VALUE_LENGTH
+from gateway.configs.values import ConfigType, InvalidValue, Value, parse_value, quoted
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+TOPIC_DEFAULTS: Final[dict[str, TopicConfig]] = {
+    config.broker_config: config for config in TOPIC_CONFIGS.values() if config.broker_config is not None
+}
+"""Broker config -> the topic config whose default it is."""
+
+NO_EFFECT: Final[dict[str, Check | None]] = {
+    "background.threads": Between(1),
+    "log.cleaner.backoff.ms": Between(0),
+    "log.cleaner.dedupe.buffer.size": None,
+    "log.cleaner.io.buffer.load.factor": None,
+    "log.cleaner.io.buffer.size": Between(0),
+    "log.cleaner.io.max.bytes.per.second": None,
+    "log.cleaner.threads": Between(0),
+    "max.connection.creation.rate": Between(0),
+    "max.connections": Between(0),
+    "max.connections.per.ip": Between(0),
+    "num.io.threads": Between(1),
+    "num.network.threads": Between(1),
+    "num.recovery.threads.per.data.dir": Between(1),
+    "num.replica.fetchers": None,
+    "producer.id.expiration.ms": Between(1),
+    "transaction.partition.verification.enable": None,
+}
+"""Broker configs that are accepted and mean nothing here, with Kafka's ranges."""
+
+
+def validate_broker_configs(configs: Mapping[str, str]) -> None:
+    """Whether these may be set, all of them.
+
+    Raises KafkaError: INVALID_REQUEST (as Kafka: not INVALID_CONFIG, KAFKA-13609) for the first that may not.
+    """
+    fixed = [name for name in configs if name in broker_configs() and not _may_change(name)]
+    if fixed:
+        names = quoted(", ".join(sorted(fixed)))
+        raise _refused(f"Cannot update these configs dynamically: Set({names})")
+    unknown = sorted(name for name in configs if not _may_change(name))
+    if unknown:
+        raise _refused(f"Unknown broker config name: {quoted(unknown[0])}")
+    for name, text in configs.items():
+        if len(text) > MAX_VALUE_LENGTH:
+            raise _refused(f"The value of {name} is longer than {MAX_VALUE_LENGTH} characters")
+        try:
+            _parse(name, text)
+        except InvalidValue as error:
+            raise _refused(str(error)) from None
+
+
+def broker_list_default(name: str) -> str | None:
+    """For `alteration.altered`: Kafka's default of a broker config that is a list."""
+    config = broker_configs().get(name)
+    return config.default or "" if config is not None and config.type is ConfigType.LIST else None
+
+
+def _may_change(name: str) -> bool:
+    known = broker_configs().get(name)
+    return known is not None and not known.read_only and (name in TOPIC_DEFAULTS or name in NO_EFFECT)
+
+
+def _parse(name: str, text: str) -> Value:
+    value = parse_value(name, broker_configs()[name].type, text)
+    check = TOPIC_DEFAULTS[name].check if name in TOPIC_DEFAULTS else NO_EFFECT[name]
+    return value if check is None else check(name, value)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,160 @@
+"""CreatePartitions; the codes are Apache Kafka 4.3.1's (tests/differential)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.api import create_partitions, topic_creation
+from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, ask, request_class
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+Create = request_class(37)
+VERSIONS = range(4)
+
+
+def topic(name: str, count: int, assignments: list[list[int]] | None = None) -> Any:
+    one = Create.CreatePartitionsTopic
+    made = None
+    if assignments is not None:
+        made = [one.CreatePartitionsAssignment(broker_ids=ids) for ids in assignments]
+    return one(name=name, count=count, assignments=made)
+
+
+def create(
+    broker: FakeBroker, *topics: Any, version: int = 3, only: bool = False, timeout_ms: int = 5000
+) -> list[tuple[str, int, str | None]]:
+    request = Create(version=version, topics=list(topics), timeout_ms=timeout_ms, validate_only=only)
+    answer = ask(broker, request)
+    assert answer.pop("throttle_time_ms") == 0
+    results = answer.pop("results")
+    assert not answer
+    return [(one["name"], one["error_code"], one["error_message"]) for one in results]
+
+
+def count(broker: FakeBroker, name: str) -> int:
+    return len(broker.topics.get(name).partitions)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_are_added(version: int) -> None:
+    broker = FakeBroker()
+    broker.add("a", 2)
+    broker.add("b")
+    assert create(broker, topic("a", 5), topic("b", 2), version=version) == [("a", 0, None), ("b", 0, None)]
+    assert (count(broker, "a"), count(broker, "b")) == (5, 2)
+
+
+def test_only_validated_nothing_changes() -> None:
+    broker = FakeBroker()
+    broker.add("a", 2)
+    assert create(broker, topic("a", 5), only=True) == [("a", 0, None)]
+    assert count(broker, "a") == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (3, "Topic already has 3 partition(s)."),
+        (2, "The topic a currently has 3 partition(s); 2 would not be an increase."),
+        (-5, "The topic a currently has 3 partition(s); -5 would not be an increase."),
+    ],
+)
+def test_a_number_that_is_not_higher_is_refused(wanted: int, message: str) -> None:
+    broker = FakeBroker()
+    broker.add("a", 3)
+    assert create(broker, topic("a", wanted)) == [("a", ErrorCode.INVALID_PARTITIONS, message)]
+    assert count(broker, "a") == 3
+
+
+def test_one_failure_leaves_the_others_alone() -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    results = create(broker, topic("nowhere", 2), topic("a", 2))
+    assert [(name, code) for name, code, _ in results] == [("nowhere", 3), ("a", 0)]
+    assert count(broker, "a") == 2
+
+
+def test_a_topic_that_is_there_twice_is_not_changed() -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    broker.add("b")
+    assert create(broker, topic("a", 2), topic("b", 2), topic("a", 3)) == [
+        ("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
+        ("b", 0, None),
+    ]
+    assert (count(broker, "a"), count(broker, "b")) == (1, 2)
+
+
+def test_without_time_nothing_is_done() -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    assert create(broker, topic("a", 2), timeout_ms=0) == [("a", ErrorCode.REQUEST_TIMED_OUT, None)]
+    assert count(broker, "a") == 1
+    assert create(broker, timeout_ms=0) == []
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        ([[NODE_ID]], "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified."),
+        ([[NODE_ID], []], "The manual partition assignment includes an empty replica list."),
+        (
+            [[NODE_ID], [99]],
+            "The manual partition assignment includes broker 99, but no such broker is registered.",
+        ),
+        (
+            [[NODE_ID, NODE_ID], [NODE_ID]],
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+    ],
+)
+def test_assignments_are_judged(assignments: list[list[int]], message: str) -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    assert create(broker, topic("a", 3, assignments)) == [
+        ("a", ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    ]
+    assert count(broker, "a") == 1
+
+
+def test_an_assignment_to_this_node_is_what_is_done_anyway() -> None:
+    broker = FakeBroker(stores=3)
+    broker.add("a")
+    assert create(broker, topic("a", 3, [[NODE_ID], [NODE_ID]])) == [("a", 0, None)]
+    broker.topics.get("a").replication_factor = 3
+    ((_, code, message),) = create(broker, topic("a", 4, [[NODE_ID]]))
+    assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert message is not None
+    assert message.endswith("which have 3 replica(s).")
+
+
+def test_the_numbers_of_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 10)
+    monkeypatch.setattr(create_partitions, "MAX_PARTITIONS_PER_REQUEST", 6)
+    broker = FakeBroker()
+    broker.add("a")
+    broker.add("b")
+    ((_, code, message),) = create(broker, topic("a", 8))
+    assert (code, message) == (
+        ErrorCode.POLICY_VIOLATION,
+        "One request may make 6 partitions: ask for fewer at a time.",
+    )
+    results = create(broker, topic("a", 5), topic("b", 4))
+    assert [code for _, code, _ in results] == [0, ErrorCode.POLICY_VIOLATION]
+    assert create(broker, topic("b", 5)) == [("b", 0, None)]
+    assert create(broker, topic("a", 6)) == [
+        (
+            "a",
+            ErrorCode.POLICY_VIOLATION,
+            "There are 10 partitions already and 1 more would exceed the limit of 10.",
+        )
+    ]
+
+
+def test_somebody_else_was_faster() -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    broker.failure = KafkaError(ErrorCode.INVALID_PARTITIONS, "Topic already has 4 partition(s).")
+    assert create(broker, topic("a", 3)) == [("a", 37, "Topic already has 4 partition(s).")]

@@ -1,0 +1,72 @@
+"""DescribeProducers: what a partition knows of its idempotent producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.api import describe_producers
+from gateway.log.idempotence import PRODUCER_ID_EXPIRATION_MS
+from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class
+from wireproto.kafka.errors import ErrorCode
+
+Describe = request_class(61)
+
+
+def describe(broker: FakeBroker, *topics: tuple[str, list[int]]) -> list[tuple[str, int, int, list[Any]]]:
+    """(topic, partition, error, producers) in order."""
+    made = [Describe.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics]
+    answer = ask(broker, Describe(version=0, topics=made))
+    return [
+        (topic["name"], one["partition_index"], one["error_code"], one["active_producers"])
+        for topic in answer["topics"]
+        for one in topic["partitions"]
+    ]
+
+
+def test_producers_with_their_last_batch() -> None:
+    broker = FakeBroker()
+    state = broker.add("t", 2).partitions[1].producers
+    state.applied(9, 0, 0, 1, 2, 5000, NOW_MS)
+    state.applied(9, 1, 7, 4, 3, 6000, NOW_MS)
+    state.applied(8, 0, 0, 5, 1, 7000, NOW_MS - PRODUCER_ID_EXPIRATION_MS)
+    state.applied(7, 3, 2, 6, 1, 8000, NOW_MS - PRODUCER_ID_EXPIRATION_MS + 1)
+
+    def producer(producer_id: int, epoch: int, sequence: int, timestamp: int) -> dict[str, int]:
+        return {
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "last_sequence": sequence,
+            "last_timestamp": timestamp,
+            "coordinator_epoch": -1,
+            "current_txn_start_offset": -1,
+        }
+
+    assert describe(broker, ("t", [1, 0])) == [
+        ("t", 1, 0, [producer(7, 3, 2, 8000), producer(9, 1, 9, 6000)]),
+        ("t", 0, 0, []),
+    ]
+
+
+def test_partitions_that_are_not_there() -> None:
+    broker = FakeBroker()
+    broker.add("t", 2).partitions[1].available = False
+    found = describe(broker, ("t", [2, -1, 1]), ("nowhere", [0]), ("a/b", [0]))
+    assert [(name, index, error) for name, index, error, _ in found] == [
+        ("t", 2, 3),
+        ("t", -1, 3),
+        ("t", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ("nowhere", 0, 3),
+        ("a/b", 0, 17),
+    ]
+
+
+def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe_producers, "MAX_PRODUCERS_PER_ANSWER", 5)
+    broker = FakeBroker()
+    state = broker.add("t").partitions[0].producers
+    for producer_id in range(2):
+        state.applied(producer_id, 0, 0, 1, 2, 5000, NOW_MS)
+    found = describe(broker, ("t", [0, 0, 0, 0]))
+    assert [(error, len(producers)) for _, _, error, producers in found] == [(0, 2), (0, 2), (44, 0), (44, 0)]

@@ -1,0 +1,135 @@
+"""APIs about what does not exist here, as Kafka answers them when there is none of it; and the metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.gateway.api.asking import ADDRESS, NODE_ID, NOW_MS, FakeBroker, ask, request_class
+
+Acls = request_class(29)
+Quotas = request_class(48)
+Users = request_class(50)
+Quorum = request_class(55)
+Transaction = request_class(65)
+Transactions = request_class(66)
+Resources = request_class(74)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_acls_are_off(version: int) -> None:
+    request = Acls(
+        version=version, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
+    answer = ask(FakeBroker(), request)
+    assert (answer["error_code"], answer["resources"]) == (54, [])
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([], 0),
+        ([("user", 0, "u"), ("client-id", 1, None)], 0),
+        ([("ip", 2, None)], 0),
+        ([("ip", 2, None), ("user", 2, None)], 42),
+        ([("", 2, None)], 42),
+        ([("user", 2, None), ("user", 2, None)], 42),
+        ([("group", 2, None)], 35),
+        ([("user", 0, None)], 42),
+        ([("user", 1, "u")], 42),
+        ([("user", 2, "u")], 42),
+        ([("user", 3, None)], 42),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_there_are_no_quotas(version: int, components: list[tuple[str, int, str | None]], code: int) -> None:
+    made = [Quotas.ComponentData(entity_type=t, match_type=m, match=v) for t, m, v in components]
+    answer = ask(FakeBroker(), Quotas(version=version, components=made, strict=False))
+    assert (answer["error_code"], answer["entries"]) == (code, None if code else [])
+    assert bool(answer["error_message"]) is bool(code)
+
+
+def test_nobody_has_scram_credentials() -> None:
+    def users(*names: str) -> list[tuple[str, int]]:
+        made = [Users.UserName(name=name) for name in names]
+        answer = ask(FakeBroker(), Users(version=0, users=made or None))
+        return [(one["user"], one["error_code"]) for one in answer["results"]]
+
+    assert users() == []
+    assert users("u", "v", "u") == [("u", 92), ("v", 91)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code"), [(None, 0), ("", 0), ("a.*", 0), ("a(", 128), ("x" * 1001, 128), ("a{1,2", 0)]
+)
+def test_there_are_no_transactions(pattern: str | None, code: int) -> None:
+    request = Transactions(
+        version=2,
+        state_filters=["no such", "Ongoing", "a", "a"],
+        producer_id_filters=[],
+        transactional_id_pattern=pattern,
+    )
+    answer = ask(FakeBroker(), request)
+    assert (answer["error_code"], answer["transaction_states"]) == (code, [])
+    assert answer["unknown_state_filters"] == ([] if code else ["no such", "a"])
+
+
+def test_no_transaction_is_known() -> None:
+    answer = ask(FakeBroker(), Transaction(version=0, transactional_ids=["t", ""]))
+    assert [(one["transactional_id"], one["error_code"]) for one in answer["transaction_states"]] == [
+        ("t", 105),
+        ("", 42),
+    ]
+
+
+def quorum(version: int, *topics: tuple[str, list[int]]) -> Any:
+    one = Quorum.TopicData
+    made = [
+        one(topic_name=name, partitions=[one.PartitionData(partition_index=index) for index in indexes])
+        for name, indexes in topics
+    ]
+    return ask(FakeBroker(), Quorum(version=version, topics=made))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_this_node_keeps_the_metadata_alone(version: int) -> None:
+    answer = quorum(version, ("__cluster_metadata", [0]))
+    ((partition,),) = [topic["partitions"] for topic in answer["topics"]]
+    assert (partition["leader_id"], partition["high_watermark"], partition["observers"]) == (NODE_ID, 7, [])
+    (voter,) = partition["current_voters"]
+    assert (voter["replica_id"], voter["log_end_offset"]) == (NODE_ID, 7)
+    if version >= 1:
+        assert voter["last_caught_up_timestamp"] == NOW_MS
+    if version >= 2:
+        (node,) = answer["nodes"]
+        assert [(one["host"], one["port"]) for one in node["listeners"]] == [ADDRESS]
+
+
+@pytest.mark.parametrize(
+    "topics", [[("t", [0])], [("__cluster_metadata", [1])], [("__cluster_metadata", [0]), ("t", [0])]]
+)
+def test_only_the_metadata_has_a_quorum(topics: list[tuple[str, list[int]]]) -> None:
+    answer = quorum(2, *topics)
+    assert [
+        (topic["topic_name"], [(p["partition_index"], p["error_code"]) for p in topic["partitions"]])
+        for topic in answer["topics"]
+    ] == [(name, [(index, 3) for index in indexes]) for name, indexes in topics]
+    assert answer["nodes"] == []
+
+
+def test_what_has_configs() -> None:
+    broker = FakeBroker()
+    broker.add("b")
+    broker.add("a")
+
+    def listed(types: list[int]) -> tuple[int, list[tuple[int, str]]]:
+        answer = ask(broker, Resources(version=1, resource_types=types))
+        found = [(one["resource_type"], one["resource_name"]) for one in answer["config_resources"]]
+        return answer["error_code"], found
+
+    assert listed([2]) == (0, [(2, "a"), (2, "b")])
+    assert listed([]) == (0, [(2, "a"), (2, "b"), (4, "1"), (8, "1")])
+    assert listed([32, 16]) == (0, [])
+    assert listed([2, 3]) == (35, [])
+    assert ask(broker, Resources(version=0))["config_resources"] == []
