@@ -118,6 +118,26 @@ def _register_copies(metrics: Metrics, store: Store) -> None:
     metrics.counter("dafka_store_scrub_passes_total", "Passes over all of them.", lambda: scrub.passes)
     metrics.gauge(
         "dafka_store_damaged_segments",
-        "Closed segments in which the latest pass found something wrong: replace the disk.",
-        lambda: len(scrub.damaged),
+        "Closed segments with damage that is not repaired: replace the disk.",
+        lambda: len(scrub.damage.addresses) + len(scrub.unreadable),
+    )
+    metrics.counter(
+        "dafka_store_bad_ranges_total",
+        "Ranges of closed segments that were found damaged, each once until it is repaired.",
+        lambda: scrub.bad_ranges,
+    )
+    metrics.counter(
+        "dafka_store_repaired_ranges_total",
+        "Damaged ranges that were written again, as another store keeps them.",
+        lambda: scrub.repaired_ranges,
+    )
+    metrics.gauge(
+        "dafka_store_irreparable_ranges",
+        "Damaged ranges of which no other store has a good copy: restore one from a copy.",
+        lambda: scrub.damage.irreparable,
+    )
+    metrics.gauge(
+        "dafka_store_differing_segments",
+        "Closed segments of which another store has other records, each good for itself: see the log.",
+        lambda: len(scrub.differing),
     )

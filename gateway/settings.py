@@ -138,6 +138,13 @@ class MeshStoreSettings:
     mesh_advertise: str = ""
     fsync: str = "always"
     fsync_interval_ms: int = 1000
+    catch_up_bytes_per_second: int = 1024**3
+    """Bytes of records a second that are fetched from other stores at most."""
+
+    scrub_bytes_per_second: int = 4 * 1024**2
+    scrub_interval_seconds: int = 3600
+    """How fast closed segments are read again and checked, and how long it rests between two passes."""
+
     native_bytes: int = 10 * 1024**3
     native_seconds: int = 7 * 24 * 3600
     """Quota and retention of native records, which are no Kafka topic's."""

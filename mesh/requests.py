@@ -17,6 +17,8 @@ from mesh.node import Node
 from wireproto.dafka.additions import (
     ANY_STORE,
     Answer,
+    Digest,
+    Digested,
     End,
     Found,
     GetRows,
@@ -40,7 +42,7 @@ RANGE_REPEAT_SECONDS = 2.0
 """A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be
 large."""
 
-ANSWER_IDS = b"oscxybpqri"
+ANSWER_IDS = b"oscxybpqrit"
 """The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
 to."""
 
@@ -51,6 +53,7 @@ ANSWER_TYPES: dict[type[Any], type[Any]] = {
     GetRows: Rows,
     Verify: Rows,
     ListSegments: Listed,
+    Digest: Digested,
     Fetch: End,
 }
 
@@ -125,9 +128,9 @@ class Requests:
         self._pending: dict[str, Pending] = {}
         for answer_id in (*(bytes((letter,)) for letter in ANSWER_IDS), b"D", b"N"):
             node.subscribe(answer_id + self.prefix.encode())
-        for answer_type in (Answer, Found, Rows, Listed, Pong, End):
-            node.on(answer_type, self._on_answer)
-        node.on(DirectRecord, self._on_record)
+        for answer_type in (Answer, Found, Rows, Listed, Digested, Pong, End):
+            node.on(answer_type, self.on_answer)
+        node.on(DirectRecord, self.on_record)
 
     def new_id(self) -> str:
         """A new address or request id: 32 upper-case hex characters, never given twice."""
@@ -173,7 +176,8 @@ class Requests:
         finally:
             del self._pending[requester]
 
-    def _on_answer(self, answer: Any) -> None:
+    def on_answer(self, answer: Any) -> None:
+        """An answer came, to a request of this life or not."""
         pending = self._pending.get(answer.requester)
         if pending is None:
             self._on_unclaimed(answer)
@@ -194,7 +198,8 @@ class Requests:
         else:
             self.refused_answers += 1
 
-    def _on_record(self, record: DirectRecord) -> None:
+    def on_record(self, record: DirectRecord) -> None:
+        """A record of a directed FETCH's answer came."""
         pending = self._pending.get(record.requester)
         if not isinstance(pending, PendingRange) or not pending.take(record):
             self.refused_answers += 1

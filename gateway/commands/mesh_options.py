@@ -19,6 +19,12 @@ MAX_NATIVE_BYTES: Final = 2**50
 MAX_NATIVE_SECONDS: Final = 100 * 365 * 24 * 3600
 """Seconds: a hundred years. Longer than that is for ever."""
 
+MAX_BYTES_PER_SECOND: Final = 2**40
+"""Bytes a second: faster than disks and networks are."""
+
+MAX_SCRUB_INTERVAL_SECONDS: Final = 365 * 24 * 3600
+"""Seconds: a year. Nobody wants to know of a bad disk later than that."""
+
 _TOWER: Final = Option(
     "The tower that introduces this node to the others; may be given several times, for towers that stand "
     "in for each other.",
@@ -92,6 +98,27 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
     "mesh_advertise": _MESH_ADVERTISE,
     "fsync": OPTIONS["fsync"],
     "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
+    "catch_up_bytes_per_second": Option(
+        "Most bytes of records a second that this store fetches from others, when it comes late, empty or "
+        "back. Lower, where a network or the others' disks must have room for producers.",
+        parsing.parse_number(1, MAX_BYTES_PER_SECOND),
+        str(1024**3),
+        metavar="BYTES",
+    ),
+    "scrub_bytes_per_second": Option(
+        "Bytes a second at which closed segments are read again, checked, compared with other stores and "
+        "repaired from them.",
+        parsing.parse_number(1, MAX_BYTES_PER_SECOND),
+        str(4 * 1024**2),
+        metavar="BYTES",
+    ),
+    "scrub_interval_seconds": Option(
+        "Seconds of rest between two such passes. The first one begins so long after the start, or after "
+        "300 if that is less.",
+        parsing.parse_number(1, MAX_SCRUB_INTERVAL_SECONDS),
+        "3600",
+        metavar="S",
+    ),
     "native_bytes": Option(
         "Most bytes of native Dafka records (those of 'dafka produce' and C producers): beyond it the oldest "
         "go. Kafka's topics are not touched by it.",

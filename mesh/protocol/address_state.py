@@ -41,6 +41,7 @@ class AddressState:
         "address",
         "announcement",
         "asker",
+        "copied_epoch",
         "end",
         "head",
         "head_row",
@@ -70,6 +71,8 @@ class AddressState:
         """How far COPY wants a sealed address, in memory only: a recovery repeats what it asked for."""
         self.sources: tuple[str, ...] = ()
         """Whom COPY named."""
+        self.copied_epoch = 0
+        """The leader epoch of the record that was copied last, in memory only: none behind it is older."""
         self.asker = ""
         """The requester of the latest COPY that found something missing."""
 

@@ -1,5 +1,6 @@
 """What a store makes durable at once: records with their rows, and what requests changed."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mesh.protocol.address_state import AddressState
@@ -32,12 +33,28 @@ class Copying(NamedTuple):
     end: int
 
 
+class Repair(NamedTuple):
+    """Records of a closed address, from `first` on, that are written once more as they were: the disk has
+    lost them. `running_max` is that of the last row.
+    """
+
+    state: AddressState
+    first: int
+    contents: Sequence[bytes]
+    rows: Sequence[bytes]
+    running_max: int
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.contents) - 1
+
+
 Answered = AddressState | AddressStatus | Copying
 """What an answer says of one address: how its state is when the commit is durable, or a status."""
 
 
 class Commit:
-    """One atomic write: records with rows, and the metas, epochs, truncations and deletions that changed.
+    """One atomic write: records with rows, and what changed: metas, epochs, repairs, truncations, deletions.
 
     What requests change is written behind the commit's records, and may be: a commit holds no record of an
     address from behind the request that sealed, closed or deleted it, because none was accepted, nor one
@@ -57,6 +74,7 @@ class Commit:
         self.epochs: dict[str, tuple[int, str]] = {}
         """log -> (highest epoch, the life that announced it)."""
         self.cluster_id: str | None = None
+        self.repairs: list[Repair] = []
         self.truncations: list[Truncation] = []
         self.closed: list[AddressState] = []
         self.deletions: list[AddressState] = []
@@ -73,6 +91,7 @@ class Commit:
         self.unfinished.update(later.unfinished)
         self.epochs.update(later.epochs)
         self.cluster_id = self.cluster_id or later.cluster_id
+        self.repairs += later.repairs
         self.truncations += later.truncations
         self.closed += later.closed
         self.deletions += later.deletions
@@ -84,6 +103,7 @@ class Commit:
             self.records
             or self.metas
             or self.answers
+            or self.repairs
             or self.truncations
             or self.deletions
             or self.unfinished

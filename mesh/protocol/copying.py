@@ -2,10 +2,11 @@
 
 Rule: a copy is taken as carefully as if a stranger had sent it. A record is taken only in the order of
 sequences, up to the end that a recovery or the catalog named (an open address: what its gap is about), and
-only if it is a whole batch under its CRC, of the announcement's epoch, behind the batch before it. The row
-made of it is the one that the normal path makes, so that members stay byte for byte equal.
+only if it is a whole batch under its CRC, of an epoch that the segment may have, behind the batch before it.
+The row made of it is the one that the normal path makes, so that members stay byte for byte equal.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -14,7 +15,8 @@ from wireproto.dafka.additions import Announcement
 from wireproto.dafka.fields import MAX_SEQUENCE
 from wireproto.records.batch import check_stored
 from wireproto.records.errors import corrupt
-from wireproto.records.row import Row
+from wireproto.records.header import NO_TIMESTAMP
+from wireproto.records.row import Row, row_of
 
 MAX_SOURCES = 16
 """Sources of one address that are asked: more than any segment has members."""
@@ -70,13 +72,52 @@ def same_segment(first: Announcement, second: Announcement) -> bool:
     return first[:6] == second[:6]
 
 
-def check_copy(state: AddressState, content: bytes) -> None:
-    """Check that `content` may follow what the address holds. Raises `InvalidBatch`."""
+def fits_epoch(announcement: Announcement, epoch: int) -> bool:
+    """Whether a batch of this leader epoch may be in the segment: none is newer than its writer's.
+
+    Older ones are in compacted segments, whose batches keep the epochs that they were written with, and
+    those never go down.
+    """
+    return 0 <= epoch <= announcement.epoch
+
+
+def check_copy(state: AddressState, content: bytes) -> int:
+    """Check that `content` may follow what the address holds; its leader epoch. Raises `InvalidBatch`."""
     announcement = state.announcement
     assert announcement is not None, "only announced addresses are copied"
     header = check_stored(content)
-    if header.leader_epoch != announcement.epoch:
+    if not fits_epoch(announcement, header.leader_epoch):
         raise corrupt(f"leader epoch {header.leader_epoch} in a segment of epoch {announcement.epoch}")
+    if header.leader_epoch < state.copied_epoch:
+        raise corrupt(f"leader epoch {header.leader_epoch} behind {state.copied_epoch}")
     next_offset = Row.unpack(state.last_row).last_offset + 1 if state.last_row else announcement.start
     if header.base_offset < next_offset:
         raise corrupt(f"base offset {header.base_offset}, and {next_offset} is the next")
+    return header.leader_epoch
+
+
+def rows_between(
+    announcement: Announcement, before: bytes, after: bytes, contents: Sequence[bytes]
+) -> list[bytes]:
+    """The rows of records that are to be written again, behind the record whose row is `before` (b"": they
+    are the first ones), before the one whose row is `after` (b"": the last ones).
+
+    Raises `InvalidBatch` when one is not a whole batch that may stand there.
+    """
+    next_offset, running_max = announcement.start, NO_TIMESTAMP
+    if before:
+        row = Row.unpack(before)
+        next_offset, running_max = row.last_offset + 1, row.running_max_timestamp
+    rows = []
+    for content in contents:
+        header = check_stored(content)
+        if not fits_epoch(announcement, header.leader_epoch):
+            raise corrupt(f"leader epoch {header.leader_epoch} in a segment of epoch {announcement.epoch}")
+        if header.base_offset < next_offset:
+            raise corrupt(f"base offset {header.base_offset}, and {next_offset} is the next")
+        row = row_of(content, running_max)
+        next_offset, running_max = row.last_offset + 1, row.running_max_timestamp
+        rows.append(row.pack())
+    if after and Row.unpack(after).base_offset < next_offset:
+        raise corrupt(f"it ends at offset {next_offset - 1}, and the next one begins before that")
+    return rows

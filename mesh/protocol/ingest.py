@@ -21,13 +21,13 @@ whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what co
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
 from mesh.protocol.addresses import Addresses
-from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Truncation
+from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Repair, Truncation
 from mesh.protocol.copying import (
     Taken,
     Want,
@@ -57,7 +57,7 @@ from wireproto.dafka.additions import (
 )
 from wireproto.dafka.messages import UNANNOUNCED, Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
-from wireproto.records.row import row_of
+from wireproto.records.row import Row, row_of
 
 __all__ = ["Accepted", "Commit", "Disk", "Ingest", "StoreCorrupt", "Truncation"]
 
@@ -214,8 +214,9 @@ class Ingest:
         if self.queued_bytes and self.queued_bytes + len(content) > MAX_COPIED_BYTES:
             return Taken.NOT_NOW
         try:
-            check_copy(state, content)
+            epoch = check_copy(state, content)
             self._append(state, sequence, content)
+            state.copied_epoch = epoch
         except InvalidBatch as error:
             self.bad_copies += 1
             logger.error("store %s gave a bad copy of %s, sequence %d: %s", source, address, sequence, error)
@@ -266,6 +267,24 @@ class Ingest:
             self._gaps.watch(state)
         elif state is not None and is_unfinished(state):
             self._want_rest(state)
+
+    def on_repair(self, address: str, first: int, contents: Sequence[bytes], rows: Sequence[bytes]) -> bool:
+        """Records of a closed address, with their rows, are to be written over what the disk has lost.
+
+        False if that is not to be: it is no longer closed and whole, or its past cannot be read.
+        """
+        try:
+            state = self._addresses.known_or_new(address, "")
+        except StoreCorrupt as error:
+            logger.error("%s", error)
+            return False
+        last = first + len(contents) - 1
+        if state.phase is not Phase.CLOSED or is_unfinished(state) or last > state.head:
+            return False
+        self._here()
+        running_max = Row.unpack(rows[-1]).running_max_timestamp
+        self._next.repairs.append(Repair(state, first, contents, rows, running_max))
+        return True
 
     # events: requests -------------------------------------------------------------------------------------
 
@@ -501,6 +520,10 @@ class Ingest:
             if sequence > state.head and (row or state.announcement is None):
                 state.head, state.head_row = sequence, row
                 heads[state.address] = state
+        for repair in commit.repairs:
+            if repair.last == repair.state.head:
+                repair.state.head_row = repair.state.last_row = repair.rows[-1]
+                repair.state.running_max = repair.running_max
         for state, head, row, _ in commit.truncations:
             state.head, state.head_row = head, row
         for state in commit.deletions:

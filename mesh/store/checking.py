@@ -5,14 +5,37 @@ Used on records that are read in order; who reads them, and how fast, is up to t
 
 import hashlib
 import struct
+from collections.abc import Iterable
+from typing import Protocol
 
 from mesh.protocol.address_state import AddressState
+from mesh.protocol.copying import fits_epoch
 from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import NO_TIMESTAMP
 from wireproto.records.row import Row, row_of
 
 _SIZE = struct.Struct(">Q")
+
+
+class Hash(Protocol):
+    """As of `hashlib`."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+
+def add_to_digest(digest: Hash, content: bytes) -> None:
+    """Add one record to a digest of records: each behind its length in eight bytes."""
+    digest.update(_SIZE.pack(len(content)))
+    digest.update(content)
+
+
+def digest_of(contents: Iterable[bytes]) -> bytes:
+    """SHA-256 of these records, as DIGEST is answered (docs/mesh-protocol.md)."""
+    digest = hashlib.sha256()
+    for content in contents:
+        add_to_digest(digest, content)
+    return digest.digest()
 
 
 class AddressCheck:
@@ -26,8 +49,17 @@ class AddressCheck:
         self._row = b""
         self._next_offset = state.announcement.start if state.announcement else 0
         self._running_max = NO_TIMESTAMP
+        self._epoch = 0
+        """Of the record before: epochs never go down."""
         self._skipped = False
         self._digest = hashlib.sha256()
+
+    def begin_behind(self, sequence: int, row: bytes) -> None:
+        """Begin behind a record that was not read, of which this is the row."""
+        before = Row.unpack(row)
+        self.next = sequence + 1
+        self._next_offset = before.last_offset + 1
+        self._running_max = before.running_max_timestamp
 
     def take(self, sequence: int, content: bytes, row: bytes | None) -> str:
         """What is wrong with a record, "" for nothing. The checks go on behind it.
@@ -42,7 +74,7 @@ class AddressCheck:
             wrong.append(f"it lies behind the head {self.state.head}")
         self.next = sequence + 1
         self.bytes += len(content)
-        self._digest.update(_SIZE.pack(len(content)) + content)
+        add_to_digest(self._digest, content)
         if self.state.announcement is not None:
             wrong += self._check_batch(content, row)
         return ", ".join(wrong)
@@ -67,8 +99,10 @@ class AddressCheck:
             self._skipped = True
             return [error.message]
         wrong = []
-        if header.leader_epoch != announcement.epoch:
+        if not fits_epoch(announcement, header.leader_epoch):
             wrong.append(f"leader epoch {header.leader_epoch} in a segment of epoch {announcement.epoch}")
+        elif header.leader_epoch < self._epoch:
+            wrong.append(f"leader epoch {header.leader_epoch} behind {self._epoch}")
         if header.base_offset < self._next_offset:
             wrong.append(f"base offset {header.base_offset}, and {self._next_offset} is the next")
         self._row = made.pack()
@@ -76,8 +110,13 @@ class AddressCheck:
             wrong.append("its row is missing")
         elif row != self._row:
             wrong.append("its row says something else")
-        self._next_offset = made.last_offset + 1
-        self._running_max = made.running_max_timestamp
+        if wrong:
+            # What lies behind it is judged by its own row: one bad record must not make all others look bad.
+            self._skipped = True
+        else:
+            self._next_offset = made.last_offset + 1
+            self._epoch = header.leader_epoch
+            self._running_max = made.running_max_timestamp
         return wrong
 
     def end(self) -> str:
@@ -96,7 +135,7 @@ class AddressCheck:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all contents, each behind its length in eight bytes: equal on all members, in hex."""
+        """As `digest_of` all contents, in hex: equal on all members."""
         return self._digest.hexdigest()
 
 

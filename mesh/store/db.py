@@ -19,7 +19,7 @@ from typing import Any
 import rocksdict
 
 from mesh.protocol.address_state import AddressState
-from mesh.protocol.commit import Commit, Truncation
+from mesh.protocol.commit import Commit, Repair, Truncation
 from mesh.protocol.ingest import StoreCorrupt
 from mesh.store import keys
 from wireproto.records.batch import InvalidBatch
@@ -180,8 +180,7 @@ class Database:
         for address, entry in heads.items():
             packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
             put(keys.head_key(address), packed)
-        for truncation in commit.truncations:
-            self._truncate(batch, truncation)
+        self._change_records(batch, commit)
         for log, (epoch, life) in commit.epochs.items():
             put(keys.epoch_key(log), _EPOCH.pack(epoch) + life.encode())
         for address, meta in commit.metas.items():
@@ -196,6 +195,27 @@ class Database:
         for state in commit.deletions:
             self._delete(batch, state.address)
         return batch
+
+    def _change_records(self, batch: rocksdict.WriteBatch, commit: Commit) -> None:
+        """What changes of records that were written before, or in this very batch."""
+        for repair in commit.repairs:
+            self._repair(batch, repair)
+        for truncation in commit.truncations:
+            self._truncate(batch, truncation)
+
+    @staticmethod
+    def _repair(batch: rocksdict.WriteBatch, repair: Repair) -> None:
+        """Write records and rows over what cannot be read there, and the head, if it is the last one's."""
+        state = repair.state
+        for prefix, values in (
+            (keys.record_prefix(state.address), repair.contents),
+            (keys.row_prefix(state.address), repair.rows),
+        ):
+            for sequence, value in enumerate(values, repair.first):
+                batch.put(prefix + keys.sequence_bytes(sequence), value)
+        if repair.last == state.head:
+            packed = _pack_head(repair.last, repair.rows[-1], repair.running_max, state.subject)
+            batch.put(keys.head_key(state.address), packed)
 
     @staticmethod
     def _truncate(batch: rocksdict.WriteBatch, truncation: Truncation) -> None:

@@ -1,44 +1,65 @@
-"""Reads closed segments again and again in the background, and checks them, before a reader needs them.
+"""Reads closed segments again and again in the background, and mends what is damaged before readers need it.
 
 A disk loses bits silently; RocksDB notices when it reads them, and what it cannot notice the checks of
-`checking` do. One segment is read at a time, in small slices in a worker thread, with rests between that keep
-a bounded rate. Nothing is mended here: readers and other stores take such a range from another member, and
-the operator is told, by log and metrics, to give this store a new disk.
+`checking` do. One segment is read at a time, in slices (`slices`) in a worker thread, with rests between that
+keep a bounded rate. What fails is marked at once (`damage`), so that nobody is given it, and fetched again
+from another member (`mender`); what does not is compared with the other members by digest. What cannot be
+mended is told, by log and metrics, and tried again by each pass.
+
+A segment in which a reader met damage is looked at without waiting for its turn.
 
 Of each segment that is whole the digest of its records is kept: those of all members are equal.
 """
 
 import logging
+from itertools import groupby
 
 import trio
 
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store import ranges
-from mesh.store.checking import AddressCheck
+from mesh.protocol.scrubbing import Verdict
+from mesh.store.checking import AddressCheck, digest_of
+from mesh.store.damage import BadRange, Damage
 from mesh.store.db import Database
-from wireproto.records.row import ROW_BYTES
+from mesh.store.mender import Mender
+from mesh.store.slices import Slice, read_slice
 
 SCRUB_BYTES_PER_SECOND = 4 * 1024 * 1024
-"""How fast a store reads its own records again: a terabyte in three days, and a few hundredths of a disk."""
+"""How fast a store reads its own records again: a terabyte in three days, and a few hundredths of a disk. It
+reads as much again for each other member that compares with it."""
 
 SCRUB_FIRST_SECONDS = 300.0
-"""How long after a start the first pass begins: a start has better things to do."""
+"""How long after a start the first pass begins, if passes do not rest for less: a start has better things to
+do."""
 
 SCRUB_REST_SECONDS = 3600.0
 """Rest between two passes."""
 
-SLICE_BYTES = 256 * 1024
-"""Read and checked at once; the check is on the loop."""
-
-SLICE_RECORDS = 256
-"""Records in a slice, however small."""
-
 MAX_DIGESTS = 10_000
-"""Segments whose digests are kept in memory, the latest ones, and damaged ones that are."""
+"""Segments whose digests are kept in memory, the latest ones, and those in which stores differ."""
+
+MAX_HURRIED = 1024
+"""Segments that wait for a look out of turn; others wait for the next pass."""
+
+HURRY_SECONDS = 60.0
+"""How long after a look a segment is not looked at out of turn again: readers may meet the same damage often.
+"""
 
 ADDRESSES_AT_ONCE = 256
 """Addresses listed at once."""
+
+RENEW = (
+    "If other stores keep the same segments, give this store a new disk: start an empty store and let it "
+    "take this one's place (dafka store replace)"
+)
+
+START_OTHERS = "Start the stores that are away: it is tried again with each pass"
+
+NO_COPY = (
+    "No other store has a good copy: restore one of these stores from a copy of its directory; readers get "
+    "an error for this range until then"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -46,27 +67,60 @@ logger = logging.getLogger(__name__)
 class Scrub:
     """One store's. The counters are since the start."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Database,
+        damage: Damage,
+        mender: Mender,
+        bytes_per_second: float = SCRUB_BYTES_PER_SECOND,
+        rest_seconds: float = SCRUB_REST_SECONDS,
+    ) -> None:
         self.passes = 0
         self.segments = 0
         self.bytes = 0
-        self.problems = 0
-        """Segments in which something was not as it must be."""
-        self.damaged: dict[str, str] = {}
-        """address -> what is wrong with it, of the latest pass over it."""
+        self.bad_ranges = 0
+        """Ranges that were found damaged, each once until it is mended."""
+        self.repaired_ranges = 0
+        self.differing: dict[str, str] = {}
+        """address -> which members have other records, each good for itself, of the latest pass over it."""
+        self.unreadable: dict[str, str] = {}
+        """address -> why its head or phase cannot be read."""
         self.digests: dict[str, str] = {}
         """address -> digest, as `AddressCheck.digest`."""
+        self.damage = damage
         self._database = database
+        self._mender = mender
+        self._rate = bytes_per_second
+        self._rest = rest_seconds
+        self._hurried: dict[str, None] = {}
+        self._looked: dict[str, float] = {}
+        """address -> when it was looked at out of turn."""
+        self._wake = trio.Event()
+
+    def hurry(self, address: str) -> None:
+        """A reader met damage in this segment: look at it soon."""
+        now = trio.current_time()
+        if len(self._hurried) < MAX_HURRIED and self._looked.get(address, 0.0) <= now:
+            self._looked.pop(address, None)
+            self._looked[address] = now + HURRY_SECONDS
+            if len(self._looked) > MAX_HURRIED:
+                del self._looked[next(iter(self._looked))]
+            self._hurried[address] = None
+            self._wake.set()
 
     async def run(self) -> None:
         """Scrub for ever. Nothing that goes wrong here ends the store."""
-        await trio.sleep(SCRUB_FIRST_SECONDS)
+        due = trio.current_time() + min(SCRUB_FIRST_SECONDS, self._rest)
         while True:
-            try:
-                await self.scrub_all()
-            except StoreCorrupt as error:
-                logger.error("the addresses cannot be listed, and are not scrubbed: %s", error)
-            await trio.sleep(SCRUB_REST_SECONDS)
+            with trio.move_on_at(due):
+                await self._wake.wait()
+            await self._scrub_hurried()
+            if trio.current_time() >= due:
+                try:
+                    await self.scrub_all()
+                except StoreCorrupt as error:
+                    logger.error("the addresses cannot be listed, and are not scrubbed: %s. %s", error, RENEW)
+                due = trio.current_time() + self._rest
 
     async def scrub_all(self) -> None:
         """One pass over all closed segments. Raises `StoreCorrupt` when they cannot be listed."""
@@ -74,37 +128,53 @@ class Scrub:
         while True:
             addresses = await trio.to_thread.run_sync(self._list_behind, last)
             for address in addresses:
-                await self._scrub(address)
+                await self._scrub_hurried()
+                if self.damage.is_full:
+                    logger.error("too much is damaged for more to be looked for. %s", RENEW)
+                    return
+                await self.scrub(address)
             if len(addresses) < ADDRESSES_AT_ONCE:
                 break
             last = addresses[-1]
         self.passes += 1
 
+    async def _scrub_hurried(self) -> None:
+        self._wake = trio.Event()
+        while self._hurried:
+            address = next(iter(self._hurried))
+            del self._hurried[address]
+            await self.scrub(address)
+
     def _list_behind(self, last: str) -> list[str]:
         return self._database.addresses(last, ADDRESSES_AT_ONCE, behind=bool(last))
 
-    async def _scrub(self, address: str) -> None:
+    # one segment ------------------------------------------------------------------------------------------
+
+    async def scrub(self, address: str) -> None:
         """One segment, if it is closed and whole. Everything else may change meanwhile."""
         try:
             state = await self._load(address)
-            if state is None:
-                self.damaged.pop(address, None)
-                return
-            check = AddressCheck(state)
-            wrong = await self._check(state, check) or check.end()
-            if wrong and await self._load(address) is None:
-                # It was deleted while it was read.
-                return
         except StoreCorrupt as error:
-            wrong, digest = str(error), ""
-        else:
-            digest = check.digest
-        self.segments += 1
-        if wrong:
-            self._tell(address, wrong)
+            self._tell_unreadable(address, str(error))
             return
-        self.damaged.pop(address, None)
-        _put(self.digests, address, digest)
+        self.unreadable.pop(address, None)
+        if state is None:
+            self._forget(address)
+            return
+        differing: list[str] = []
+        digest = await self._scrub_slices(state, differing)
+        self.segments += 1
+        if await self._is_gone(address):
+            self._forget(address)
+            return
+        if differing:
+            _put(self.differing, address, differing[0])
+        else:
+            self.differing.pop(address, None)
+        if digest:
+            _put(self.digests, address, digest)
+        else:
+            self.digests.pop(address, None)
 
     async def _load(self, address: str) -> AddressState | None:
         """The state of a segment that is closed and whole, else None. Raises `StoreCorrupt`."""
@@ -113,39 +183,131 @@ class Scrub:
             return None
         return state if state.head == state.end else None
 
-    def _tell(self, address: str, wrong: str) -> None:
-        self.problems += 1
-        _put(self.damaged, address, wrong)
+    async def _is_gone(self, address: str) -> bool:
+        try:
+            return await self._load(address) is None
+        except StoreCorrupt:
+            return False
+
+    def _forget(self, address: str) -> None:
+        """It was deleted, or is no closed segment."""
+        self.damage.forget(address)
+        self.differing.pop(address, None)
         self.digests.pop(address, None)
+
+    async def _scrub_slices(self, state: AddressState, differing: list[str]) -> str:
+        """All of it, slice by slice; the digest of all its records, "" if some were damaged."""
+        check = AddressCheck(state)
+        bad: list[BadRange] = []
+        while check.next <= state.head:
+            piece = await trio.to_thread.run_sync(read_slice, self._database, state, check.next)
+            contents = [content for content, _ in piece.records if content is not None]
+            found = _check(check, piece)
+            if found:
+                bad += found
+                await self._mend_all(state, _runs(found))
+            else:
+                self.damage.mended(state.address, piece.first, piece.last)
+                await self._compare(state, piece, contents, differing)
+            size = sum(map(len, contents))
+            self.bytes += size
+            await trio.sleep(size / self._rate)
+        if not bad or bad[-1].last != state.head:
+            wrong = check.end()
+            if wrong:
+                await self._mend_all(state, [BadRange(state.head, state.head, wrong)])
+        return "" if bad else check.digest
+
+    async def _compare(
+        self, state: AddressState, piece: Slice, contents: list[bytes], differing: list[str]
+    ) -> None:
+        digest = await trio.to_thread.run_sync(digest_of, contents)
+        decided = await self._mender.compare(state, piece.first, piece.last, digest)
+        if decided.verdict is Verdict.DIFFERS and not await self._is_gone(state.address):
+            differing.append(f"sequence {piece.first} to {piece.last}: {decided.text}")
+            if len(differing) == 1:
+                logger.error(
+                    "address %s (%s), %s. Each copy is good for itself, so nothing is changed: see which of "
+                    "these stores is wrong, and replace it",
+                    state.address,
+                    state.subject,
+                    differing[0],
+                )
+
+    async def _mend_all(self, state: AddressState, bad: list[BadRange]) -> None:
+        """Keep damaged ranges from readers, and have them written again."""
+        if await self._is_gone(state.address):
+            self._forget(state.address)
+            return
+        for one in bad:
+            if self.damage.mark(state.address, one):
+                self.bad_ranges += 1
+                logger.error(
+                    "address %s (%s) is damaged on this disk, sequence %d to %d: %s. It is served by other "
+                    "stores, and fetched from them",
+                    state.address,
+                    state.subject,
+                    one.first,
+                    one.last,
+                    one.why,
+                )
+        for one in bad:
+            await self._mend(state, one)
+
+    async def _mend(self, state: AddressState, bad: BadRange) -> None:
+        decided = await self._mender.mend(state, bad.first, bad.last)
+        if decided.verdict is Verdict.GOOD:
+            self.damage.mended(state.address, bad.first, bad.last)
+            self.repaired_ranges += 1
+            logger.warning(
+                "address %s (%s), sequence %d to %d is repaired, %s. Replace a disk that loses bits",
+                state.address,
+                state.subject,
+                bad.first,
+                bad.last,
+                decided.text,
+            )
+            return
+        self.damage.mark(state.address, bad._replace(is_irreparable=decided.verdict is Verdict.NO_COPY))
         logger.error(
-            "address %s is damaged on this disk: %s; other members serve it, replace this store's disk",
-            address,
-            wrong,
+            "address %s (%s), sequence %d to %d cannot be repaired now: %s. %s",
+            state.address,
+            state.subject,
+            bad.first,
+            bad.last,
+            decided.text,
+            START_OTHERS if decided.verdict is Verdict.LATER else NO_COPY,
         )
 
-    async def _check(self, state: AddressState, check: AddressCheck) -> str:
-        """What is wrong with the first record that is not as it must be, "" for none."""
-        while check.next <= state.head:
-            first = check.next
-            try:
-                contents, rows = await trio.to_thread.run_sync(self._read, state, first)
-            except StoreCorrupt as error:
-                return str(error)
-            size = 0
-            for number, content in enumerate(contents):
-                wrong = check.take(first + number, content, rows[number])
-                if wrong:
-                    return f"sequence {first + number}: {wrong}"
-                size += len(content)
-            self.bytes += size
-            await trio.sleep(size / SCRUB_BYTES_PER_SECOND)
-        return ""
+    def _tell_unreadable(self, address: str, wrong: str) -> None:
+        _put(self.unreadable, address, wrong)
+        self.digests.pop(address, None)
+        logger.error("address %s cannot be looked at: %s. %s", address, wrong, RENEW)
 
-    def _read(self, state: AddressState, first: int) -> tuple[list[bytes], list[bytes]]:
-        last = min(state.head, first + SLICE_RECORDS - 1)
-        contents = ranges.read_records(self._database, state.address, first, last, SLICE_BYTES)
-        rows = ranges.read_rows(self._database, state.address, first, first + len(contents) - 1)
-        return contents, [rows[at : at + ROW_BYTES] for at in range(0, len(rows), ROW_BYTES)]
+
+def _check(check: AddressCheck, piece: Slice) -> list[BadRange]:
+    """The records of a slice that are not as they must be, one by one."""
+    bad = []
+    for sequence, (content, row) in enumerate(piece.records, piece.first):
+        if content is None:
+            check.skip(sequence + 1)
+            wrong = piece.trouble
+        else:
+            wrong = check.take(sequence, content, row)
+            if row is None and piece.trouble:
+                wrong = piece.trouble
+        if wrong:
+            bad.append(BadRange(sequence, sequence, wrong))
+    return bad
+
+
+def _runs(bad: list[BadRange]) -> list[BadRange]:
+    """Neighbours as one range."""
+    runs = []
+    for _, numbered in groupby(enumerate(bad), lambda entry: entry[1].first - entry[0]):
+        run = [one for _, one in numbered]
+        runs.append(run[0]._replace(last=run[-1].last))
+    return runs
 
 
 def _put(kept: dict[str, str], address: str, value: str) -> None:

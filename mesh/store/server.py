@@ -1,11 +1,13 @@
-"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, VERIFY, LIST. Disk reads happen
-in worker threads.
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, DIGEST, VERIFY, LIST. Disk reads
+happen in worker threads.
 
-Rule: nothing beyond the durable head is served, and nothing beyond an agreed end. A read that meets
-corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked for.
+Rule: nothing beyond the durable head is served, nothing beyond an agreed end, and nothing that is known to be
+damaged. A read that meets corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked
+for.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +19,9 @@ from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.store import ranges
+from mesh.store.damage import Damage
 from mesh.store.db import Database
+from mesh.store.slices import checked_digest
 from wireproto.dafka.additions import (
     STATUS_ANSWER_FULL,
     STATUS_DONE,
@@ -27,6 +31,8 @@ from wireproto.dafka.additions import (
     Announcement,
     Answer,
     Beginning,
+    Digest,
+    Digested,
     End,
     Found,
     GetRows,
@@ -61,7 +67,11 @@ logger = logging.getLogger(__name__)
 class Server:
     """Serves reads of one store. `incarnation` is the sender in every answer."""
 
-    def __init__(self, node: Node, incarnation: str, ingest: Ingest, database: Database) -> None:
+    def __init__(
+        self, node: Node, incarnation: str, ingest: Ingest, database: Database, damage: Damage | None = None
+    ) -> None:
+        self.on_corrupt: Callable[[str], None] = lambda _address: None
+        """Called with an address of which something could not be read."""
         self.reads = 0
         self.storage_errors = 0
         self.dropped = 0
@@ -69,6 +79,9 @@ class Server:
         self._incarnation = incarnation
         self._ingest = ingest
         self._database = database
+        self._damage = damage or Damage()
+        self._corrupt: deque[str] = deque()
+        """Addresses in which worker threads met corruption."""
         self._queue: trio.MemorySendChannel[Callable[[], list[Frames]]]
         self._work: trio.MemoryReceiveChannel[Callable[[], list[Frames]]]
         self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
@@ -76,6 +89,7 @@ class Server:
             (Fetch, self._fetch),
             (Lookup, self._lookup),
             (GetRows, self._rows),
+            (Digest, self._digest),
             (Verify, self._verify),
             (ListSegments, self._list),
         ):
@@ -112,6 +126,8 @@ class Server:
             answers = await trio.to_thread.run_sync(answer)
             # A read that was under way when the store was stopped ends here: the sockets may be closed.
             await trio.lowlevel.checkpoint_if_cancelled()
+            while self._corrupt:
+                self.on_corrupt(self._corrupt.popleft())
             for frames in answers:
                 self._node.publisher.send(frames)
 
@@ -139,8 +155,9 @@ class Server:
             contents = ranges.read_records(
                 self._database, request.address, request.sequence, last, request.byte_cap
             )
+            self._refuse_damaged(request.address, request.sequence, request.sequence + len(contents) - 1)
         except StoreCorrupt as error:
-            return [end(self._corrupt(error), -1)]
+            return [end(self._met(error, request.address), -1)]
         encoder = DirectRecordEncoder(request.requester, self._incarnation, request.address, request.subject)
         answers = [
             encoder.frames(sequence, content) for sequence, content in enumerate(contents, request.sequence)
@@ -155,12 +172,13 @@ class Server:
             if state is None:
                 status = STATUS_NOT_HERE
             else:
+                self._refuse_damaged(request.address, 0, state.head)
                 bound = min(state.head, request.bound)
                 sequence, row = ranges.search(
                     self._database, request.address, request.kind, request.target, bound
                 )
         except StoreCorrupt as error:
-            status = self._corrupt(error)
+            status = self._met(error, request.address)
         found = AddressStatus(request.address, status, sequence, row)
         return [Found(request.requester, self._incarnation, found).frames()]
 
@@ -172,9 +190,10 @@ class Server:
                 status = STATUS_NOT_HERE
             else:
                 last = min(state.head, request.sequence + min(request.count, ranges.MAX_ROWS) - 1)
+                self._refuse_damaged(request.address, request.sequence, last)
                 content = ranges.read_rows(self._database, request.address, request.sequence, last)
         except StoreCorrupt as error:
-            status = self._corrupt(error)
+            status = self._met(error, request.address)
         answered = AddressStatus(request.address, status, last)
         return [Rows(request.requester, self._incarnation, answered, content).frames()]
 
@@ -197,10 +216,30 @@ class Server:
             if state is None or state.announcement is None:
                 return AddressStatus(address, STATUS_NOT_HERE, -1)
             last = min(state.head, last, BEGINNING_ROWS - 1)
+            self._refuse_damaged(address, 0, last)
             rows = ranges.read_rows(self._database, address, 0, last)
         except StoreCorrupt as error:
-            return AddressStatus(address, self._corrupt(error), -1)
+            return AddressStatus(address, self._met(error, address), -1)
         return AddressStatus(address, STATUS_DONE, last, Beginning(state.announcement, rows).pack())
+
+    def _digest(self, request: Digest) -> list[Frames]:
+        status, last, digest = STATUS_NOT_HERE, -1, b""
+        wanted = request.sequence + request.count - 1
+        try:
+            state = self._bounds(request.address)
+            if (
+                state is not None
+                and state.announcement is not None
+                and request.sequence <= wanted <= state.head
+            ):
+                self._refuse_damaged(request.address, request.sequence, wanted)
+                digest = checked_digest(self._database, state, request.sequence, wanted)
+                if digest:
+                    status, last = STATUS_DONE, wanted
+        except StoreCorrupt as error:
+            status = self._met(error, request.address)
+        digested = AddressStatus(request.address, status, last, digest)
+        return [Digested(request.requester, self._incarnation, digested).frames()]
 
     def _verify(self, request: Verify) -> list[Frames]:
         """What is on the disk of each log: the epochs in one multi-get, or one by one if that cannot be
@@ -223,7 +262,7 @@ class Server:
             highest, life = self._database.highest_epoch(log) if epoch is None else epoch
             state = self._database.load(address) if address else None
         except StoreCorrupt as error:
-            return Verified(self._corrupt(error), -1, "", Phase.NATIVE)
+            return Verified(self._met(error, address), -1, "", Phase.NATIVE)
         return Verified(STATUS_DONE, highest, life, Phase.NATIVE if state is None else state.phase)
 
     def _list(self, request: ListSegments) -> list[Frames]:
@@ -244,7 +283,7 @@ class Server:
                     break
                 first, page, behind = addresses[-1], LIST_COUNT, True
         except StoreCorrupt as error:
-            self._corrupt(error)
+            self._met(error, "")
         return [Listed(request.requester, self._incarnation, tuple(found)).frames()]
 
     def _listed(self, address: str) -> tuple[Announcement, AddressStatus] | None:
@@ -252,16 +291,26 @@ class Server:
         try:
             state = self._database.load(address)
         except StoreCorrupt as error:
-            self._corrupt(error)
+            self._met(error, address)
             return None
         if state is None or state.announcement is None:
             return None
         head, row = state.head, state.last_row
-        if is_unfinished(state):
+        if is_unfinished(state) or self._damage.overlap(address, head, head):
             head, row = state.end, b""  # where it ends is known, what is there is not
         return state.announcement, AddressStatus(address, state.phase, head, row)
 
-    def _corrupt(self, error: StoreCorrupt) -> int:
+    def _refuse_damaged(self, address: str, first: int, last: int) -> None:
+        """Raises `StoreCorrupt` if one of these records is known to be damaged."""
+        bad = self._damage.overlap(address, first, last)
+        if bad is not None:
+            raise StoreCorrupt(
+                f"address {address}: sequence {bad.first} to {bad.last} is damaged here: {bad.why}"
+            )
+
+    def _met(self, error: StoreCorrupt, address: str) -> int:
         self.storage_errors += 1
         logger.error("%s", error)
+        if address:
+            self._corrupt.append(address)
         return STATUS_STORAGE_ERROR

@@ -24,17 +24,20 @@ from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
+from mesh.requests import Requests
 from mesh.store.committer import Committer, Fsync
+from mesh.store.damage import Damage
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.mender import Mender
 from mesh.store.native import NativeStore
 from mesh.store.reclaimer import Reclaimer
-from mesh.store.scrub import Scrub
+from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, BEGINNINGS, End, Ping, Pong, Request
 from wireproto.dafka.messages import DIRECTED, DirectRecord, Fetch, Head, Record
 
-REQUEST_IDS = b"OSCXYBPQRVI"
+REQUEST_IDS = b"OSCXYBPQRVIT"
 """The ids of our own requests, each directed at one store."""
 
 STALL_RETRY_SECONDS = 0.005
@@ -65,6 +68,8 @@ class StoreSettings:
     fsync: Fsync = Fsync.ALWAYS
     fsync_interval_seconds: float = 1.0
     catch_up_bytes_per_second: float = CATCH_UP_BYTES_PER_SECOND
+    scrub_bytes_per_second: float = SCRUB_BYTES_PER_SECOND
+    scrub_interval_seconds: float = SCRUB_REST_SECONDS
     native_bytes: int = NATIVE_BYTES
     native_seconds: float = NATIVE_SECONDS
 
@@ -86,7 +91,10 @@ class Store:
         """Set when there is more to do than one turn of the loop should take."""
         self._free_bytes = 0
         self._free_bytes_at = -FREE_BYTES_SECONDS
-        self.server = Server(self.node, settings.incarnation, self.ingest, self.database)
+        self.requests = Requests(self.node)
+        """What the scrub asks of other stores."""
+        self.damage = Damage()
+        self.server = Server(self.node, settings.incarnation, self.ingest, self.database, self.damage)
         self.reclaimer = Reclaimer(self.database)
         self.native = NativeStore(
             self.node,
@@ -98,7 +106,15 @@ class Store:
             self.server.on_fetch,
             self._fail,
         )
-        self.scrub = Scrub(self.database)
+        self.mender = Mender(self.database, self.ingest, self.requests, self._is_linked, self._pump)
+        self.scrub = Scrub(
+            self.database,
+            self.damage,
+            self.mender,
+            settings.scrub_bytes_per_second,
+            settings.scrub_interval_seconds,
+        )
+        self.server.on_corrupt = self.scrub.hurry
         self._reports: deque[tuple[Commit, StoreFailed | None]] = deque()
         """From the committer's thread; each is followed by a byte from `_bell` to `_ear`."""
         self._bell: socket.socket
@@ -127,7 +143,7 @@ class Store:
         node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
         node.on(Record, self._on_record)
         node.on(DirectRecord, self._on_direct_record)
-        node.on(End, lambda end: self.catch_up.on_end(end, trio.current_time()))
+        node.on(End, self._on_end)
         node.on(Head, lambda head: self.ingest.on_head(head, trio.current_time()))
         node.on(Request, self._on_request)
         node.on(Ping, self._on_ping)
@@ -186,8 +202,16 @@ class Store:
         if record.requester == self.settings.incarnation:
             again = Record(record.address, record.subject, record.sequence, record.content)
             self.ingest.on_record(again, trio.current_time())
+        elif record.requester.startswith(self.requests.prefix):
+            self.requests.on_record(record)
         else:
             self.catch_up.on_record(record, trio.current_time())
+
+    def _on_end(self, end: End) -> None:
+        if end.requester.startswith(self.requests.prefix):
+            self.requests.on_answer(end)
+        else:
+            self.catch_up.on_end(end, trio.current_time())
 
     def _is_linked(self, store: str) -> bool:
         """Whether another store would hear a FETCH that is directed at it."""
@@ -294,6 +318,8 @@ class Store:
             self.node.send(effect)
         for state in commit.deletions:
             self.reclaimer.add(state.address)
+        if commit.repairs:
+            self.mender.on_durable(commit.repairs)
         self.native.committed(commit)
 
     def _fail(self, error: StoreFailed) -> None:

@@ -15,8 +15,9 @@ from typing import Self
 
 import pytest
 
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store.db import Database
-from mesh.store.keys import record_prefix, sequence_bytes
+from mesh.store.keys import record_prefix, row_prefix, sequence_bytes
 from tests.faults.strace_log import SYNCS, WRITES, calls
 from tests.peers.mesh import StoreProcess
 from tests.peers.process import ServerProcess
@@ -196,3 +197,30 @@ def alter_records(store: StoreProcess, every: int = 10) -> int:
     finally:
         database.close()
     return changed
+
+
+def flip_table_byte(store: StoreProcess) -> int:
+    """A byte in the middle of a stopped store's largest table file; how many records or rows cannot be read
+    for it.
+    """
+    # An open moves what is in the write-ahead log to files of their own.
+    Database(store.data / "db").close()
+    path = max((store.data / "db").glob("*.sst"), key=lambda table: table.stat().st_size)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+    unreadable = 0
+    database = Database(store.data / "db", read_only=True)
+    try:
+        for address in database.addresses("", 1_000_000):
+            state = database.load(address)
+            assert state is not None
+            for sequence in range(state.head + 1):
+                for prefix in (record_prefix(address), row_prefix(address)):
+                    try:
+                        database.get(prefix + sequence_bytes(sequence))
+                    except StoreCorrupt:
+                        unreadable += 1
+    finally:
+        database.close()
+    return unreadable

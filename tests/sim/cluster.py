@@ -18,7 +18,9 @@ import trio
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
 from gateway.stores import StoreRefused
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.store import db as store_db
+from mesh.store import keys as store_keys
 from mesh.store import store as store_module
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
@@ -30,6 +32,7 @@ from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.network import Network
 from tests.sim.plan import GATEWAY, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
+from wireproto.records.header import CRC_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +66,8 @@ class World:
         self.working = True
         """There are new batches and faults."""
         self.deleted_topics: set[str] = set()
+        self.flipped: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        """(address, incarnation) -> (key, value as it was), of what a disk lost and nobody mended."""
         self.lost: set[str] = set()
         """Incarnations whose disks are gone for good, until another store has taken their place."""
         self.retired: set[str] = set()
@@ -298,6 +303,50 @@ class World:
             member.slow -= 1
 
         self.loop.after(fault.seconds, fast)
+
+    def _fault_flipped_bit(self, fault: Fault) -> None:
+        """A disk loses a bit of a closed segment: of a record under its CRC, or it cannot read a row (its own
+        checksum tells). No other member has lost one there: this is not about the last good copy.
+        """
+        member = self.member(fault.target)
+        database, damaged = member.database(), {address for address, _ in self.flipped}
+        states = [database.load(address) for address in database.addresses("", 1000)]
+        whole = [
+            state
+            for state in states
+            if state is not None
+            and state.phase is Phase.CLOSED
+            and 0 <= state.head == state.end
+            and state.address not in damaged
+            and self._others_have(state, member)
+        ]
+        if whole:
+            state = self.random.choice(whole)
+            self._flip(member, state.address, self.random.randint(0, state.head))
+
+    def _flip(self, member: Member, address: str, sequence: int) -> None:
+        number = store_keys.sequence_bytes(sequence)
+        if self.random.random() < 0.3:
+            key = store_keys.row_prefix(address) + number
+            before = member.disk.data.pop(key)
+        else:
+            key = store_keys.record_prefix(address) + number
+            before = member.disk.data[key]
+            value = bytearray(before)
+            value[self.random.randrange(CRC_OFFSET, len(value))] ^= 1 << self.random.randrange(8)
+            member.disk.data[key] = bytes(value)
+        self.flipped[address, member.incarnation] = key, before
+        self.reached["bits flipped"] += 1
+
+    def _others_have(self, state: AddressState, member: Member) -> bool:
+        """Whether another member has the whole segment."""
+        assert state.announcement is not None
+        for other in self.members:
+            if other is not member and other.incarnation in state.announcement.members:
+                known = other.database().load(state.address)
+                if known is not None and known.head == state.end:
+                    return True
+        return False
 
     def _fault_delete_topic(self, fault: Fault) -> None:
         life = self.current_life()

@@ -94,6 +94,13 @@ class History:
 
     def on_fsynced(self, incarnation: str, commit: Commit) -> None:
         """A store's commit is durable."""
+        for repair in commit.repairs:
+            known = self.published[repair.state.address]
+            for sequence, content in enumerate(repair.contents, repair.first):
+                if known.get(sequence) != content:
+                    raise BrokenPromise(
+                        f"a store repaired {sequence} of {repair.state.address} with what was never published"
+                    )
         for entry in commit.records:
             if not entry.row:
                 continue  # kept as a native record: it counts for nobody

@@ -40,6 +40,7 @@ def chains(world: World) -> dict[PartitionName, list[Segment]]:
 def check_all(world: World) -> None:
     """Everything that must hold at any time. Raises `BrokenPromise`."""
     disks = {member.incarnation: member.database() for member in world.members}
+    _look_at_flipped(world, disks)
     found = chains(world)
     for partition, chain in found.items():
         _check_chain(partition, chain)
@@ -53,6 +54,18 @@ def check_all(world: World) -> None:
             for log in life.partitions():
                 _check_shown_watermark(world, (log.topic.name, log.index), log, zombie=life.zombie)
     _check_deleted(world, disks)
+
+
+def _look_at_flipped(world: World, disks: dict[str, SimDatabase]) -> None:
+    """Which bits that were lost are mended, or are of nothing that is kept any more."""
+    for (address, member), (key, before) in list(world.flipped.items()):
+        state = disks[member].load(address) if member in disks else None
+        if state is not None and state.phase is Phase.CLOSED:
+            if disks[member].get(key) != before:
+                continue
+            world.reached["flipped bits mended"] += 1
+            world.history.compared.discard((address, member))
+        del world.flipped[address, member]
 
 
 def _check_chain(partition: PartitionName, chain: list[Segment]) -> None:
@@ -93,6 +106,8 @@ def _check_closed(world: World, segment: Segment, disks: dict[str, SimDatabase])
             )
         if (segment.address, member) in world.history.compared and state.head == last:
             continue
+        if (segment.address, member) in world.flipped:
+            continue
         try:
             records = database.records(segment.address)
         except StoreCorrupt as error:
@@ -131,7 +146,7 @@ def _content_at(
             return None
         key = store_keys.record_prefix(segment.address) + store_keys.sequence_bytes(sequence)
         for member in segment.members:
-            if member in disks:
+            if member in disks and (segment.address, member) not in world.flipped:
                 content = disks[member].get(key)
                 if content is not None:
                     return content
@@ -187,6 +202,9 @@ def what_is_missing(world: World) -> str:
             return f"{member.name} is not up"
     if world.retiring:
         return "a store is not out of service yet"
+    _look_at_flipped(world, {member.incarnation: member.database() for member in world.members})
+    if world.flipped:
+        return f"bits that were lost are not mended: {sorted(world.flipped)}"
     if world.lost:
         return f"nobody has taken the place of {', '.join(world.lost)}"
     for log in life.partitions():

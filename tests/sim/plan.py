@@ -55,6 +55,8 @@ class Plan:
     late: float = 0.0
     """Shares of messages."""
     fsync_seconds: float = 0.004
+    scrub_seconds: float = 3600.0
+    """Rest between two looks of a store at its closed segments: one schedule has none, unless it is less."""
     faults: tuple[Fault, ...] = ()
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""

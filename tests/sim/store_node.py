@@ -125,7 +125,12 @@ class Member:
         self.disk.full = bool(self.full)
         clock_here.set(self.clock)
         with trio.CancelScope() as self._scope:
-            settings = StoreSettings(self._path(), self.incarnation, name=self.name)
+            settings = StoreSettings(
+                self._path(),
+                self.incarnation,
+                name=self.name,
+                scrub_interval_seconds=self.world.plan.scrub_seconds,
+            )
             store = self.store = Store(self._context(), settings)
             try:
                 await store.run()
@@ -160,6 +165,7 @@ class Member:
         assert self.node is not None
         database.handle.dead = True
         self.world.reached["records copied between stores"] += self.store.ingest.copied_records
+        self.world.reached["ranges repaired by a scrub"] += self.store.scrub.repaired_ranges
         self.node.leave()
         self.store = self.node = None
         self.disk.crash(keep=keep)

@@ -51,6 +51,9 @@ LOOKUP_MAX_TIMESTAMP = 2
 
 LOOKUP_KINDS = frozenset((LOOKUP_OFFSET, LOOKUP_TIMESTAMP, LOOKUP_MAX_TIMESTAMP))
 
+DIGEST_BYTES = 32
+"""SHA-256."""
+
 LEAST_ENTRY_BYTES = 4
 """Of one entry in a list: its length."""
 LEAST_STATUS_BYTES = 1 + 1 + 8 + 4
@@ -401,6 +404,44 @@ class Verified(NamedTuple):
         return found
 
 
+class Digest(NamedTuple):
+    """DIGEST 'T': asks for a digest of the records of `address` from `sequence` on, `count` of them."""
+
+    store: str
+    requester: str
+    address: str
+    sequence: int
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
+
+    def frames(self) -> Frames:
+        return [
+            _directed(b"T", self.store)
+            + fields.name(self.requester)
+            + fields.name(self.address)
+            + fields.sequence(self.sequence)
+            + fields.number4(self.count)
+        ]
+
+
+class Digested(NamedTuple):
+    """The answer to DIGEST: status with the range's last sequence and, in the place of a row, the digest
+    (`DIGEST_BYTES`; empty if the status is not `STATUS_DONE`).
+    """
+
+    requester: str
+    store: str
+    digested: AddressStatus
+
+    def frames(self) -> Frames:
+        self._check(ValueError)
+        return [_answering(b"t", self.requester, self.store) + self.digested.pack()]
+
+    def _check(self, error: type[ValueError]) -> None:
+        size = len(self.digested.row)
+        if size != (DIGEST_BYTES if self.digested.status == STATUS_DONE else 0):
+            raise error(f"a digest of {size} bytes")
+
+
 class ListSegments(NamedTuple):
     """LIST 'I': asks for the announcements a store keeps, from address `first` on, `count` at most.
 
@@ -528,6 +569,16 @@ def _get_rows(topic: str, cursor: Cursor) -> GetRows:
     return GetRows(_store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
 
 
+def _digest(topic: str, cursor: Cursor) -> Digest:
+    return Digest(_store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
+
+
+def _digested(topic: str, cursor: Cursor) -> Digested:
+    answer = Digested(*_parties_of(topic), AddressStatus.take(cursor))
+    answer._check(MalformedMessage)
+    return answer
+
+
 _register_list_messages(b"O", Announcement.unpack)
 _register_list_messages(b"Y", Copy.unpack)
 for _id in (b"S", b"C", b"X", b"B"):
@@ -542,6 +593,8 @@ _register(b"q", lambda topic, cursor: Found(*_parties_of(topic), AddressStatus.t
 _register(b"R", _get_rows)
 register_with_content(b"r", _rows)
 _register(b"V", _verify)
+_register(b"T", _digest)
+_register(b"t", _digested)
 _register(
     b"I",
     lambda topic, cursor: ListSegments(_store_of(topic), cursor.name(), cursor.string(), cursor.number4()),

@@ -16,6 +16,8 @@ from wireproto.dafka.additions import (
     STATUS_DONE,
     AddressStatus,
     Answer,
+    Digest,
+    Digested,
     End,
     Found,
     GetRows,
@@ -43,6 +45,7 @@ ASKED: dict[str, Callable[[str], Any]] = {
     "PING to any": lambda requester: Ping(ANY_STORE, requester),
     "LOOKUP": lambda requester: Lookup(STORE, requester, ADDRESS, 0, 5, 9),
     "ROWS": lambda requester: GetRows(STORE, requester, ADDRESS, 0, 5),
+    "DIGEST": lambda requester: Digest(STORE, requester, ADDRESS, 0, 5),
     "LIST": lambda requester: ListSegments(STORE, requester, "", 5),
     "FETCH": lambda requester: Fetch(ADDRESS, requester, "orders", 0, 5, STORE, 100),
 }
@@ -58,6 +61,7 @@ def answers(requester: str, store: str) -> dict[str, Any]:
         "PING": Pong(requester, store, "cluster", "name"),
         "LOOKUP": Found(requester, store, STATUS),
         "ROWS": Rows(requester, store, STATUS, b""),
+        "DIGEST": Digested(requester, store, STATUS._replace(row=bytes(32))),
         "LIST": Listed(requester, store, ()),
         "FETCH": End(requester, store, STATUS),
     }

@@ -304,10 +304,20 @@ def test_copy_names_the_sources_or_the_members_are_asked() -> None:
         batch(1)[:-1],
         b"",
         batch(1, epoch=EPOCH - 1),
+        batch(1, epoch=EPOCH + 1),
         batch(1, base=100),
         batch(1, base=99),
     ],
-    ids=["CRC", "longer", "shorter", "empty", "epoch", "the offset of the one before", "an offset before"],
+    ids=[
+        "CRC",
+        "longer",
+        "shorter",
+        "empty",
+        "older epoch",
+        "newer epoch",
+        "the offset of the one before",
+        "an offset before",
+    ],
 )
 def test_a_bad_copy_is_counted_with_its_source_and_changes_nothing(
     bad: bytes, caplog: pytest.LogCaptureFixture
@@ -319,6 +329,16 @@ def test_a_bad_copy_is_counted_with_its_source_and_changes_nothing(
     assert machine.bad_copies == 1
     assert PEERS[1] in caplog.text
     assert copied(machine, 1, 1) == [Taken.TAKEN]
+
+
+def test_a_compacted_segment_keeps_the_epochs_of_its_batches() -> None:
+    """They were written under several ones, none newer than the segment's; they never go down."""
+    machine = Machine()
+    machine.answers(copy_request())
+    for sequence, epoch in enumerate((EPOCH - 2, EPOCH - 2, EPOCH - 1, EPOCH)):
+        assert machine.on_copy(ADDRESS, sequence, batch(sequence, epoch=epoch), PEERS[0], 0.0) is Taken.TAKEN
+    assert machine.on_copy(ADDRESS, 4, batch(4, epoch=EPOCH - 1), PEERS[0], 0.0) is Taken.BAD
+    assert machine.bad_copies == 1
 
 
 def test_the_first_batch_may_not_lie_before_the_segments_start_and_later_ones_may_leave_offsets_out() -> None:

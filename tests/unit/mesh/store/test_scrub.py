@@ -1,4 +1,6 @@
-"""Scrub: closed segments are read again; damage is told, once for each pass, and nothing ends."""
+"""Scrub of a store that is alone: closed segments are read again; damage is told, kept from readers, and
+nothing ends. What others can give is in `tests/mesh/test_scrub.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,14 @@ from trio.testing import MockClock
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
-from mesh.store import keys, scrub
+from mesh.requests import Requests
+from mesh.store import keys, scrub, slices
+from mesh.store.damage import Damage
 from mesh.store.db import Database
+from mesh.store.mender import Mender
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_FIRST_SECONDS, SCRUB_REST_SECONDS, Scrub
+from mesh.store.slices import Slice
+from tests.unit.mesh.fake_node import FakeNode
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, OTHER, STORE, batch, fill, request, settle
 
 LAST = BATCHES - 1
@@ -31,7 +38,9 @@ def store(tmp_path: Path) -> Iterator[tuple[Database, Ingest, Scrub]]:
     for address, end in ((ADDRESS, LAST), (OTHER, LAST), ("D" * 32, LAST + 5)):
         ingest.on_request(request(b"C", address, end))
     settle(ingest, database)
-    yield database, ingest, Scrub(database)
+    requests = Requests(FakeNode().as_node)
+    mender = Mender(database, ingest, requests, lambda _store: True, lambda: None)
+    yield database, ingest, Scrub(database, Damage(), mender)
     database.close()
 
 
@@ -47,14 +56,24 @@ def run(scenario: Callable[[], Awaitable[None]]) -> float:
     return trio.run(main, clock=clock)
 
 
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock must not jump while a thread works."""
+
+    async def run_sync(function: Callable[..., object], *arguments: object) -> object:
+        await trio.lowlevel.checkpoint()
+        return function(*arguments)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+
+
 def test_closed_segments_are_read_at_a_bounded_rate_and_get_a_digest(
     store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrub, "SLICE_RECORDS", 3)
+    monkeypatch.setattr(slices, "SLICE_RECORDS", 3)
     _, _, scrubber = store
     took = run(scrubber.scrub_all)
     size = 2 * sum(len(batch(number)) for number in range(BATCHES))
-    assert (scrubber.passes, scrubber.segments, scrubber.bytes, scrubber.problems) == (1, 2, size, 0)
+    assert (scrubber.passes, scrubber.segments, scrubber.bytes, scrubber.bad_ranges) == (1, 2, size, 0)
     assert took == pytest.approx(size / SCRUB_BYTES_PER_SECOND)
     digest = hashlib.sha256()
     for number in range(BATCHES):
@@ -66,13 +85,17 @@ def damaged(content: bytes) -> bytes:
     return content[:-1] + bytes([content[-1] ^ 1])
 
 
+RECORD_4 = keys.record_prefix(ADDRESS) + keys.sequence_bytes(4)
+ROW_4 = keys.row_prefix(ADDRESS) + keys.sequence_bytes(4)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        (keys.record_prefix(ADDRESS) + keys.sequence_bytes(4), damaged(batch(4)), "sequence 4: the CRC"),
-        (keys.record_prefix(ADDRESS) + keys.sequence_bytes(4), None, "near sequence 4 is missing"),
-        (keys.row_prefix(ADDRESS) + keys.sequence_bytes(4), None, "near sequence 4 is missing"),
-        (keys.row_prefix(ADDRESS) + keys.sequence_bytes(4), b"?", "row 4 cannot be read"),
+        (RECORD_4, damaged(batch(4)), "the CRC"),
+        (RECORD_4, None, "near sequence 4 is missing"),
+        (ROW_4, None, "near sequence 4 is missing"),
+        (ROW_4, b"?", "its row says something else"),
     ],
     ids=["a batch", "no batch", "no row", "a row"],
 )
@@ -90,29 +113,62 @@ def test_damage_is_told_and_the_rest_goes_on(
     else:
         database._db.put(key, value)
     run(scrubber.scrub_all)
-    assert (scrubber.problems, list(scrubber.digests)) == (1, [OTHER])
-    assert text in scrubber.damaged[ADDRESS]
-    assert f"address {ADDRESS} is damaged" in caplog.text
+    assert (scrubber.bad_ranges, list(scrubber.digests)) == (1, [OTHER])
+    bad = scrubber.damage.overlap(ADDRESS, 0, LAST)
+    assert bad is not None
+    assert (bad.first, bad.last, bad.is_irreparable) == (4, 4, True)
+    assert text in bad.why
+    assert f"address {ADDRESS} (orders) is damaged on this disk, sequence 4 to 4" in caplog.text
+    assert "no other store keeps it. No other store has a good copy: restore" in caplog.text
+    run(scrubber.scrub_all)
+    assert (scrubber.bad_ranges, scrubber.damage.irreparable) == (1, 1), "it is counted once"
     database._db.put(key, before)
     run(scrubber.scrub_all)
-    assert (scrubber.problems, scrubber.damaged, len(scrubber.digests)) == (1, {}, 2)
+    assert (scrubber.bad_ranges, scrubber.damage.addresses, len(scrubber.digests)) == (1, {}, 2)
+
+
+@pytest.mark.parametrize("address", [ADDRESS, OTHER])
+def test_a_head_that_cannot_be_read_is_told(
+    store: tuple[Database, Ingest, Scrub], address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database, _, scrubber = store
+    database._db.put(keys.head_key(address), b"?")
+    run(scrubber.scrub_all)
+    assert list(scrubber.unreadable) == [address]
+    assert f"address {address} cannot be looked at" in caplog.text
+    assert "dafka store replace" in caplog.text
+    assert len(scrubber.digests) == 1
+
+
+def test_one_bad_record_does_not_make_those_behind_it_look_bad(
+    store: tuple[Database, Ingest, Scrub],
+) -> None:
+    """The base offset is not under the CRC: one that is too high is told by the row alone."""
+    database, _, scrubber = store
+    wrong = bytearray(batch(4))
+    wrong[6] = 0x7F
+    database._db.put(RECORD_4, bytes(wrong))
+    run(scrubber.scrub_all)
+    bad = scrubber.damage.overlap(ADDRESS, 0, LAST)
+    assert bad is not None
+    assert (bad.first, bad.last, bad.why) == (4, 4, "its row says something else")
 
 
 def test_a_segment_that_is_deleted_meanwhile_is_no_damage(
     store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, ingest, scrubber = store
-    read = scrubber._read
+    _, ingest, scrubber = store
+    read = slices.read_slice
 
-    def delete_and_read(state: AddressState, first: int) -> tuple[list[bytes], list[bytes]]:
+    def delete_and_read(database: Database, state: AddressState, first: int) -> Slice:
         ingest.on_request(request(b"X"))
         settle(ingest, database)
-        return read(state, first)
+        return read(database, state, first)
 
-    monkeypatch.setattr(scrubber, "_read", delete_and_read)
+    monkeypatch.setattr(scrub, "read_slice", delete_and_read)
     run(scrubber.scrub_all)
     assert list(scrubber.digests) == [OTHER]
-    assert (scrubber.damaged, scrubber.problems) == ({}, 0)
+    assert (scrubber.damage.addresses, scrubber.bad_ranges) == ({}, 0)
 
 
 def test_it_begins_late_rests_between_passes_and_survives_a_list_that_cannot_be_read(
@@ -122,17 +178,13 @@ def test_it_begins_late_rests_between_passes_and_survives_a_list_that_cannot_be_
     began: list[float] = []
     listed = scrubber._list_behind
 
-    async def at_once(function: Callable[..., object], *arguments: object) -> object:
-        """The clock must not jump while a thread works."""
-        return function(*arguments)
-
     def list_behind(last: str) -> list[str]:
         began.append(trio.current_time())
         if len(began) == 2:
             raise StoreCorrupt("a bad block")
         return listed(last)
 
-    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
+    at_once(monkeypatch)
     monkeypatch.setattr(scrubber, "_list_behind", list_behind)
 
     async def scenario() -> None:
@@ -146,8 +198,39 @@ def test_it_begins_late_rests_between_passes_and_survives_a_list_that_cannot_be_
     assert "a bad block" in caplog.text
 
 
+def test_a_segment_in_which_a_reader_met_damage_is_looked_at_at_once_and_not_again_for_a_while(
+    store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, scrubber = store
+    at_once(monkeypatch)
+
+    async def scenario() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scrubber.run)
+            for expected in (1, 1, 2):
+                scrubber.hurry(ADDRESS)
+                await trio.sleep(scrub.HURRY_SECONDS / 2 + 1)
+                assert scrubber.segments == expected
+            assert scrubber.passes == 0
+            nursery.cancel_scope.cancel()
+
+    run(scenario)
+    assert list(scrubber.digests) == [ADDRESS]
+
+
 def test_digests_are_bounded(store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrub, "MAX_DIGESTS", 1)
     _, _, scrubber = store
     run(scrubber.scrub_all)
     assert list(scrubber.digests) == [OTHER]
+
+
+def test_a_disk_that_is_gone_is_not_looked_at_for_ever(
+    store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    database, _, scrubber = store
+    monkeypatch.setattr("mesh.store.damage.MAX_RANGES", 1)
+    database._db.put(RECORD_4, b"")
+    run(scrubber.scrub_all)
+    assert (scrubber.segments, scrubber.passes) == (1, 0)
+    assert "too much is damaged" in caplog.text

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from tests.unit.wireproto.dafka.vectors import OWN, decoder_of
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
+    DIGEST_BYTES,
     LOOKUP_KINDS,
     AddressStatus,
     Announcement,
     Answer,
     Copy,
+    Digest,
+    Digested,
     End,
     Found,
     GetRows,
@@ -59,6 +62,7 @@ SEQUENCES = st.one_of(st.integers(0, 10), st.integers(0, MAX_SEQUENCE))
 HEADS = st.one_of(st.just(-1), SEQUENCES)
 COUNTS = st.integers(0, 2**32 - 1)
 BYTES = st.binary(max_size=40)
+DIGESTS = st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
 VERIFIED = st.builds(Verified, st.integers(0, 255), HEADS, STRINGS, st.integers(0, 255))
 STATUSES = st.builds(AddressStatus, NAMES, st.integers(0, 255), HEADS, BYTES)
 SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
@@ -127,6 +131,13 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     GetRows: st.builds(GetRows, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
     Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES),
     Verify: st.builds(Verify, NAMES, NAMES, tuples(st.tuples(STRINGS, STRINGS))),
+    Digest: st.builds(Digest, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
+    Digested: st.one_of(
+        st.builds(Digested, NAMES, NAMES, st.builds(AddressStatus, NAMES, st.just(0), HEADS, DIGESTS)),
+        st.builds(
+            Digested, NAMES, NAMES, st.builds(AddressStatus, NAMES, st.integers(1, 255), HEADS, st.just(b""))
+        ),
+    ),
     ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
     Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
     End: st.builds(End, NAMES, NAMES, STATUSES),

@@ -1,5 +1,6 @@
 """The vectors that the tests of the Dafka wire share: C's captured frames, and ours with what they mean."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -16,11 +17,14 @@ from wireproto.dafka.additions import (
     STATUS_INCOMPLETE,
     STATUS_NOT_HERE,
     STATUS_SEALED,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
     Answer,
     Beginning,
     Copy,
+    Digest,
+    Digested,
     End,
     Found,
     GetRows,
@@ -54,6 +58,7 @@ DOCUMENT = ROOT / "docs" / "mesh-protocol.md"
 SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
 BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
+DIGEST = hashlib.sha256(b"".join(len(it).to_bytes(8, "big") + it for it in (b"hi", b"ho"))).digest()
 VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3), Verified(STATUS_DONE, -1, "", 0)]
 
 OWN: dict[str, Any] = {
@@ -94,6 +99,9 @@ OWN: dict[str, Any] = {
     "BEGINNINGS/ANSWER": Answer(b"b", "R7", "S1", (BEGUN, AddressStatus("A8", STATUS_ANSWER_FULL, -1))),
     "VERIFY": Verify("S1", "R7", (("L0", "A9"), ("L1", ""))),
     "VERIFY/ANSWER": Rows("R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED)),
+    "DIGEST": Digest("S1", "R7", "A9", 2, 2),
+    "DIGESTED": Digested("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, DIGEST)),
+    "DIGESTED/BAD": Digested("R7", "S1", AddressStatus("A9", STATUS_STORAGE_ERROR, -1)),
     "LIST": ListSegments("S1", "R7", "A8", 128),
     "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
     "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
