@@ -110,10 +110,12 @@ class PendingRange(Pending):
 
 
 class Requests:
-    """The asking side of one node's life. `prefix` starts every id and address that this life makes."""
+    """The asking side of one node's life. `prefix` (16 upper-case hex characters, a new one if it is not
+    given) starts every id and address that this life makes.
+    """
 
-    def __init__(self, node: Node) -> None:
-        self.prefix = uuid4().hex[:16].upper()
+    def __init__(self, node: Node, prefix: str = "") -> None:
+        self.prefix = prefix or uuid4().hex[:16].upper()
         self.refused_answers = 0
         """Answers and records that were not asked for, or not of their sender, or came twice or out of turn.
         """

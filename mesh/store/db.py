@@ -153,7 +153,7 @@ class Database:
         except Exception as error:
             if STALLED in str(error):
                 raise WriteStalled from None
-            raise StoreFailed(f"writing to the store failed: {error}") from None
+            raise StoreFailed(f"writing to the store failed: {error}{_next_step(error)}") from None
 
     def flush(self) -> None:
         """Fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be
@@ -393,6 +393,16 @@ class Database:
         except Exception as error:
             if SHUTTING_DOWN not in str(error):
                 raise StoreFailed(f"closing the store failed: {error}") from None
+
+
+def _next_step(error: Exception) -> str:
+    """What to do when RocksDB met a damaged file as it merged some: it takes no writes any more then."""
+    if not str(error).startswith("Corruption"):
+        return ""
+    return (
+        ". A file of this store is damaged: start an empty store on another disk, and let it take this one's "
+        "place (dafka store replace)"
+    )
 
 
 def _unpack_epoch(log: str, value: bytes | None) -> tuple[int, str]:

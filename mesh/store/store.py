@@ -84,14 +84,15 @@ class Store:
         self.node = Node(context)
         self.database = Database(settings.path)
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
-        self.life = uuid4().hex[:16].upper()
-        """Begins the requester ids of what this store asks of others."""
+        unique = uuid4().hex.upper()
+        self.life = unique[:16]
+        """Begins the requester ids of what this store copies from others."""
         self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second, self._is_linked)
         self._more = trio.Event()
         """Set when there is more to do than one turn of the loop should take."""
         self._free_bytes = 0
         self._free_bytes_at = -FREE_BYTES_SECONDS
-        self.requests = Requests(self.node)
+        self.requests = Requests(self.node, unique[16:])
         """What the scrub asks of other stores."""
         self.damage = Damage()
         self.server = Server(self.node, settings.incarnation, self.ingest, self.database, self.damage)

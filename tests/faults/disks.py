@@ -200,27 +200,36 @@ def alter_records(store: StoreProcess, every: int = 10) -> int:
 
 
 def flip_table_byte(store: StoreProcess) -> int:
-    """A byte in the middle of a stopped store's largest table file; how many records or rows cannot be read
-    for it.
+    """A byte of a stopped store's table file, among the rows of a segment; how many records or rows cannot be
+    read for it: all that are in the same block of the file.
     """
     # An open moves what is in the write-ahead log to files of their own.
-    Database(store.data / "db").close()
-    path = max((store.data / "db").glob("*.sst"), key=lambda table: table.stat().st_size)
+    database = Database(store.data / "db")
+    segments = [database.load(address) for address in database.addresses("", 1_000_000)]
+    whole = [state for state in segments if state is not None and state.head > 0]
+    row, _ = database.row(whole[-1].address, whole[-1].head // 2)
+    database.close()
+    path, at = next(
+        (path, at) for path in (store.data / "db").glob("*.sst") if (at := path.read_bytes().find(row)) >= 0
+    )
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0x10
+    content[at] ^= 0x10
     path.write_bytes(content)
-    unreadable = 0
     database = Database(store.data / "db", read_only=True)
     try:
-        for address in database.addresses("", 1_000_000):
-            state = database.load(address)
-            assert state is not None
-            for sequence in range(state.head + 1):
-                for prefix in (record_prefix(address), row_prefix(address)):
-                    try:
-                        database.get(prefix + sequence_bytes(sequence))
-                    except StoreCorrupt:
-                        unreadable += 1
+        return sum(
+            not _can_be_read(database, prefix(state.address) + sequence_bytes(sequence))
+            for state in whole
+            for sequence in range(state.head + 1)
+            for prefix in (record_prefix, row_prefix)
+        )
     finally:
         database.close()
-    return unreadable
+
+
+def _can_be_read(database: Database, key: bytes) -> bool:
+    try:
+        database.get(key)
+    except StoreCorrupt:
+        return False
+    return True

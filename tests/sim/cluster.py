@@ -411,7 +411,7 @@ class World:
     def next_uuid(self) -> SimpleNamespace:
         """In the place of `uuid4` where a life's prefix is made."""
         self._ids += 1
-        return SimpleNamespace(hex=f"{self._ids:016x}{'0' * 16}")
+        return SimpleNamespace(hex=f"{self._ids:016x}f{self._ids:015x}")
 
 
 @dataclass

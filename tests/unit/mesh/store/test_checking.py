@@ -1,4 +1,4 @@
-"""Whether records are whole: leader epochs of a compacted segment, a check from the middle, rows made anew."""
+"""Whether records are whole: epochs of a compacted segment, a check from the middle, rows made anew."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mesh.protocol.address_state import Phase
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.ingest import Commit, Ingest, StoreCorrupt
 from mesh.store import keys
-from mesh.store.db import Database
+from mesh.store.db import Database, StoreFailed
 from mesh.store.ranges import read_records
 from tests.unit.mesh.store.sample import (
     ADDRESS,
@@ -168,3 +168,28 @@ def test_a_restarted_store_answers_close_of_what_it_lacks_with_incomplete(tmp_pa
         assert status.status != STATUS_DONE
         assert status.sequence == BATCHES - 1
     database.close()
+
+
+def test_a_damaged_table_that_is_merged_ends_the_store_with_the_next_step(tmp_path: Path) -> None:
+    """What lies in it can be written again beside it; RocksDB reads it all the same when it merges."""
+    database = Database(tmp_path / "db")
+    fill(Ingest(STORE, database), database, ADDRESS)
+    database.close()
+    (table,) = (tmp_path / "db").glob("*.sst")
+    content = bytearray(table.read_bytes())
+    content[content.index(batch(3))] ^= 1
+    table.write_bytes(content)
+    database = Database(tmp_path / "db")
+    key = keys.record_prefix(ADDRESS) + keys.sequence_bytes(3)
+    with pytest.raises(StoreCorrupt):
+        database.get(key)
+    database._db.put(key, batch(3))
+    assert database.get(key) == batch(3)
+    database._db.flush()
+    database.reclaim(ADDRESS)
+    commit = Commit()
+    commit.metas[OTHER] = b"anything"
+    with pytest.raises(StoreFailed, match=r"damaged: start an empty store.*dafka store replace"):
+        database.write(commit)
+    with pytest.raises(StoreFailed):
+        database.close()
