@@ -11,7 +11,8 @@ import pytest
 
 from tests.faults.disks import alter_records, flip_table_byte
 from tests.faults.history import History
-from tests.faults.mesh_scene import WAIT_SECONDS, Scene, assert_same_contents, report
+from tests.faults.mesh_scene import WAIT_SECONDS, Scene, assert_same_contents
+from tests.faults.report import report
 from tests.peers.mesh import MeshCluster, StoreProcess
 from tests.peers.probe import free_ports
 
