@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import resource
 import signal
 import subprocess
@@ -80,17 +80,24 @@ class Tool:
         self.process.kill()
         self.process.communicate()
 
+    def write(self, lines: bytes) -> None:
+        """Have it read these."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(lines)
+        self.process.stdin.flush()
+
     def feed(self, lines: bytes) -> int:
-        """Have it read these and end; the most memory that it ever had, in bytes."""
-        process = self.process
-        assert process.stdin is not None
-        process.stdin.write(lines)
-        process.stdin.close()
-        process.stdin = None
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        """Have it read these and end; the most memory that it was seen to have, in bytes."""
+        process, most = self.process, 0
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(process.communicate, lines, PATIENCE_SECONDS)
+            while not written.done():
+                with contextlib.suppress(OSError, AssertionError):  # it has just ended
+                    most = max(most, memory_of(process.pid, "VmHWM"))
+                time.sleep(0.01)
+            written.result()
         assert process.returncode == 0
-        return usage.ru_maxrss * 1024
+        return most
 
 
 @pytest.mark.long
@@ -105,16 +112,16 @@ def test_readers_that_stop_reading(mesh: MeshCluster, history: History, tmp_path
     with (
         Tool(mesh.tower, tmp_path / "lines", *consume) as reader,
         Tool(mesh.tower, tmp_path / "batches", "consume", TOPIC) as listener,
+        Tool(mesh.tower, tmp_path / "none", "produce", "lines") as producer,
     ):
-        with Tool(mesh.tower, tmp_path / "none", "produce", "lines") as producer:
-            producer.feed(first)
-        _until(lambda: reader.out.stat().st_size >= 10 and listener.out.stat().st_size > 0)
+        producer.write(first)
+        # It is linked with who reads now, so that what it publishes waits for them.
+        _until(lambda: reader.out.read_bytes() == first and listener.out.stat().st_size > 0)
         before = mesh.gateway.rss_bytes
         with scene.counted("two readers stopped"):
             for tool in (reader, listener):
                 tool.process.send_signal(signal.SIGSTOP)
-            with Tool(mesh.tower, tmp_path / "none", "produce", "lines") as producer:
-                largest = producer.feed(more)
+            largest = producer.feed(more)
             scene.load.wait_for_new_acks(150)
             report(
                 "memory",
@@ -142,13 +149,13 @@ def _until(condition: Callable[[], bool]) -> None:
 
 def limit_memory(process: ServerProcess, more: int) -> None:
     """A running process may map so many bytes more than it has."""
-    size = _status(process, "VmSize") + more
+    size = memory_of(process.pid, "VmSize") + more
     resource.prlimit(process.pid, resource.RLIMIT_AS, (size, size))
 
 
-def _status(process: ServerProcess, name: str) -> int:
+def memory_of(pid: int, name: str) -> int:
     """Bytes of a line of /proc/PID/status."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"no {name}")
@@ -176,11 +183,13 @@ def test_little_memory_and_many_large_requests(mesh: MeshCluster, history: Histo
             assert min(read.result() for read in reads) >= 4 * PARTITIONS
         scene.load.wait_for_new_acks(150)
     names = {node: node.name if isinstance(node, StoreProcess) else "gateway" for node in nodes}
-    report("MiB more at most", **{names[n]: round((_status(n, "VmHWM") - before[n]) / MIB) for n in nodes})
+    report(
+        "MiB more at most", **{names[n]: round((memory_of(n.pid, "VmHWM") - before[n]) / MIB) for n in nodes}
+    )
     for node in nodes:
         assert node.returncode is None, node.tail()
         assert "MemoryError" not in node.log
-    assert _status(mesh.gateway, "VmHWM") - before[mesh.gateway] < GATEWAY_MAY_HOLD
+    assert memory_of(mesh.gateway.pid, "VmHWM") - before[mesh.gateway] < GATEWAY_MAY_HOLD
     scene.finish()
 
 
