@@ -9,7 +9,6 @@ catalog is empty is refused (architecture: catalog and stores must agree).
 import logging
 import os
 import socket
-import sys
 
 import trio
 
@@ -17,7 +16,8 @@ from gateway.admin import serve_admin
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.first_start import FirstStart
-from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
+from gateway.interpreter import set_up_interpreter
+from gateway.life import Life, catalog_path
 from gateway.log.context import LogContext
 from gateway.mesh_metrics import register_mesh_metrics
 from gateway.other_gateways import OtherGateways
@@ -37,11 +37,12 @@ logger = logging.getLogger(__name__)
 
 def run(settings: GatewaySettings) -> int:
     """Serve until a signal; the exit code. Raises as `gateway.life.Life`."""
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     directory = DataDirectory(settings.data, Kind.GATEWAY)
     context = Context()
     try:
-        trio.run(GatewayProcess(settings, directory, context).run)
+        process = GatewayProcess(settings, directory, context)
+        set_up_interpreter()
+        trio.run(process.run)
     finally:
         context.close()
         directory.close()

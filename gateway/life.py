@@ -34,9 +34,6 @@ from mesh.zmq_trio import Context
 
 CATALOG_FILE = "catalog.sqlite"
 
-SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long another thread waits for the interpreter while the loop is busy: in every fsync's path."""
-
 
 class Life(abc.ABC):
     """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
@@ -47,6 +44,7 @@ class Life(abc.ABC):
         self.settings = settings
         self.context = context
         self.metrics = Metrics()
+        self._registry = load_apis()
         self.health = Health()
         self.node = Node(context)
         self.requests = Requests(self.node)
@@ -117,7 +115,7 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         server = self._server = Server(
-            registry=load_apis(),
+            registry=self._registry,
             broker=broker,
             metrics=self.metrics,
             produce_gate=broker.context.window_gate,

@@ -8,7 +8,6 @@ joins by confirming the link both ways. The store stops last.
 """
 
 import logging
-import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ import trio
 
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
-from gateway.life import SWITCH_INTERVAL_SECONDS, Life, catalog_path
+from gateway.interpreter import set_up_interpreter
+from gateway.life import Life, catalog_path
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.rebuild import CannotRebuild, read_back
@@ -61,11 +61,12 @@ def run(settings: Settings) -> int:
     Raises what has an `exit_code` and says what to do (DataDirectoryRefused, ListenError, StoreFailed,
     CatalogFailed), possibly in an exception group.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     directories = open_directories(settings.data)
     context = Context()
     try:
-        trio.run(Standalone(settings, directories, context).main)
+        process = Standalone(settings, directories, context)
+        set_up_interpreter()
+        trio.run(process.main)
     finally:
         context.close()
         directories.close()

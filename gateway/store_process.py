@@ -5,14 +5,13 @@ node is bound -> towers -> "ready". A signal ends it: the commit at hand is fini
 """
 
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import trio
 
 from gateway.health import Health, serve_health
-from gateway.life import SWITCH_INTERVAL_SECONDS
+from gateway.interpreter import set_up_interpreter
 from gateway.listener_sockets import open_listeners
 from gateway.listeners import join_host_port
 from gateway.loop_watch import LoopWatch
@@ -42,13 +41,13 @@ def run(settings: MeshStoreSettings) -> int:
     Raises what has an `exit_code` and says what to do (DataDirectoryRefused, EndpointTaken, StoreFailed),
     possibly in an exception group.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     directory = DataDirectory(settings.data, Kind.STORE)
     context = Context()
     try:
         _become_another_if_lost(settings, directory)
         process = StoreProcess(settings, directory, context)
         directory.mark_running(settings.fsync)
+        set_up_interpreter()
         trio.run(process.main)
         directory.mark_stopped()
     finally:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -154,22 +155,23 @@ class Attempt:
             self.load()
             verification.check(partition, self._open_addresses)
 
-    async def close(self) -> None:
-        """Agree on the ends of what is open, make them durable, put them in the catalog. Raises
-        Inconsistent.
+    async def close(self, turns: trio.CapacityLimiter) -> None:
+        """Agree on the ends of what is open, make them durable, put them in the catalog, with so many other
+        partitions in one turn of the loop. Raises Inconsistent.
         """
         ends: dict[str, tuple[int, bytes]] | None = None
         while ends is None:
             try:
-                ends = await self._agree()
+                ends = await self._agree(turns)
             except SourcesGone:
                 # Nothing is in the catalog yet: w members had what counts, and one of them will answer.
                 logger.warning("%s: the end is agreed on anew, without a store that went", self._name)
         if ends:
             crash_points.reach("between-copy-and-catalog")
-            await self._put_ends(ends)
+            async with turns:
+                await self._put_ends(ends)
 
-    async def _agree(self) -> dict[str, tuple[int, bytes]]:
+    async def _agree(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
         """The ends of what is open, by address, each durable on w members.
 
         Raises Inconsistent, SourcesGone, Superseded.
@@ -182,15 +184,21 @@ class Attempt:
         producer = self._context.producer
         try:
             for seal in seals:
-                producer.seal(seal, self.progressed)
+                producer.seal(seal, partial(self._seal_answered, seal))
             for seal in seals:
                 await self._sealed(seal)
+            async with turns:
+                pass  # one message may have told hundreds of partitions
             for seal in seals:
                 await self._copied(seal)
         finally:
             for seal in seals:
                 producer.unseal(seal.address)
         return {seal.address: seal.end() for seal in seals}
+
+    def _seal_answered(self, seal: Seal) -> None:
+        if seal.decidable or seal.refused or seal.lost:
+            self.progressed()
 
     @staticmethod
     def _confirmed(segment: Segment) -> Collection[str]:

@@ -44,6 +44,10 @@ PARTITIONS_AT_ONCE = 256
 ROUNDS_AT_ONCE = 4
 """Rounds in which some partition does not wait for a store yet."""
 
+PARTITIONS_A_TURN = 64
+"""Partitions that go on in one turn of the loop once their stores have answered, all of them in one message:
+clients of other partitions wait meanwhile. Their ends are in the catalog with one commit, too."""
+
 REBUILDS_AT_ONCE = 16
 """Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
 
@@ -81,6 +85,7 @@ class Recovery:
         self._work = trio.Event()
         self._settled = trio.Event()
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
+        self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
         context.recover_again = self._recover_again
 
@@ -190,7 +195,7 @@ class Recovery:
         partition = attempt.partition
         try:
             await attempt.verify(verification)
-            await attempt.close()
+            await attempt.close(self._turns)
             attempt.set_ends()
             partition.serve(await attempt.read_producers(self._rebuilds))
         except Superseded:

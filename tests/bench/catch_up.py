@@ -5,16 +5,15 @@ is down, and starts that one while producers go on. All with acks=all and fsync 
 """
 
 import argparse
-import socket
 import statistics
 import tempfile
 import threading
 import time
-import urllib.request
 from pathlib import Path
 
 from tests.bench import clients
 from tests.bench.__main__ import machine, say
+from tests.bench.scrape import Metrics
 from tests.clients.stored import create_replicated_topic
 from tests.peers.mesh import MeshCluster, StoreProcess
 
@@ -90,11 +89,8 @@ class Late:
     """A store that is down until `catch_up`."""
 
     def __init__(self, store: StoreProcess) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._metrics = f"127.0.0.1:{free.getsockname()[1]}"
+        self._metrics = Metrics(store)
         self._store = store
-        store.arguments += ["--metrics", self._metrics]
         self.stop()
 
     def stop(self) -> None:
@@ -119,12 +115,8 @@ class Late:
 
     def _copied(self) -> tuple[float, float]:
         """Bytes fetched so far, and how many addresses lack some."""
-        with urllib.request.urlopen(f"http://{self._metrics}/metrics") as page:
-            lines = page.read().decode().splitlines()
-        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        names = ("dafka_store_copied_bytes_total", "dafka_store_lacking_addresses")
-        copied, lacking = (float(values[name]) for name in names)
-        return copied, lacking
+        values = self._metrics.values()
+        return values["dafka_store_copied_bytes_total"], values["dafka_store_lacking_addresses"]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What copies cost: the same mesh of processes with one store and with three, in turn, on this machine.
 
 `python -m tests.bench.mesh` prints a table of medians and ratios: produce throughput with acks=all and an
-fsync on w stores (1 of 1, 2 of 3), the pause of producers when a store is killed, and the time from a
-gateway's start to its first answer and its first acknowledgement.
+fsync on w stores (1 of 1, 2 of 3), the pause of producers when a store is killed, the time from a gateway's
+start to its first answer and its first acknowledgement, and the longest stretch (processor time) in which the
+gateway's loop looked at no socket.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from confluent_kafka import Producer
 
 from tests.bench import clients
 from tests.bench.__main__ import machine, say
+from tests.bench.scrape import Metrics
 from tests.clients.stored import create_replicated_topic
 from tests.peers.mesh import MeshCluster
 from tests.peers.probe import broker_count
@@ -48,7 +50,7 @@ def main() -> None:
         print(f"| {name} | {one:.0f} | {three:.0f} | {three / one:.2f} |")
     print("\n| 3 stores | seconds |\n|---|---|")
     for name, values in others.items():
-        print(f"| {name} | {statistics.median(values):.2f} (worst {max(values):.2f}) |")
+        print(f"| {name} | {statistics.median(values):.3f} (worst {max(values):.3f}) |")
 
 
 def measure_produce(stores: int, scale: float, into: Values) -> None:
@@ -62,9 +64,15 @@ def measure_produce(stores: int, scale: float, into: Values) -> None:
             into[f"{size} B, records/s"].append(rate)
 
 
+LONGEST = "longest stretch of the gateway's loop"
+
+
 def measure_kills(partitions: int, into: Values) -> None:
     """On three stores: one is killed while a producer sends, then the gateway."""
     with tempfile.TemporaryDirectory() as directory, MeshCluster(Path(directory), 3) as mesh:
+        metrics = Metrics(mesh.gateway)
+        mesh.gateway.kill9()
+        mesh.gateway.start()
         create_replicated_topic(mesh.bootstrap, "load", PARTITIONS, 3)
         load = SteadyLoad(mesh.bootstrap, "load")
         time.sleep(LOAD_SECONDS)
@@ -78,6 +86,7 @@ def measure_kills(partitions: int, into: Values) -> None:
         for number in range(partitions):
             producer.produce("many", b"value", partition=number)
         assert producer.flush(60) == 0
+        note_stretch(f"{LONGEST}: load, a store killed, {partitions} segments opened", metrics, into)
         mesh.gateway.kill9()
         began = time.monotonic()
         mesh.gateway.launch()
@@ -91,6 +100,12 @@ def measure_kills(partitions: int, into: Values) -> None:
         took = time.monotonic() - began
         say(f"the gateway killed: {took:.2f} s to the next acknowledgement")
         into[f"from a gateway's start to an acknowledgement, {partitions} partitions"].append(took)
+        note_stretch(f"{LONGEST}: its start with {partitions} partitions", metrics, into)
+
+
+def note_stretch(name: str, metrics: Metrics, into: Values) -> None:
+    into[name].append(metrics.values()["dafka_loop_longest_stretch_seconds"])
+    say(f"{name}: {into[name][-1]:.3f} s")
 
 
 class SteadyLoad:
