@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 
 from mesh.data_directory import DataDirectoryRefused
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import wal
 from mesh.store.db import StoreFailed
 from mesh.store.store import Store, StoreSettings
@@ -26,11 +27,12 @@ def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool =
     mend(settings.path, accept_loss=accept_loss)
     try:
         return Store(context, settings)
-    except StoreFailed as error:
+    except (StoreCorrupt, StoreFailed) as error:
         raise DataDirectoryRefused(
             settings.path,
             f"RocksDB cannot open it: {error}",
-            "Restore the directory from a copy; the log is not served with a part missing",
+            "Restore the directory from a copy, or start an empty store and let it take this one's place"
+            " (dafka store replace); the log is not served with a part missing",
         ) from None
 
 

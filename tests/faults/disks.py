@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 import pytest
 
+from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store.db import Database
 from mesh.store.keys import record_prefix, row_prefix, sequence_bytes
@@ -200,29 +201,48 @@ def alter_records(store: StoreProcess, every: int = 10) -> int:
 
 
 def flip_table_byte(store: StoreProcess) -> int:
-    """A byte of a stopped store's table file, among the rows of a segment; how many records or rows cannot be
-    read for it: all that are in the same block of the file.
+    """A byte of a stopped store's table file, in a block that has records and rows only; how many of those
+    cannot be read for it.
     """
     # An open moves what is in the write-ahead log to files of their own.
     database = Database(store.data / "db")
     segments = [database.load(address) for address in database.addresses("", 1_000_000)]
-    whole = [state for state in segments if state is not None and state.head > 0]
-    row, _ = database.row(whole[-1].address, whole[-1].head // 2)
+    whole = [state for state in segments if state is not None and state.head >= 0]
+    rows = [database.row(state.address, at)[0] for state in whole for at in range(state.head, -1, -7)]
     database.close()
-    path, at = next(
-        (path, at) for path in (store.data / "db").glob("*.sst") if (at := path.read_bytes().find(row)) >= 0
-    )
-    content = bytearray(path.read_bytes())
-    content[at] ^= 0x10
-    path.write_bytes(content)
-    database = Database(store.data / "db", read_only=True)
+    for path in (store.data / "db").glob("*.sst"):
+        before = path.read_bytes()
+        for row in rows:
+            at = before.find(row)
+            if at < 0:
+                continue
+            path.write_bytes(before[:at] + bytes([before[at] ^ 0x10]) + before[at + 1 :])
+            unreadable = _unreadable(store.data / "db", whole)
+            if unreadable:
+                return unreadable
+        path.write_bytes(before)
+    raise AssertionError("records and rows have no block of their own: write more of them")
+
+
+def _unreadable(path: Path, segments: Sequence[AddressState]) -> int:
+    """How many records and rows cannot be read; 0 if anything else cannot be, either."""
+    database = Database(path, read_only=True)
     try:
+        database.cluster_id()
+        for state in segments:
+            database.load(state.address)
+            assert state.announcement is not None
+            database.highest_epoch(state.announcement.log)
+        database.addresses("", 1_000_000)
+        database.unfinished("", 1_000_000)
         return sum(
             not _can_be_read(database, prefix(state.address) + sequence_bytes(sequence))
-            for state in whole
+            for state in segments
             for sequence in range(state.head + 1)
             for prefix in (record_prefix, row_prefix)
         )
+    except StoreCorrupt:
+        return 0
     finally:
         database.close()
 

@@ -50,6 +50,7 @@ def test_a_flipped_byte_is_found_and_mended(
         store.arguments += ["--scrub-bytes-per-second", str(1 << 30)]
     with mesh:
         scene = Scene(mesh, history)
+        scene.go_on("enough for several blocks of a file", 1500, healed=True)
         scene.load.stop()
         mesh.gateway.kill9()
         mesh.gateway.start()  # closes what was open
