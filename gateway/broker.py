@@ -2,16 +2,18 @@
 
 import uuid
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import trio
 
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.deletion import Deletion
 from gateway.dynamic_configs import DynamicConfigs
+from gateway.fetch.sessions import FetchSessions
 from gateway.log import catalog_keys as keys
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
-from gateway.log.partition import FetchWaiter, Partition
+from gateway.log.partition import Partition
 from gateway.log.recovery import Recovery
 from gateway.log.replacement import Replacement
 from gateway.log.topic import Topic
@@ -24,6 +26,13 @@ NODE_ID = 1
 
 ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 """The configs that there are -> those that there shall be. Raises KafkaError."""
+
+
+class Parked(Protocol):
+    """A Fetch that waits for records."""
+
+    def hurry(self) -> None:
+        """Answer with what there is."""
 
 
 class Broker:
@@ -42,14 +51,15 @@ class Broker:
         self.deletion = Deletion(context)
         self.replacement = Replacement(context, self.topics)
         self.completions = Completions()
-        self.parked: set[FetchWaiter] = set()
+        self.fetch_sessions = FetchSessions()
+        self.parked: set[Parked] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()
 
     def wake_parked(self) -> None:
         """Have parked fetches answered at once: the gateway stops, or others wait for their memory."""
         for waiter in tuple(self.parked):
-            waiter.advanced()
+            waiter.hurry()
 
     async def recover(self) -> None:
         """Recover all partitions: afterwards all of them serve, or say why not."""

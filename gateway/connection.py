@@ -29,6 +29,7 @@ import logging
 import math
 import socket
 from collections import deque
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -307,7 +308,14 @@ class Connection:
         self._frame_began = math.inf
         self._served += 1
         arrived = trio.current_time()
-        route, header, body = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        dispatcher = context.dispatcher
+        route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
+        if dispatcher.takes_long(route, frame):
+            self._flush()
+            decode = partial(dispatcher.decode, route, header, frame)
+            body = await trio.to_thread.run_sync(decode, limiter=context.decoding)
+        else:
+            body = dispatcher.decode(route, header, frame)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             context.response_memory, arrived,

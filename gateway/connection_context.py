@@ -16,6 +16,9 @@ from gateway.metrics import Metrics
 LOG_LINES = 20
 """Lines about misbehaving clients within LOG_SECONDS; the others are counted and summed up in one line."""
 
+DECODING_AT_ONCE = 1
+"""Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
+
 LOG_SECONDS = 10.0
 """See LOG_LINES. A scanner or a broken client would otherwise fill the disk with log."""
 
@@ -58,3 +61,4 @@ class ConnectionContext:
     produce_gate: Gate
     log: LogLimit
     shutting_down: trio.Event = field(default_factory=trio.Event)
+    decoding: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(DECODING_AT_ONCE))

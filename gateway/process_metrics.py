@@ -49,6 +49,17 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Partitions whose recovery waits for stores that are away.",
         lambda: len(broker.recovery.waiting),
     )
+    sessions = broker.fetch_sessions.cache
+    metrics.gauge("dafka_fetch_sessions", "Fetch sessions of consumers.", lambda: len(sessions))
+    metrics.gauge(
+        "dafka_fetch_session_partitions", "Partitions in fetch sessions.", lambda: sessions.partitions
+    )
+    metrics.gauge("dafka_fetch_session_bytes", "Memory that they take.", lambda: sessions.bytes)
+    metrics.counter(
+        "dafka_fetch_session_evictions_total",
+        "Fetch sessions that had to go for others.",
+        lambda: sessions.evictions,
+    )
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
     metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: partitions)
     metrics.gauge(

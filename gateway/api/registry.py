@@ -106,6 +106,17 @@ class Request:
         self.response_memory = response_memory
         self.reserved = 0
 
+    def try_reserve(self, size: int) -> bool:
+        """As `reserve`, if it need not wait; False otherwise."""
+        if self.response_memory is None:
+            return True
+        if self.reserved:
+            raise RuntimeError("an answer's memory is reserved once")
+        if not self.response_memory.try_reserve(size):
+            return False
+        self.reserved = min(size, self.response_memory.total)
+        return True
+
     async def reserve(self, size: int) -> None:
         """Waits until `size` more bytes may be held for this answer; given back once the answer is written.
 

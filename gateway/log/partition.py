@@ -58,7 +58,7 @@ class PartitionState(Enum):
 class FetchWaiter(Protocol):
     """A parked Fetch: told when records of a partition become visible, and when the partition goes away."""
 
-    def advanced(self, partition: "Partition | None" = None, /) -> None: ...
+    def advanced(self, partition: "Partition", /) -> None: ...
 
 
 class OpenSegment:
@@ -104,7 +104,7 @@ class Partition:
         self.withheld = False
         """The stores refute the catalog's chain: nothing of it is shown."""
         self.deleted = False
-        self.log_start_offset = 0
+        self._log_start_offset = 0
         self.high_watermark = 0
         self.next_offset = 0
         self.leader_epoch = 0
@@ -120,12 +120,24 @@ class Partition:
         self._duplicates: list[tuple[int, Append]] = []
         self._refused = RefusedProducers()
         self._waiters: set[FetchWaiter] = set()
+        self._watchers: set[FetchWaiter] | None = None
+        """Those that want to be told once. Most partitions have none."""
         self._first_members: tuple[int, tuple[str, ...]] = -1, ()
         """Of the list of stores in this version."""
         self._room: trio.lowlevel.ParkingLot | None = None
         """Who waits for room in the window, if somebody ever did."""
 
     # what handlers ask -------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is there."""
+        return self._log_start_offset
+
+    @log_start_offset.setter
+    def log_start_offset(self, offset: int) -> None:
+        self._log_start_offset = offset
+        self._tell_watchers()
 
     @property
     def available(self) -> bool:
@@ -380,6 +392,7 @@ class Partition:
                 # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells
                 # an older catalog, too (`gateway.log.verification`).
                 self.leader_epoch += 1
+                self._tell_watchers()
         self.current = self._context.opener.start(self, now_ms)
         return self.current
 
@@ -424,9 +437,7 @@ class Partition:
             self.high_watermark = high_watermark
             if self._duplicates:
                 self._finish_duplicates()
-            if self._waiters:
-                for waiter in tuple(self._waiters):
-                    waiter.advanced(self)
+            self._tell_waiters()
             if self._room is not None:
                 self._room.unpark_all()
             if self.rolling:
@@ -480,8 +491,7 @@ class Partition:
         for append in [*(entry.append for entry in in_flight), *(append for _, append in duplicates)]:
             if not append.done:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
-        for waiter in tuple(self._waiters):
-            waiter.advanced(self)
+        self._tell_waiters()
         if self._room is not None:
             self._room.unpark_all()
 
@@ -489,13 +499,13 @@ class Partition:
         """The log is known to reach up to the offset `end`, if it is not known to reach further already."""
         self.next_offset = max(self.next_offset, end)
         self.high_watermark = max(self.high_watermark, end)
+        self._tell_watchers()
 
     def serve(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
         self.producers = producers
         self.state = PartitionState.READY
-        for waiter in tuple(self._waiters):
-            waiter.advanced(self)
+        self._tell_waiters()
 
     def delete(self) -> None:
         """The topic is being deleted: it serves nothing any more, and never will."""
@@ -534,6 +544,30 @@ class Partition:
 
     def remove_waiter(self, waiter: FetchWaiter) -> None:
         self._waiters.discard(waiter)
+
+    def watch(self, watcher: FetchWaiter) -> None:
+        """Have `watcher` told once, when anything is not as it is now that a Fetch of the partition shows."""
+        if self._watchers is None:
+            self._watchers = {watcher}
+        else:
+            self._watchers.add(watcher)
+
+    def unwatch(self, watcher: FetchWaiter) -> None:
+        if self._watchers is not None:
+            self._watchers.discard(watcher)
+
+    def _tell_waiters(self) -> None:
+        """Records became visible, or the partition serves in another way."""
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.advanced(self)
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        if self._watchers is not None:
+            watchers, self._watchers = self._watchers, None
+            for watcher in watchers:
+                watcher.advanced(self)
 
     # the chain ---------------------------------------------------------------------------------------------
 

@@ -87,7 +87,9 @@ class Side:
         return self.ask_bytes(request.API_KEY, request.API_VERSION, encode(request), label)
 
     def ask_own_id(self, request: Any, label: str) -> Any:
-        """As `ask`, for a request that names the server's own node id: the two sides' bytes may differ."""
+        """As `ask`, for a request with an id that is the server's own (its node's, a session's): the two
+        sides' bytes may differ.
+        """
         answer = self._exchange(request.API_KEY, request.API_VERSION, encode(request))
         self.exchanges.append(Exchange(label, request.API_KEY, request.API_VERSION, b"own id", answer))
         return answer

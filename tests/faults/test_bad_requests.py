@@ -229,12 +229,14 @@ def test_fetches_that_wait_for_ever(victim: Victim) -> None:
 
 
 def test_many_fetch_sessions(victim: Victim) -> None:
-    """Sessions are asked for again and again: nothing is kept for them."""
+    """Sessions are asked for again and again, and none is used: a thousand are kept, and no more."""
     topic = victim.new_topic()
     with victim.bounded(16 * MIB), victim.connect() as connection:
+        given = set()
         for _ in range(3000):
             ask = fetch(side(victim), 11, {topic: [fetch_partition(0, 0)]}, session_id=0, session_epoch=0)
-            assert connection.ask(ask).session_id == 0
+            given.add(connection.ask(ask).session_id)
+        assert len(given - {0}) <= 1000
 
 
 def test_one_partition_named_a_thousand_times(victim: Victim) -> None:

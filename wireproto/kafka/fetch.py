@@ -6,13 +6,13 @@ sessions; 9 the current leader epoch; 11 the client's rack and the preferred rea
 and adds the last fetched epoch; 13 names topics by id; 15 moves the replica id into a tag; 17 and 18 add
 tags that only followers send.
 
-Not offered, on purpose: fetch sessions (the caller answers session id 0), aborted transactions (always an
-empty list: null breaks librdkafka's read_committed), diverging epochs and a preferred replica (always -1).
+Not offered, on purpose: aborted transactions (always an empty list: null breaks librdkafka's
+read_committed), diverging epochs and a preferred replica (always -1).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Final
 
 from wireproto.kafka.errors import MalformedRequest
@@ -79,11 +79,20 @@ class FetchTopic:
 
 
 @dataclass(slots=True)
+class ForgottenTopic:
+    """Partitions that a session is to forget; ``name`` and ``topic_id`` as in :class:`FetchTopic`."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: tuple[int, ...]
+
+
+@dataclass(slots=True)
 class FetchRequest:
     """A Fetch request. Sizes are in bytes; topics and partitions are in the client's order, which matters.
 
-    Before version 7 ``session_id`` is 0 and ``session_epoch`` -1: a full fetch without a session. Forgotten
-    topics are checked and dropped.
+    Before version 7 ``session_id`` is 0 and ``session_epoch`` -1: a full fetch without a session. Nothing in
+    it refers to the frame.
     """
 
     replica_id: int
@@ -95,6 +104,7 @@ class FetchRequest:
     session_epoch: int
     topics: list[FetchTopic]
     rack_id: str = ""
+    forgotten: list[ForgottenTopic] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -161,7 +171,7 @@ def decode_fetch(api_version: int, frame: memoryview, offset: int) -> FetchReque
     request, pos, budget = _read_head(api_version, frame, offset)
     pos, budget = _read_topics(api_version, frame, pos, budget, request.topics)
     if api_version >= _SESSIONS_FROM:
-        pos, budget = _skip_forgotten(api_version, frame, pos, budget)
+        pos, budget = _read_forgotten(api_version, frame, pos, budget, request.forgotten)
     if api_version >= _RACK_FROM:
         read = read_compact_string if api_version >= _FLEXIBLE_FROM else read_string
         rack_id, pos = read(frame, pos)
@@ -258,12 +268,15 @@ def _read_topic_name(api_version: int, frame: memoryview, pos: int) -> tuple[str
     return name, None, pos
 
 
-def _skip_forgotten(api_version: int, frame: memoryview, pos: int, budget: int) -> tuple[int, int]:
+def _read_forgotten(
+    api_version: int, frame: memoryview, pos: int, budget: int, forgotten: list[ForgottenTopic]
+) -> tuple[int, int]:
     flexible = api_version >= _FLEXIBLE_FROM
     count, pos, budget = _read_count(flexible, frame, pos, budget, 6 - 3 * flexible)
     for _ in range(count):
-        _, _, pos = _read_topic_name(api_version, frame, pos)
+        name, topic_id, pos = _read_topic_name(api_version, frame, pos)
         partition_count, pos, budget = _read_count(flexible, frame, pos, budget, 4)
+        forgotten.append(ForgottenTopic(name, topic_id, unpack_from(f">{partition_count}i", frame, pos)))
         pos += 4 * partition_count
         if flexible:
             pos, budget = skip_tags(frame, pos, budget)

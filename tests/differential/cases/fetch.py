@@ -132,7 +132,7 @@ def last_fetched_epoch(side: Side, version: int) -> None:
 
 @case(FetchRequest, WITH_SESSIONS)
 def sessions(side: Side, version: int) -> None:
-    """Asking for a session may be declined with id 0; going on with one that is not there is an error."""
+    """Sessions that are not there; `fetch_sessions` has those that are."""
     topic = three_batches(side)
     wanted = {topic: [fetch_partition(0, 0)]}
     side.ask(fetch(side, version, wanted, session_id=0, session_epoch=0), "a new one")

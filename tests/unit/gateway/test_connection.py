@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -13,10 +14,12 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.registry import Request, Response
 from gateway.connection_limits import Limits
+from gateway.dispatch import MAX_DECODED_ON_LOOP_BYTES
 from gateway.failures import DiskFailed
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
     ECHO,
+    HANG_SECONDS,
     PARK,
     Client,
     Fakes,
@@ -459,3 +462,46 @@ def test_handlers_learn_the_address_that_clients_are_to_use() -> None:
         assert seen == [(("127.0.0.1", port), f"{mine[0]}:{mine[1]}", "spark-1")]
 
     run(main)
+
+
+# large requests -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_others_are_served_while_a_large_request_is_decoded(broken: bool) -> None:
+    """It is decoded in a worker thread; small ones, and records, are not worth that."""
+    fakes = Fakes()
+    others_were_served = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def slow(version: int, frame: memoryview, offset: int) -> memoryview:
+        threads.append(threading.current_thread())
+        if len(frame) > MAX_DECODED_ON_LOOP_BYTES:
+            assert others_were_served.wait(HANG_SECONDS)
+            if broken:
+                raise MalformedRequest("a test")
+        return raw_body(version, frame, offset)
+
+    @fakes.registry.api(key=2, name="Slow", min_version=0, max_version=0, decoder=slow)
+    async def answer_slowly(request: Request, broker: object) -> Response:
+        return answer(request.header.correlation_id, bytes(request.body))
+
+    large = bytes(MAX_DECODED_ON_LOOP_BYTES)
+
+    async def body(server: Running, client: Client) -> None:
+        async with server.client() as other:
+            await client.send(request(2, 1, b"small"))
+            assert await client.frame() == answer(1, b"small")
+            await client.send(request(2, 2, large), request(ECHO, 3, b"after"))
+            for number in range(3):
+                await other.send(request(ECHO, number, b"others"))
+                assert await other.frame() == answer(number, b"others")
+            others_were_served.set()
+            if broken:
+                assert await client.closed()
+            else:
+                assert await client.frame() == answer(2, large)
+                assert await client.frame() == answer(3, b"after")
+        assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+    serve(body, fakes=fakes)

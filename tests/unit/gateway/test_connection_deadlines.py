@@ -258,7 +258,7 @@ def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
     serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
 
 
-@pytest.mark.parametrize("size", [90 * KIB, 10 * KIB])
+@pytest.mark.parametrize("size", [60 * KIB, 10 * KIB])
 def test_a_parked_request_gives_its_memory_to_those_who_wait_for_it(size: int) -> None:
     async def body(server: Running, client: Client, time: Time) -> None:
         context = server.server.context

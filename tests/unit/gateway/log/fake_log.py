@@ -17,6 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.api.registry import Request, load_apis
 from gateway.catalog.memory import MemoryCatalog
 from gateway.configs.effective import effective_topic_configs
+from gateway.fetch.sessions import FetchSessions
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition, PartitionState
@@ -140,7 +141,12 @@ class FakeLog:
         self.partition = self.topic.partitions[0]
         topics = SimpleNamespace(get={self.topic.name: self.topic}.get, by_id={self.topic.id: self.topic}.get)
         self.broker = SimpleNamespace(
-            topics=topics, context=self.context, completions=Completions(), parked=set(), deliver=lambda: None
+            topics=topics,
+            context=self.context,
+            completions=Completions(),
+            parked=set(),
+            deliver=lambda: None,
+            fetch_sessions=FetchSessions(),
         )
 
     def acknowledge(

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.api.fetch import MAX_COLD_READS_AT_ONCE, RESULT_BYTES, FetchJob
 from gateway.budget import Budget
+from gateway.fetch.full import FetchJob
+from gateway.fetch.reading import MAX_COLD_READS_AT_ONCE, RESULT_BYTES
 from tests.unit.gateway.log.fake_log import FakeLog, fetch_request
 from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.log.test_fetch import COLD, SIZE, fetched, fill

@@ -12,7 +12,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api import answers
 from gateway.api import fetch as fetch_module
+from gateway.fetch import full, incremental, job, reading, sessions, wanted
+from gateway.fetch.session import FetchSession, SessionPartition
 from gateway.log.partition import Partition
+from tests.unit.gateway.fetch.consumer import Consumer
 from tests.unit.gateway.log.fake_log import FakeLog, batch, fetch_request, make_request
 from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.log.test_fetch import COLD, SIZE, counting, fetched, fill
@@ -47,7 +50,7 @@ def asking(entries: Entries) -> Any:
         ([("orders", [(0, 3)]), ("orders", [(1, 1), (0, 2)])], [("orders", [(0, 0, 2), (1, 0, 3)])]),
         (
             [("orders", [(0, 3)]), ("no", [(0, 0), (0, 1)]), ("orders", [(1, 1), (0, 2)]), ("no", [(0, 2)])],
-            [("orders", [(0, 0, 2)]), ("no", [(0, 3, 0)]), ("orders", [(1, 0, 3)])],
+            [("orders", [(0, 0, 2), (1, 0, 3)]), ("no", [(0, 3, 0)])],
         ),
         ([("orders", [(0, 99), (0, 2)])], [("orders", [(0, 0, 2)])]),
         ([("orders", [(0, 2), (0, 99)])], [("orders", [(0, 1, 0)])]),
@@ -64,7 +67,7 @@ def test_a_partition_named_twice_is_answered_once_and_as_it_was_named_last(
     async def body(log: FakeLog) -> None:
         lookups(log)
         await fill(log)
-        results = await fetch_module.FetchJob(asking(entries), log.broker).run()
+        results = await full.FetchJob(asking(entries), log.broker).run()
         assert [
             (name, [(one.index, one.error_code, sum(map(len, one.records)) // SIZE) for one in group])
             for name, _, group in results
@@ -91,7 +94,7 @@ def test_a_parked_fetch_that_names_one_partition_very_often_reads_it_once_each_t
             for _ in range(3):
                 await log.write(batch(b"x" * 1000))
                 await wait_all_tasks_blocked()
-        assert reads == [0, 0, 0, 0]
+        assert reads == [0, 0, 0, 0, 0]  # and in the end, since it let go what it found
         assert results == [(0, 0, 1)]
 
     logged(body)
@@ -130,12 +133,13 @@ class Steps(trio.abc.Instrument):
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     """Watches what a Fetch does for each partition, with a breath of a few of them."""
-    monkeypatch.setattr(fetch_module, "BREATH", BREATH)
+    for module in (full, incremental, job, reading, sessions):
+        monkeypatch.setattr(module, "BREATH", BREATH)
     found = Steps()
-    found.watch(monkeypatch, fetch_module, "Wanted")
+    found.watch(monkeypatch, full, "Wanted")
     found.watch(monkeypatch, Partition, "read_hot")
     found.watch(monkeypatch, Partition, "add_waiter")
-    found.watch(monkeypatch, fetch_module, "FetchPartitionResult")
+    found.watch(monkeypatch, wanted, "FetchPartitionResult")
     return found
 
 
@@ -157,7 +161,7 @@ def test_others_have_their_turn_while_many_topics_are_looked_up(
     async def body(log: FakeLog) -> None:
         steps.watch(monkeypatch, log.broker.topics, "get")
         trio.lowlevel.add_instrument(steps)
-        assert await fetch_module.FetchJob(asking([("orders", [])] * MANY), log.broker).run() == []
+        assert await full.FetchJob(asking([("orders", [])] * MANY), log.broker).run() == []
         steps.assert_breathes("get", MANY)
 
     logged(body)
@@ -212,3 +216,52 @@ def test_a_large_answer_is_encoded_in_a_worker_thread_and_the_same(monkeypatch: 
     first, second = threads
     assert first is threading.main_thread()
     assert second is not threading.main_thread()
+
+
+# sessions of very many ------------------------------------------------------------------------------------
+
+
+def test_others_have_their_turn_while_a_session_of_many_partitions_goes_on(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(log: FakeLog) -> None:
+        for owner, name in [
+            (Partition, "watch"),
+            (Partition, "unwatch"),
+            (FetchSession, "name"),
+            (FetchSession, "forget"),
+            (SessionPartition, "tell"),
+        ]:
+            steps.watch(monkeypatch, owner, name)
+        trio.lowlevel.add_instrument(steps)
+        consumer = Consumer(log)
+        await consumer.begin()
+        everything = [(index, 0) for index in range(MANY)]
+        assert (await consumer.ask(everything)).told == []
+        for partition in log.topic.partitions:
+            await log.write(batch(b"x" * 1000), partition=partition)
+        assert (await consumer.ask()).told == [(index, 0, 1, 1) for index in range(MANY)]
+        await consumer.ask([(index, 1) for index in range(MANY)])
+        await consumer.ask(forget=list(range(MANY - BREATH)))
+        await consumer.ask(everything)
+        await consumer.ask([(0, 0)], epoch=-1)
+        for name, least in [
+            ("watch", 2 * MANY), ("unwatch", MANY), ("name", 4 * MANY), ("forget", MANY - BREATH),
+            ("tell", 5 * MANY), ("read_hot", 4 * MANY),
+        ]:  # fmt: skip
+            steps.assert_breathes(name, least)
+
+    logged(body, partitions=MANY)
+
+
+def test_a_session_s_partitions_are_put_in_order_in_a_worker_thread_if_they_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body(log: FakeLog) -> None:
+        consumer = Consumer(log)
+        await consumer.begin()
+        await fill(log, 1)
+        monkeypatch.setattr(answers, "MANY_ELEMENTS", MANY - 1)
+        assert (await consumer.ask()).told == [(index, 0, 1, 1) for index in range(MANY)]
+
+    logged(body, partitions=MANY)

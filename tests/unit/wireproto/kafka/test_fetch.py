@@ -17,6 +17,7 @@ from wireproto.kafka.fetch import (
     FetchPartitionResult,
     FetchRequest,
     FetchTopic,
+    ForgottenTopic,
     decode_fetch,
     encode_fetch_response,
 )
@@ -73,6 +74,14 @@ def from_kafka_python(request: Any) -> FetchRequest:
             for topic in request.topics
         ],
         request.rack_id,
+        [
+            ForgottenTopic(
+                None if by_id else topic.topic,
+                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
+                tuple(topic.partitions),
+            )
+            for topic in request.forgotten_topics_data or []
+        ],
     )
 
 
@@ -135,7 +144,18 @@ GOLDEN_REQUESTS = [
             "00000003 00000002 0000000000000009 ffffffffffffffff 00008000"
             "00000001 0001 75 00000001 00000004 0001 72"
         ),
-        FetchRequest(-1, 500, 1, 1 << 20, 1, 10, 11, one_partition(3, 2, 9, -1, -1, 32768), "r"),
+        FetchRequest(
+            -1,
+            500,
+            1,
+            1 << 20,
+            1,
+            10,
+            11,
+            one_partition(3, 2, 9, -1, -1, 32768),
+            "r",
+            [ForgottenTopic("u", None, (4,))],
+        ),
     ),
     (  # flexible: the last fetched epoch; a tag that nobody knows in the partition; a cluster id
         12,

@@ -1,0 +1,113 @@
+"""One Fetch on its way to its answer: it reads, waits if there is too little, and reads on what advanced."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from gateway.api.answers import BREATH
+from gateway.api.registry import Request
+from gateway.fetch.reading import Reading
+from gateway.fetch.wanted import Wanted
+from wireproto.kafka.fetch import FetchRequest, TopicResults
+
+MAX_WAIT_MS = 300_000
+"""Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
+
+_Changed = TypeVar("_Changed")
+
+
+class Job(abc.ABC, Generic[_Changed]):
+    """What a Fetch of all its partitions and one of a session have in common.
+
+    Everything is read once. If that is too little, the job is parked: the log says what advanced, and only
+    that is read again. A client may name 100,000 partitions: whatever is done for each of them lets others
+    have their turn after every `BREATH`.
+    """
+
+    def __init__(self, request: Request, broker: Any) -> None:
+        self.reading = Reading(request)
+        self._request = request
+        self._body: FetchRequest = request.body
+        self._broker = broker
+        self._hurried = request.shutting_down.is_set()
+        self._changed: dict[_Changed, None] = {}
+        """What said that it is not as it was read."""
+        self._woken = trio.Event()
+
+    async def run(self) -> list[TopicResults]:
+        """Read, waiting if there is too little, and give the results."""
+        reading, body = self.reading, self._body
+        await self._read_all()
+        if not self._enough() and body.max_wait_ms > 0:
+            await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
+        wanted = self._wanted_in_order()
+        await reading.hold(len(wanted))
+        await reading.read_cold(wanted)
+        return await self._results(wanted)
+
+    def hurry(self) -> None:
+        """Answer with what there is: the gateway stops, or others wait for this request's memory."""
+        self._hurried = True
+        self._woken.set()
+
+    def _change(self, what: _Changed) -> None:
+        self._changed[what] = None
+        self._woken.set()
+
+    def _enough(self) -> bool:
+        return self.reading.enough or self._hopeless()
+
+    async def _wait(self, seconds: float) -> None:
+        parked = self._broker.parked
+        parked.add(self)
+        try:
+            await self._park()
+            with trio.move_on_after(seconds):
+                while not self._enough() and not self._hurried:
+                    self.reading.let_go()
+                    await self._woken.wait()
+                    self._woken = trio.Event()
+                    changed, self._changed = self._changed, {}
+                    await _with_breaths(changed, self._read_changed)
+        finally:
+            parked.discard(self)
+            self._unpark()
+
+    @abc.abstractmethod
+    async def _read_all(self) -> None:
+        """Find what is wanted, and read all of it."""
+
+    @abc.abstractmethod
+    def _hopeless(self) -> bool:
+        """There is no partition whose records could be waited for."""
+
+    @abc.abstractmethod
+    async def _park(self) -> None:
+        """Have the log call; what advanced since it was read is changed already."""
+
+    @abc.abstractmethod
+    def _unpark(self) -> None:
+        """The log need not call any more."""
+
+    @abc.abstractmethod
+    def _read_changed(self, what: _Changed) -> None:
+        """Read again what changed."""
+
+    @abc.abstractmethod
+    def _wanted_in_order(self) -> Collection[Wanted]:
+        """Everything that was read, in the order of the answer."""
+
+    @abc.abstractmethod
+    async def _results(self, wanted: Collection[Wanted]) -> list[TopicResults]:
+        """The answer."""
+
+
+async def _with_breaths(items: Iterable[_Changed], act: Any) -> None:
+    for done, item in enumerate(items, 1):
+        act(item)
+        if not done % BREATH:
+            await trio.lowlevel.checkpoint()

@@ -1,0 +1,184 @@
+"""What one answer has so far: batches from memory and from stores, within the limits of its request.
+
+Memory. The records of an answer count against the gateway's budget of answers, and are held only once that
+much of it is reserved: a Fetch that waits, for more records or for memory, knows how many bytes it found and
+has let the batches themselves go. It reads them again when it may answer. (They would otherwise outlive the
+tail cache's bound: ten thousand parked consumers that each hold half of what they ask for.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import trio
+
+from gateway.api.answers import BREATH
+from gateway.api.registry import Request
+from gateway.fetch.wanted import Wanted, bytes_of, within
+from gateway.log.partition import Partition
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.fetch import FetchRequest
+
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+"""Records in one answer, whatever is asked for; above Java's default fetch.max.bytes (50 MiB)."""
+
+MAX_COLD_READS_AT_ONCE = 8
+"""Partitions that one Fetch reads from stores at the same time: enough to have a store always busy, and an
+eighth of what the gateway reads at once, so that others have their turn."""
+
+RESULT_BYTES = 64
+"""Bytes of an answer for each partition beside its records and its topic's name, rounded up."""
+
+
+class Reading:
+    """The records of one answer. `found` counts their bytes, with the room that is kept for cold partitions.
+
+    `failed`: reading met an error, which is an answer by itself: nobody waits for more.
+    """
+
+    def __init__(self, request: Request) -> None:
+        body: FetchRequest = request.body
+        self.max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
+        # More than the answer may hold cannot be waited for (`KafkaApis.handleFetchRequest`).
+        self.min_bytes = min(body.min_bytes, self.max_bytes)
+        self.found = 0
+        self.failed = False
+        self.cold: list[Wanted] = []
+        self._request = request
+        self._hot: dict[Wanted, None] = {}
+        """Those that give records from memory."""
+        self._went = False
+        """Some of these were let go."""
+
+    @property
+    def enough(self) -> bool:
+        return self.failed or bool(self.cold) or self.found >= self.min_bytes
+
+    def read(self, wanted: Wanted, partition: Partition) -> None:
+        """Read what is in memory of one partition, in the room that the others leave."""
+        self.found -= wanted.size
+        wanted.records, wanted.size = (), 0
+        self._hot.pop(wanted, None)
+        wanted.error = self._check(wanted, partition)
+        if wanted.error is not ErrorCode.NONE:
+            self.failed = True
+            return
+        wanted.high_watermark = partition.high_watermark
+        wanted.whole = self.found == 0
+        wanted.limit = max(0, min(self.max_bytes - self.found, wanted.ask.max_bytes))
+        if not wanted.limit and not wanted.whole:
+            return
+        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
+        if records is None:
+            self.cold.append(wanted)
+            wanted.size = max(1, wanted.limit)
+        elif records:
+            wanted.records = records
+            wanted.size = bytes_of(records)
+            self._hot[wanted] = None
+        self.found += wanted.size
+
+    def drop(self, wanted: Wanted, error: ErrorCode) -> None:
+        """There is no such partition, or not any more."""
+        self.found -= wanted.size
+        wanted.records, wanted.size = (), 0
+        self._hot.pop(wanted, None)
+        wanted.partition, wanted.error = None, error
+
+    def let_go(self) -> None:
+        """Hold no records while this waits."""
+        for wanted in self._hot:
+            wanted.records = ()
+            self._went = True
+
+    async def hold(self, partitions: int) -> None:
+        """Wait for the memory of an answer that tells of so many partitions, and have its records again."""
+        request = self._request
+        if self.found or partitions > BREATH:
+            memory = self._memory(partitions)
+            if not request.try_reserve(memory):
+                self.let_go()
+                await request.reserve(memory)
+        if self._went:
+            for done, wanted in enumerate(tuple(self._hot), 1):
+                if not wanted.records:
+                    self._read_again(wanted)
+                if not done % BREATH:
+                    await trio.lowlevel.checkpoint()
+
+    async def read_cold(self, others: Iterable[Wanted]) -> None:
+        """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""
+        if not self.cold:
+            return
+        if len(self.cold) == 1:
+            await _read_cold(self.cold[0])
+        else:
+            left = iter(self.cold)
+
+            async def read_some() -> None:
+                for wanted in left:
+                    await _read_cold(wanted)
+
+            async with trio.open_nursery() as nursery:
+                for _ in self.cold[:MAX_COLD_READS_AT_ONCE]:
+                    nursery.start_soon(read_some)
+        first = self.cold[0]
+        if first.whole and (size := bytes_of(first.records)) > first.limit:
+            _cut(others, first, self.max_bytes - size)
+
+    @staticmethod
+    def _check(wanted: Wanted, partition: Partition) -> ErrorCode:
+        if partition.deleted:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # Here any epoch below 0 means that none is given (`FetchRequest.optionalEpoch`).
+        error = partition.check_leader_epoch(max(-1, wanted.ask.current_leader_epoch))
+        return partition.check_fetch_offset(wanted.ask.fetch_offset) if error is ErrorCode.NONE else error
+
+    def _read_again(self, wanted: Wanted) -> None:
+        """Read what was let go, no more of it than was reserved; what has left memory since is cold."""
+        partition = wanted.partition
+        assert partition is not None
+        wanted.error = self._check(wanted, partition)
+        if wanted.error is not ErrorCode.NONE:
+            return
+        wanted.limit, wanted.whole = wanted.size, False
+        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=False)
+        if records is None:
+            self.cold.append(wanted)
+        else:
+            wanted.records = records
+
+    def _memory(self, partitions: int) -> int:
+        """Bytes that the answer may hold.
+
+        The first batch of a store comes whole, however large, and the topic's limit is the best that is known
+        of it. Beside the records, the names of the request come back.
+        """
+        size = self.found
+        if self.cold and self.cold[0].whole:  # there is no other: it is the first that gives anything
+            first = self.cold[0]
+            assert first.partition is not None
+            size += max(0, first.partition.topic.settings.max_message_bytes - first.size)
+        if partitions > BREATH:
+            size += len(self._request.frame) + RESULT_BYTES * partitions
+        return size
+
+
+def _cut(all_wanted: Iterable[Wanted], first: Wanted, left: int) -> None:
+    """`first` gave a batch above its limit: the others share what it left."""
+    for wanted in all_wanted:
+        if wanted.records and wanted is not first:
+            wanted.records = within(wanted.records, left)
+            left -= bytes_of(wanted.records)
+
+
+async def _read_cold(wanted: Wanted) -> None:
+    partition = wanted.partition
+    assert partition is not None
+    try:
+        records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
+    except KafkaError as error:
+        wanted.error = error.code
+        return
+    # A store gives one batch at least, however large.
+    wanted.records = records if wanted.whole else within(records, wanted.limit)

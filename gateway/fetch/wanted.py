@@ -1,0 +1,83 @@
+"""One partition of a Fetch: what is asked of it, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from gateway.fetch.session import SessionPartition
+from gateway.log.partition import Partition
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.fetch import FetchPartition, FetchPartitionResult
+
+JOIN_ABOVE_BUFFERS = 64
+"""More batches than so many for one partition are small ones: one copy is cheaper than as many write vectors.
+"""
+
+
+class Wanted:
+    """One partition of a Fetch, and what was found for it. `place` is the one it has in a session, if any."""
+
+    __slots__ = ("ask", "error", "high_watermark", "limit", "partition", "place", "records", "size", "whole")
+
+    def __init__(
+        self,
+        ask: FetchPartition,
+        partition: Partition | None,
+        error: ErrorCode,
+        place: SessionPartition | None = None,
+    ) -> None:
+        self.ask = ask
+        self.partition = partition
+        self.error = error
+        self.place = place
+        self.records: Sequence[Any] = ()
+        self.size = 0
+        """Bytes of `records`, also while these are let go; those that may come while they are to be read from
+        a store."""
+        self.limit = 0
+        self.whole = False
+        """The last read: how many bytes it might give, and whether one batch however large."""
+        self.high_watermark = 0
+        """What it was then."""
+
+    def result(self) -> FetchPartitionResult:
+        """What the client is told."""
+        partition = self.partition
+        if partition is None or self.error is not ErrorCode.NONE:
+            return FetchPartitionResult(self.ask.index, self.error)
+        records = self.records
+        if len(records) > JOIN_ABOVE_BUFFERS:
+            records = (b"".join(records),)
+        high_watermark = partition.high_watermark
+        return FetchPartitionResult(
+            self.ask.index,
+            ErrorCode.NONE,
+            high_watermark,
+            high_watermark,
+            partition.log_start_offset,
+            records,
+        )
+
+
+def missing_rank(wanted: Wanted) -> int:
+    """Where a partition that does not exist comes in an answer: behind the others, and those whose topic's id
+    is not known before those whose topic is (`KafkaApis.handleFetchRequest`). 0 for a partition that exists.
+    """
+    if wanted.partition is not None or wanted.error is ErrorCode.INCONSISTENT_TOPIC_ID:
+        return 0
+    return 1 if wanted.error is ErrorCode.UNKNOWN_TOPIC_ID else 2
+
+
+def bytes_of(records: Sequence[Any]) -> int:
+    """Bytes of these batches."""
+    return sum(map(len, records))
+
+
+def within(records: Sequence[Any], limit: int) -> Sequence[Any]:
+    """The first of `records`, `limit` bytes of them at most."""
+    for count, size in enumerate(accumulate(map(len, records))):
+        if size > limit:
+            return records[:count]
+    return records
