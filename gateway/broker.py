@@ -16,6 +16,7 @@ from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.recovery import Recovery
 from gateway.log.replacement import Replacement
+from gateway.log.retention import Retention
 from gateway.log.topic import Topic
 from gateway.settings import LogSettings
 from gateway.topics import Topics, apply_configs, build_topic, load_topics, topic_record
@@ -49,7 +50,9 @@ class Broker:
         self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context)
+        self.log_starts = context.log_starts
         self.replacement = Replacement(context, self.topics)
+        self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.completions = Completions()
         self.fetch_sessions = FetchSessions()
         self.parked: set[Parked] = set()
@@ -78,6 +81,7 @@ class Broker:
                 self.recovery.run,
                 self.deletion.run,
                 self.replacement.run,
+                self.retention.run,
             ):
                 nursery.start_soon(worker)
 

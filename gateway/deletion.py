@@ -6,7 +6,8 @@ addresses and its id are never used again.
 
 The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
 it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece behind that.
-Segments that recovery found empty take the same way.
+Segments that left their chain (retention, DeleteRecords, compaction, or recovery that found them empty) take
+the same way.
 
 What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
 and is tried again after a pause; everything else goes on meanwhile.
@@ -20,7 +21,7 @@ from itertools import islice
 
 import trio
 
-from gateway.catalog.interface import Entry
+from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.topic import Topic
@@ -85,23 +86,36 @@ class Deletion:
             await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
         if catalog.range(prefix):
             return  # some member has not confirmed yet
-        prefix = f"{keys.PARTITIONS}{topic_id.hex()}/"
-        while partitions := catalog.range(prefix)[:SEGMENTS_AT_ONCE]:
-            await catalog.transact([], {}, [entry.key for entry in partitions])
+        for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
+            while partitions := catalog.range(prefix)[:SEGMENTS_AT_ONCE]:
+                await catalog.transact([], {}, [entry.key for entry in partitions])
         await catalog.transact([], {}, [tombstone.key])
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
 
     async def _delete_dropped(self) -> None:
         catalog = self._context.catalog
         while dropped := self._due(catalog.range(keys.SEGMENT_TOMBSTONES)):
-            gone = await self._delete(dropped)
-            await catalog.transact([], {}, [entry.key for entry in gone.values()])
+            gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
+            while gone:
+                try:
+                    compares = [Compare(key, revision) for key, revision in gone.items()]
+                    await catalog.transact(compares, {}, list(gone))
+                    break
+                except CompareFailed as failed:
+                    del gone[failed.key]  # put anew meanwhile, with another member
 
     def _due(self, entries: Sequence[Entry]) -> dict[str, Entry]:
         """The first of these segments that are not put off, by their addresses."""
         addressed = ((_address_of(entry), entry) for entry in entries)
         due = (pair for pair in addressed if self._refused.get(pair[0], -math.inf) <= self._now)
-        return dict(islice(due, SEGMENTS_AT_ONCE))
+        return dict(islice((pair for pair in due if not self._waits(pair[1])), SEGMENTS_AT_ONCE))
+
+    def _waits(self, entry: Entry) -> bool:
+        """Whether a segment was compacted into others whose ends too few stores have heard yet: without that
+        a lost catalog could not be read back.
+        """
+        after = keys.unpack(entry.value).get("after", ())
+        return any(map(self._context.closer.is_waited_for, after))
 
     async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:
         """Have every member delete these segments; gives those that all have deleted."""

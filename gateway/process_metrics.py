@@ -61,6 +61,19 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         lambda: sessions.evictions,
     )
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
+    metrics.counter(
+        "dafka_retention_segments_removed_total",
+        "Segments that retention and DeleteRecords have dropped.",
+        lambda: context.log_starts.segments_removed,
+    )
+    metrics.counter(
+        "dafka_retention_bytes_removed_total",
+        "Bytes of those segments.",
+        lambda: context.log_starts.bytes_removed,
+    )
+    metrics.counter(
+        "dafka_retention_checks_total", "Looks for what retention drops.", lambda: broker.retention.checks
+    )
     metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: partitions)
     metrics.gauge(
         "dafka_partition_high_watermark",

@@ -66,6 +66,9 @@ class Settings:
     relax_replication_factor: bool = False
     """Keep a replication factor above the number of stores instead of INVALID_REPLICATION_FACTOR."""
 
+    retention_check_interval_ms: int = 300_000
+    """Milliseconds between two looks for what retention drops; Kafka's `log.retention.check.interval.ms`."""
+
     tail_cache_bytes: int = 64 * 1024 * 1024
     """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
     busy log, and an idle process stays below 100 MB."""
@@ -112,6 +115,7 @@ class GatewaySettings:
     topics: tuple[tuple[str, int], ...] = ()
     auto_create_topics: bool = True
     relax_replication_factor: bool = False
+    retention_check_interval_ms: int = 300_000
     tail_cache_bytes: int = 64 * 1024 * 1024
     metrics: ListenerSpec | None = None
     rebuild_catalog: bool = False

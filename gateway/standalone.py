@@ -152,11 +152,12 @@ class Standalone(Life):
             warn_if_open(self.settings.mesh_listen.host, port)
         with trio.fail_after(GREETING_SECONDS):
             await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
-            await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
+            pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
+            self.disk_bytes: int = pong.disk_bytes
 
     async def _log_context(self) -> LogContext:
         cluster_id = await self._agree_on_cluster()
-        return LogContext(
+        context = LogContext(
             self.catalog,
             self.producer,
             self.reader,
@@ -164,6 +165,8 @@ class Standalone(Life):
             stores=(self.directories.store.incarnation,),
             tail_cache_bytes=self.settings.tail_cache_bytes,
         )
+        context.stores.own_disk_bytes = self.disk_bytes or None
+        return context
 
     async def _agree_on_cluster(self) -> str:
         """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves

@@ -98,6 +98,8 @@ class Stores:
         self.presence = presence
         self.writing_to: Callable[[], Iterable[str]] = tuple
         """The members of the segments that are open or being opened; set by whoever opens them."""
+        self.own_disk_bytes: int | None = None
+        """The size of the disk of stores that are always there."""
         self._catalog = catalog
         self._leaving: set[str] = set()
         """Those that get no new segment."""
@@ -175,6 +177,10 @@ class Stores:
         if self.presence is None or len(members) < 2:
             return members
         return sorted(members, key=lambda name: (not self.live(name), -_score(log, name, 1)))
+
+    def disk_bytes(self, incarnation: str) -> int | None:
+        """The size of a store's disk in bytes, None if it is not known."""
+        return self.own_disk_bytes if self.presence is None else self.presence.disk_bytes(incarnation)
 
     def name(self, incarnation: str) -> str:
         """What a message calls a store."""

@@ -2,7 +2,8 @@
 
 `DAFKA_TEST_CRASH_POINT=after-fsync` kills at the first time that point is reached, `after-fsync:20` at the
 twentieth. Without the variable a point costs one comparison. Points: after-write, after-fsync, before-ack,
-during-seal, between-copy-and-catalog.
+during-seal, between-copy-and-catalog, during-compaction, before-compaction-swap, after-compaction-swap,
+after-log-start.
 """
 
 import itertools
@@ -10,7 +11,19 @@ import os
 import signal
 
 VARIABLE = "DAFKA_TEST_CRASH_POINT"
-POINTS = frozenset({"after-write", "after-fsync", "before-ack", "during-seal", "between-copy-and-catalog"})
+POINTS = frozenset(
+    {
+        "after-write",
+        "after-fsync",
+        "before-ack",
+        "during-seal",
+        "between-copy-and-catalog",
+        "during-compaction",
+        "before-compaction-swap",
+        "after-compaction-swap",
+        "after-log-start",
+    }
+)
 
 _name, _, _count = os.environ.get(VARIABLE, "").partition(":")
 _times = itertools.count(1)

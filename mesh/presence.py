@@ -58,6 +58,11 @@ class StorePresence:
         """The room on a store's disk, as it said last; None if it did not."""
         return self._presence.free_bytes(incarnation)
 
+    def disk_bytes(self, incarnation: str) -> int | None:
+        """The size of a store's disk, as it said last; None if it did not."""
+        known = self._presence.seen.get(incarnation)
+        return None if known is None else known.disk_bytes
+
     def silence(self, incarnation: str) -> float:
         """Seconds since a store was heard of, none while it is live; infinite if it never was."""
         if incarnation in self._presence.live:
@@ -109,6 +114,7 @@ class StorePresence:
             pong.cluster_id,
             getattr(pong, "free_bytes", 0) or None,
             trio.current_time(),
+            getattr(pong, "disk_bytes", 0) or None,
         )
         if arrived:
             self._arrived(pong.store)

@@ -26,6 +26,7 @@ def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
         "controller.listener.names": "",
         "default.replication.factor": str(broker.context.stores.default_replication_factor),
         "listeners": address,
+        "log.retention.check.interval.ms": str(settings.retention_check_interval_ms),
         "node.id": str(broker.node_id),
         "num.partitions": str(settings.partitions),
         "process.roles": "broker,controller",

@@ -69,6 +69,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "topics": OPTIONS["topics"],
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
+    "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
     "metrics": OPTIONS["metrics"],
     "rebuild_catalog": replace(

@@ -13,6 +13,9 @@ from gateway.commands import parsing
 MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
 """Milliseconds: an hour. More is `never`."""
 
+MAX_CHECK_INTERVAL_MS: Final = 7 * 24 * 3_600_000
+"""Milliseconds: a week. More is as good as never."""
+
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
@@ -95,6 +98,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_switch,
         "off",
         switch=True,
+    ),
+    "retention_check_interval_ms": Option(
+        "Milliseconds between two looks for records that retention deletes.",
+        parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
+        "300000",
+        metavar="N",
     ),
     "tail_cache_bytes": Option(
         "Bytes of memory for the newest records of all partitions, for consumers that keep up.",

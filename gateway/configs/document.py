@@ -16,10 +16,10 @@ NO_EFFECT: Final = "accepted, no effect yet"
 _INTRODUCTION: Final = f"""\
 # Topic configs
 
-Every topic config of Apache Kafka 4.3. A topic may be created with any of them, and be given others later
-(`dafka topics alter`, `dafka configs alter`, or any Kafka tool): names and values are checked as Kafka checks
-them, kept, and given back by DescribeConfigs. What a config does *here* is in the column "Here", for the next
-request after it was changed; all others are {NO_EFFECT}.
+Every topic config of Apache Kafka 4.3, and `retention.disk.percent` of our own. A topic may be created with
+any of them, and be given others later (`dafka topics alter`, `dafka configs alter`, or any Kafka tool): names
+and values are checked as Kafka checks them, kept, and given back by DescribeConfigs. What a config does *here*
+is in the column "Here", for the next request after it was changed; all others are {NO_EFFECT}.
 
 A value that Kafka would refuse is refused with INVALID_CONFIG (40) and a message that names the config and
 what is allowed. Defaults are Kafka's; for all topics without a value of their own they can be changed while
@@ -34,7 +34,7 @@ This page is made from the table in the code: `python -m gateway.configs.documen
 
 def topic_configs_page() -> str:
     """The page, in Markdown."""
-    shown = sorted((c for c in TOPIC_CONFIGS.values() if not c.hidden), key=lambda c: c.name)
+    shown = sorted((c for c in TOPIC_CONFIGS.values() if not c.hidden or c.own), key=lambda c: c.name)
     rows = "".join(_row(config) for config in shown)
     details = "".join(f"\n**{config.name}**: {config.documentation}\n" for config in shown)
     return f"{_INTRODUCTION}{rows}\n## What they mean\n{details}"

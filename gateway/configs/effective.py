@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import InvalidValue, Value
+from wireproto.records.compression import Codec
+
+CODECS: Final[dict[str, int | None]] = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+"""By the words of compression.type."""
+
+LEVELS: Final[dict[int | None, str]] = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+"""The config with the level of a codec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +40,31 @@ class EffectiveTopicConfigs:
     segment_ms: int
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+    cleanup_delete: bool
+    """Old segments are dropped by age and size."""
+    cleanup_compact: bool
+    """Of each key only the newest record is kept; records without a key are refused."""
+    retention_ms: int
+    """Negative: for ever."""
+    retention_bytes: int
+    """Of one partition; negative: without a limit."""
+    retention_disk_percent: int
+    """Share of a store's disk that the topic may take; negative: without a limit."""
+    delete_retention_ms: int
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    codec: int | None
+    """What batches are stored with, by its number in a batch's attributes; None: as they came."""
+    compression_level: int | None
+    """Of that codec; None: its own default."""
+
+    @property
+    def max_segment_ms(self) -> int:
+        """Age at which the open segment is closed (`LogConfig.maxSegmentMs`): a compacted topic's records
+        must not stay out of reach of compaction for longer than they may.
+        """
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.cleanup_compact else self.segment_ms
 
 
 def effective_topic_configs(
@@ -43,6 +87,9 @@ def effective_topic_configs(
                     continue
         raise AssertionError(f"{name} has no default")
 
+    policies = value("cleanup.policy")
+    assert isinstance(policies, list)
+    codec = CODECS[str(value("compression.type"))]
     return EffectiveTopicConfigs(
         max_message_bytes=_integer(value("max.message.bytes")),
         log_append_time=value("message.timestamp.type") == "LogAppendTime",
@@ -51,7 +98,30 @@ def effective_topic_configs(
         segment_ms=_integer(value("segment.ms")),
         timestamp_before_max_ms=_integer(value("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=_integer(value("message.timestamp.after.max.ms")),
+        cleanup_delete="delete" in policies,
+        cleanup_compact="compact" in policies,
+        retention_ms=_integer(value("retention.ms")),
+        retention_bytes=_integer(value("retention.bytes")),
+        retention_disk_percent=_integer(value("retention.disk.percent")),
+        delete_retention_ms=_integer(value("delete.retention.ms")),
+        min_cleanable_dirty_ratio=_number(value("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=_integer(value("min.compaction.lag.ms")),
+        max_compaction_lag_ms=_integer(value("max.compaction.lag.ms")),
+        codec=codec,
+        compression_level=_level(codec, value),
     )
+
+
+def _level(codec: int | None, value: Callable[[str], Value]) -> int | None:
+    """The level of a codec that has some. gzip's -1 is its own default."""
+    name = LEVELS.get(codec)
+    level = -1 if name is None else _integer(value(name))
+    return None if name is None or (codec == Codec.GZIP and level < 0) else level
+
+
+def _number(value: Value) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
 
 
 def _integer(value: Value) -> int:

@@ -22,7 +22,7 @@ class TopicConfig:
     """One topic config. `default` is the text Kafka shows; None is shown as null.
 
     `broker_config` is the broker's config that gives the default for all topics; None when there is none.
-    `hidden` ones are for Kafka's own tests: accepted, and shown only where they are set.
+    `hidden` ones are accepted, and shown only where they are set: those for Kafka's own tests, and ours.
     """
 
     name: str
@@ -33,6 +33,8 @@ class TopicConfig:
     documentation: str
     effect: str = ""
     hidden: bool = False
+    own: bool = False
+    """Dafka's own, which Kafka has not: shown only where it is set, so that nobody meets it unasked."""
 
 
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
@@ -58,7 +60,8 @@ _SEGMENTS: Final = (
         "log.roll.ms",
         "Age in milliseconds at which the open segment is closed even if it is not full, so that its "
         "records can expire or be compacted.",
-        effect="The open segment is closed at the first append after it has been open this long.",
+        effect="The open segment is closed at the first append after it has been open this long; that of an "
+        "idle partition at the next retention check.",
     ),
     TopicConfig(
         "segment.jitter.ms",
@@ -104,6 +107,7 @@ _RETENTION: Final = (
         "log.retention.bytes",
         "Size in bytes that a partition may reach before its oldest segments are deleted, under the delete "
         "cleanup policy. -1: no limit. It counts per partition, not per topic.",
+        effect="The oldest closed segments are dropped as long as the partition keeps this many bytes.",
     ),
     TopicConfig(
         "retention.ms",
@@ -113,6 +117,21 @@ _RETENTION: Final = (
         "log.retention.ms",
         "Milliseconds that records are kept at least before their segment may be deleted, under the delete "
         "cleanup policy. -1: for ever.",
+        effect="Closed segments whose newest timestamp is older are dropped, oldest first, at the next "
+        "retention check.",
+    ),
+    TopicConfig(
+        "retention.disk.percent",
+        _INT,
+        "-1",
+        Between(1, 100, special=-1),
+        None,
+        "Share of a store's disk, in percent, that the segments of all partitions of the topic may take "
+        "together before the oldest of them are deleted, under the delete cleanup policy. -1: no limit. "
+        "A config of Dafka's own: Kafka has none like it.",
+        effect="Beyond it the oldest closed segments of the topic are dropped, whichever partition has them.",
+        hidden=True,
+        own=True,
     ),
     TopicConfig(
         "max.message.bytes",

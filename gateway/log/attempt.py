@@ -5,8 +5,6 @@ gateway waits with it. An attempt that is cut off anywhere, by a crash or becaus
 what the next one can begin with.
 """
 
-import base64
-import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -19,16 +17,16 @@ from gateway.log import catalog_keys as keys
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence import ProducerState
-from gateway.log.idempotence_snapshot import InvalidSnapshot
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import HotBatches
 from gateway.log.verification import Asked, CatalogRefuted, Verification
 from mesh import crash_points
 from mesh.protocol.recovery import Seal
 from mesh.reader import NotServed
-from wireproto.records.row import ROW_BYTES, Row
+from wireproto.records.row import Row
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -53,9 +51,6 @@ LOOK_SECONDS = 1.0
 
 LEAST_PAUSE_SECONDS = 0.01
 """Between two such looks, however the seconds were rounded."""
-
-ROWS_AT_ONCE = 4096
-"""Rows applied to an idempotence state before other tasks run."""
 
 logger = logging.getLogger(__name__)
 
@@ -123,8 +118,11 @@ class Attempt:
             partition.epochs = LeaderEpochs.from_list(record["epochs"])
             partition.leader_epoch = record["next_epoch"]
             partition.log_start_offset = record["log_start"]
+            # One that moves right now goes on moving: what is put from here on must not take it back.
+            partition.next_log_start = max(partition.next_log_start, partition.log_start_offset)
+            partition.epochs.truncate_front(partition.log_start_offset)
         ends = [segment.end_offset for segment in partition.closed if segment.end_offset is not None]
-        partition.raise_ends(max(ends, default=partition.log_start_offset))
+        partition.raise_ends(max([partition.log_start_offset, *ends]))
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""
@@ -296,10 +294,12 @@ class Attempt:
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
         kept: list[Segment] = []
+        empty: list[Segment] = []
         for opened in [segment for segment in partition.closed if segment.is_open]:
             segment = _with_end(opened, *ends[opened.address])
             key = keys.segment_key(topic_id, partition.index, segment.start_offset, segment.address)
             if segment.last_sequence == -1:
+                empty.append(segment)
                 deletes.append(key)
                 puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.members})
                 continue
@@ -311,7 +311,7 @@ class Attempt:
             )
         self._check_wanted()
         partition.closed = [segment for segment in partition.closed if not segment.is_open] + kept
-        _forget_empty_epochs(partition)
+        _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
         puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
@@ -351,27 +351,10 @@ class Attempt:
                 return producers
 
     async def _read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
-        if not self.partition.closed:
-            return ProducerState()
-        segment = self.partition.closed[-1]
-        now_ms = self._context.now_ms()
-        reader = self._context.reader
-        members = self._context.stores.live_first(segment.members, segment.address)
-        last = segment.last_sequence or 0
-        beginning = await reader.beginning(members, segment.address, last)
-        snapshot = base64.b64decode(json.loads(beginning.announcement.details)["producers"])
-        try:
-            state = ProducerState.from_snapshot(snapshot, now_ms) if snapshot else ProducerState()
-        except InvalidSnapshot as error:
-            raise ValueError(str(error)) from None
-        _apply(state, beginning.rows, now_ms)
-        applied = len(beginning.rows) // ROW_BYTES
-        if applied <= last:
-            async with limit:
-                for first in range(applied, last + 1, ROWS_AT_ONCE):
-                    end = min(last, first + ROWS_AT_ONCE - 1)
-                    _apply(state, await reader.rows(members, segment.address, first, end), now_ms)
-        return state
+        partition, context = self.partition, self._context
+        if partition.closed:
+            return await read_producers(context, partition.closed[-1], limit)
+        return producers_of_empty_log(context, partition.topic.id, partition.index)
 
     # waiting ----------------------------------------------------------------------------------------------
 
@@ -410,15 +393,14 @@ def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:
     return segment.closed(row.last_offset + 1, end, row.running_max_timestamp)
 
 
-def _apply(state: ProducerState, rows: bytes, now_ms: int) -> None:
-    for start in range(0, len(rows), ROW_BYTES):
-        state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
-
-
-def _forget_empty_epochs(partition: Partition) -> None:
-    """An epoch that wrote nothing, in this life's chain, is none."""
-    if not partition.closed:
-        partition.epochs = LeaderEpochs()
-        return
-    newest = max(segment.epoch for segment in partition.closed)
-    partition.epochs = LeaderEpochs(pair for pair in partition.epochs.to_list() if pair[0] <= newest)
+def _forget_empty_epochs(partition: Partition, empty: Sequence[Segment]) -> None:
+    """An epoch that wrote nothing but these segments is none. Those whose segments retention has dropped
+    stay known.
+    """
+    wrote = {segment.epoch for segment in partition.closed if not segment.is_compacted}
+    begun = {segment.epoch: segment.start_offset for segment in reversed(empty) if segment.epoch not in wrote}
+    partition.epochs = LeaderEpochs(
+        (epoch, start)
+        for epoch, start in partition.epochs.to_list()
+        if epoch not in begun or start < begun[epoch]
+    )

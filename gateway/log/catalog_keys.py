@@ -8,8 +8,10 @@
 /closing/<address>                    a closed segment's end that some members have not confirmed
 /tombstones/<topic id>                a deleted topic that some members still keep
 /replacing/<incarnation>              a store whose place another one takes: the new one's incarnation
-/dropped/<address>                    an empty segment that left its chain, for the members to forget
 /broker-configs/<node id or cluster>  broker configs that were set while a gateway ran, by name
+/dropped/<address>                    a segment that left its chain, for the members to forget
+/compacting/<address>                 a segment that a compaction writes, and that is in no chain yet
+/producers/<topic id>/<index>         the idempotent producers of a partition that has no segment left
 /producer-ids                         the first producer id that no block has covered
 """
 
@@ -26,6 +28,8 @@ TOMBSTONES = "/tombstones/"
 SEGMENT_TOMBSTONES = "/dropped/"
 REPLACING = "/replacing/"
 BROKER_CONFIGS = "/broker-configs/"
+COMPACTING = "/compacting/"
+PRODUCERS = "/producers/"
 PRODUCER_IDS = "/producer-ids"
 
 FORMAT = 1
@@ -54,6 +58,14 @@ def tombstone_key(topic_id: bytes) -> str:
 
 def segment_tombstone_key(address: str) -> str:
     return SEGMENT_TOMBSTONES + address
+
+
+def compacting_key(address: str) -> str:
+    return COMPACTING + address
+
+
+def producers_key(topic_id: bytes, index: int) -> str:
+    return f"{PRODUCERS}{topic_id.hex()}/{index:06d}"
 
 
 def replacing_key(incarnation: str) -> str:

@@ -70,6 +70,7 @@ class Closer:
             "end": segment.last_sequence,
             "members": segment.members if members is None else members,
             "all": segment.members,
+            "w": segment.w,
         }
         puts[keys.closing_key(segment.address)] = keys.pack(value)
 
@@ -100,7 +101,8 @@ class Closer:
         for entry in self._context.catalog.range(keys.CLOSING):
             value = keys.unpack(entry.value)
             everybody = value.get("all", value["members"])
-            closing = _Closing(value["end"], value["members"], everybody, 1)
+            closing = _Closing(value["end"], value["members"], everybody, value.get("w", 1))
+            closing.when_heard = self._context.segments_dropped  # a compaction's sources may wait for it
             self._tell(entry.key.removeprefix(keys.CLOSING), closing)
 
     def _tell(self, address: str, closing: _Closing) -> None:
@@ -113,6 +115,13 @@ class Closer:
         self._context.producer.closes.drop(address, but)
         closing = self._waiting.get(address)
         return [] if closing is None else [name for name in closing.members if name != but]
+
+    def is_waited_for(self, address: str) -> bool:
+        """Whether something waits until w members have heard the end of this one: the next segment of the
+        log, or the deletion of what a compaction has left.
+        """
+        closing = self._waiting.get(address)
+        return closing is not None and closing.when_heard is not None
 
     def drop(self, addresses: Sequence[str]) -> None:
         """These are being deleted: nobody needs to know their ends."""

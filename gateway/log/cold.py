@@ -1,7 +1,8 @@
 """Reads of what is not in memory: from one member of the segment, checked before it is shown.
 
 Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that
-of the segment, nothing at or above the high watermark. A bad copy is reported and the next member asked; with
+of the segment (in a compacted one: a greater base offset, no later epoch), nothing at or above the high
+watermark. A bad copy is reported and the next member asked; with
 no good one it is an error (KAFKA_STORAGE_ERROR), never a shorter log.
 
 Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds
@@ -28,7 +29,7 @@ from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch, corrupt
 from wireproto.records.header import read_header
 from wireproto.records.iteration import find_timestamp, largest_timestamp
-from wireproto.records.row import Row
+from wireproto.records.row import ROW_BYTES, Row
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -61,8 +62,21 @@ class ColdReader:
         self._cursors: OrderedDict[tuple[str, int], int] = OrderedDict()
 
     async def read(self, partition: "Partition", offset: int, max_bytes: int) -> Sequence[Batch]:
-        """Batches from the one that holds `offset` (a visible one), at least one. Raises KafkaError."""
-        segment = self._segment_at(partition, offset)
+        """Batches from the one that holds `offset` (a visible one), at least one; where compaction has taken
+        that one away, from the next one. Raises KafkaError.
+        """
+        while True:
+            segment = self._segment_at(partition, offset)
+            try:
+                return await self._read_of(partition, segment, offset, max_bytes)
+            except KafkaError:
+                # Dropped, or compacted into another one, while it was read: then that is no failure.
+                if any(segment.address == one.address for one in partition.chain()):
+                    raise
+
+    async def _read_of(
+        self, partition: "Partition", segment: Segment, offset: int, max_bytes: int
+    ) -> Sequence[Batch]:
         contents = await self.ahead.take(Range(segment.address, offset, max_bytes))
         goes_on = contents is not None or (segment.address, offset) in self._cursors
         if contents is None:
@@ -118,6 +132,14 @@ class ColdReader:
                 logger.error("store %s gave a bad copy of segment %s: %s", member, segment.address, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged or failed)
 
+    async def read_range(
+        self, partition: "Partition", segment: Segment, offset: int, sequence: int, count: int, max_bytes: int
+    ) -> tuple[Sequence[Batch], int]:
+        """For work in the background: batches of a closed segment from `sequence` on, where `offset` is next,
+        and the offset behind them. Nothing is remembered or read ahead. Raises KafkaError.
+        """
+        return await self._read_at(partition, segment, offset, sequence, count, max_bytes)
+
     def _members(self, segment: Segment) -> Sequence[str]:
         """In the order in which they are asked."""
         return self._context.stores.live_first(segment.members, segment.address)
@@ -125,7 +147,7 @@ class ColdReader:
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
         chain = partition.chain()
         index = bisect_right(chain, offset, key=lambda segment: segment.start_offset)
-        if not index:
+        if not index or offset < partition.log_start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no segment holds offset {offset}")
         return chain[index - 1]
 
@@ -201,7 +223,7 @@ class ColdReader:
                     partial(find_timestamp, batch, target, MAX_INFLATED_BYTES, first_offset=first_offset)
                 )
                 if record is not None:
-                    return record[0], record[1], segment.epoch
+                    return record[0], record[1], _epoch_of(partition, segment, record[0])
             if sequence == bound:
                 return None
             sequence += 1
@@ -221,10 +243,12 @@ class ColdReader:
         """(offset, timestamp, epoch) of the first visible record with the highest timestamp, or None."""
         best: tuple[int, Segment, AddressStatus] | None = None
         for segment in partition.chain():
+            if segment.end_offset is not None and segment.end_offset <= partition.log_start_offset:
+                continue
             bound = self._bound(partition, segment)
             if bound < 0 or (best and not segment.is_open and segment.max_timestamp <= best[0]):
                 continue
-            found = await self._lookup(segment, LOOKUP_MAX_TIMESTAMP, 0, bound)
+            found = await self._largest(partition, segment, bound)
             if found is not None:
                 highest = Row.unpack(found.row).max_timestamp
                 if best is None or highest > best[0]:
@@ -233,7 +257,25 @@ class ColdReader:
             return None
         batch = await self._batch(partition, best[1], Row.unpack(best[2].row), best[2].sequence)
         record = await _in_thread(partial(_first_of_largest, batch))
-        return None if record is None else (record[0], record[1], best[1].epoch)
+        return None if record is None else (record[0], record[1], _epoch_of(partition, best[1], record[0]))
+
+    async def _largest(self, partition: "Partition", segment: Segment, bound: int) -> AddressStatus | None:
+        """The first batch of a segment with its highest timestamp, of those that the log start leaves."""
+        start = partition.log_start_offset
+        found = await self._lookup(segment, LOOKUP_MAX_TIMESTAMP, 0, bound)
+        if found is None or Row.unpack(found.row).last_offset >= start:
+            return found
+        # Only the rows know what lies behind it: running maxima do not.
+        first = await self._lookup(segment, LOOKUP_OFFSET, start, bound)
+        if first is None:
+            return None
+        try:
+            members = self._members(segment)
+            rows = await self._context.reader.rows(members, segment.address, first.sequence, bound)
+        except NotServed as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        place, row = await trio.to_thread.run_sync(_largest_row, rows)
+        return found._replace(sequence=first.sequence + place, row=row)
 
     async def _batch(self, partition: "Partition", segment: Segment, row: Row, sequence: int) -> Batch:
         offset = row.base_offset
@@ -247,6 +289,8 @@ class ColdReader:
 
 def _check(segment: Segment, offset: int, contents: Sequence[Batch]) -> int:
     """The offset behind these batches. Raises InvalidBatch when one of them is not what it must be."""
+    if segment.is_compacted:
+        return _check_compacted(segment, offset, contents)
     expected = -1
     for content in contents:
         header = check_stored(content)
@@ -258,6 +302,31 @@ def _check(segment: Segment, offset: int, contents: Sequence[Batch]) -> int:
             raise corrupt(f"epoch {header.leader_epoch} in a segment of {segment.epoch}")
         expected = header.last_offset + 1
     return expected
+
+
+def _check_compacted(segment: Segment, offset: int, contents: Sequence[Batch]) -> int:
+    """As `_check`, where batches may be missing and come from several epochs."""
+    expected = segment.start_offset
+    for content in contents:
+        header = check_stored(content)
+        if header.base_offset < expected or header.last_offset < offset:
+            raise corrupt(f"offset {header.base_offset} follows {expected - 1}, and {offset} was asked for")
+        if header.leader_epoch > segment.epoch:
+            raise corrupt(f"epoch {header.leader_epoch} in a segment that was compacted in {segment.epoch}")
+        expected = header.last_offset + 1
+    return expected
+
+
+def _epoch_of(partition: "Partition", segment: Segment, offset: int) -> int:
+    """The leader epoch of a record."""
+    return partition.epoch_at(offset) if segment.is_compacted else segment.epoch
+
+
+def _largest_row(rows: bytes) -> tuple[int, bytes]:
+    """Of rows, the first with the highest timestamp: its place and itself."""
+    parts = [rows[start : start + ROW_BYTES] for start in range(0, len(rows), ROW_BYTES)]
+    best = max(range(len(parts)), key=lambda place: (Row.unpack(parts[place]).max_timestamp, -place))
+    return best, parts[best]
 
 
 def _first_of_largest(batch: Batch) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from gateway.budget import Gate
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.log_start import LogStarts
 from gateway.log.opener import Opener, log_name
 from gateway.log.producer_ids import ProducerIds
 from gateway.log.tail_cache import TailCache
@@ -54,6 +55,7 @@ class LogContext:
         self.closer = Closer(self)
         self.copier = Copier(self)
         self.cold = ColdReader(self)
+        self.log_starts = LogStarts(self)
         self.producer_ids = ProducerIds(catalog)
         self.given_up = 0
         """Segments that were given up because of `MAX_STUCK_BYTES`."""

@@ -24,6 +24,7 @@ import trio
 
 from gateway.log import catalog_keys as keys
 from gateway.log.closer import Closer
+from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import OpenSegment, Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.producer import why_refused
@@ -224,7 +225,13 @@ class Opener:
         closed = []
         for rolled in partition.rolling:
             follower = self._start_after(partition, rolled)
-            segment = rolled.segment.closed(follower, rolled.writer.next_sequence - 1, rolled.max_timestamp)
+            segment = rolled.segment.closed(
+                follower,
+                rolled.writer.next_sequence - 1,
+                rolled.max_timestamp,
+                size=rolled.bytes,
+                closed_ms=self._context.now_ms(),
+            )
             puts[_segment_key(partition, segment)] = segment.pack()
             Closer.note(segment, puts)
             closed.append(segment)
@@ -288,12 +295,11 @@ def _goes_on(partition: Partition, opening: OpenSegment) -> bool:
 
 def partition_record(partition: Partition) -> bytes:
     """The catalog's value of a partition that was written to."""
+    log_start = max(partition.log_start_offset, partition.next_log_start)
+    epochs = LeaderEpochs.from_list(partition.epochs.to_list())
+    epochs.truncate_front(log_start)
     return keys.pack(
-        {
-            "next_epoch": partition.leader_epoch + 1,
-            "epochs": partition.epochs.to_list(),
-            "log_start": partition.log_start_offset,
-        }
+        {"next_epoch": partition.leader_epoch + 1, "epochs": epochs.to_list(), "log_start": log_start}
     )
 
 

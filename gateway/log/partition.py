@@ -12,7 +12,7 @@ recovery and reads of what has left memory live in files of their own (`opener`,
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -105,6 +105,8 @@ class Partition:
         """The stores refute the catalog's chain: nothing of it is shown."""
         self.deleted = False
         self._log_start_offset = 0
+        self.next_log_start = 0
+        """What the catalog has been told, or is being told: shown once it is durable there."""
         self.high_watermark = 0
         self.next_offset = 0
         self.leader_epoch = 0
@@ -383,7 +385,7 @@ class Partition:
                 current.bytes + size > settings.segment_bytes
                 or current.writer.next_sequence >= MAX_SEGMENT_BATCHES
             )
-            old = now_ms - current.segment.opened_ms >= settings.segment_ms
+            old = now_ms - current.segment.opened_ms >= settings.max_segment_ms
             opening = current.writer.state is State.OPENING
             if opening or not (full or old or current.outdated or self._should_move(current.segment)):
                 return current
@@ -511,6 +513,22 @@ class Partition:
         """The topic is being deleted: it serves nothing any more, and never will."""
         self.deleted = True
         self.fail(DELETED)
+
+    def start_moved(self, offset: int, dropped: Collection[str]) -> None:
+        """The catalog has a new log start, and these segments (by address) are in the chain no more."""
+        self.log_start_offset = max(self.log_start_offset, offset)
+        self.epochs.truncate_front(self.log_start_offset)
+        if dropped:
+            self.closed = [segment for segment in self.closed if segment.address not in dropped]
+        for waiter in tuple(self._waiters):
+            waiter.advanced(self)
+
+    def compacted(self, sources: Sequence[str], made: Sequence[Segment]) -> None:
+        """The catalog has these segments in the place of `sources` (by address), its oldest ones."""
+        if [segment.address for segment in self.closed[: len(sources)]] == list(sources):
+            self.closed = [*made, *self.closed[len(sources) :]]
+        # Else a recovery has loaded the new chain already. Memory still has what compaction took out:
+        self.hot.drop_below(made[-1].end_offset or 0)
 
     # reading -----------------------------------------------------------------------------------------------
 

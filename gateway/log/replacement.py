@@ -154,6 +154,7 @@ class Replacement:
     async def _move(self, old: str, new: str, entry: Entry, segment: Segment) -> None:
         """Copy one segment to the new store, and change its members."""
         progress = self.progress[old]
+        target: str | None = None
         try:
             partition = self._partition(entry)
             if partition is None:
@@ -173,9 +174,20 @@ class Replacement:
                 progress.moved += 1
                 progress.left -= 1
         except CompareFailed:
-            pass  # retention or a deletion was faster
+            # Retention, a compaction or a deletion was faster.
+            await self._forget_copy(entry, segment, target)
         finally:
             self._slots.release_on_behalf_of((old, entry.key))
+
+    async def _forget_copy(self, entry: Entry, segment: Segment, target: str | None) -> None:
+        """A segment left its chain while it was copied: the new store has to forget it, too."""
+        if target is not None and self._context.catalog.get(entry.key) is None:
+            key = keys.segment_tombstone_key(segment.address)
+            known = self._context.catalog.get(key)
+            tombstone = {} if known is None else keys.unpack(known.value)
+            tombstone["members"] = [*segment.members, target]
+            await self._context.catalog.transact([], {key: keys.pack(tombstone)})
+            self._context.segments_dropped()
 
     def _target(self, new: str, segment: Segment, partition: "Partition") -> str | None:
         """Who is to keep the segment in the old store's place."""

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 
 NO_TIMESTAMP = -1
+UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,47 @@ class Segment:
     store that it was. Noted a moment after the first records, so false proves nothing."""
     confirmed: tuple[str, ...] = ()
     """Those of its members that had the announcement on their disks when that was noted."""
+    size: int = UNKNOWN
+    """Bytes of its batches; known once closed by the life that wrote it, or when somebody has counted."""
+    closed_ms: int = 0
+    """When it was closed, ms since 1970; 0 when nobody noted it."""
+    cleaned_to: int = UNKNOWN
+    """Below this offset a compaction has left the newest record of each key only; UNKNOWN: it was never
+    compacted. Its batches may leave gaps between their offsets, and come from several epochs."""
 
     @property
     def is_open(self) -> bool:
         return self.end_offset is None
 
-    def closed(self, end_offset: int, last_sequence: int, max_timestamp: int) -> "Segment":
+    @property
+    def is_compacted(self) -> bool:
+        return self.cleaned_to != UNKNOWN
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The time that retention goes by, ms: the highest of its records' timestamps; without one the time
+        when it was closed (`LogSegment.largestTimestamp`, which takes the file's).
+        """
+        return self.max_timestamp if self.max_timestamp >= 0 else max(self.closed_ms, self.opened_ms)
+
+    def closed(
+        self,
+        end_offset: int,
+        last_sequence: int,
+        max_timestamp: int,
+        *,
+        size: int = UNKNOWN,
+        closed_ms: int = 0,
+    ) -> "Segment":
         """This segment with its agreed end."""
-        return replace(self, end_offset=end_offset, last_sequence=last_sequence, max_timestamp=max_timestamp)
+        return replace(
+            self,
+            end_offset=end_offset,
+            last_sequence=last_sequence,
+            max_timestamp=max_timestamp,
+            size=size,
+            closed_ms=closed_ms,
+        )
 
     def pack(self) -> bytes:
         """As the catalog's value."""
@@ -54,6 +88,9 @@ class Segment:
                 "max_timestamp": self.max_timestamp,
                 "announced": self.announced,
                 "confirmed": self.confirmed,
+                "size": self.size,
+                "closed_ms": self.closed_ms,
+                "cleaned_to": self.cleaned_to,
             }
         ).encode()
 
@@ -73,4 +110,7 @@ class Segment:
             data["max_timestamp"],
             data.get("announced", False),
             tuple(data.get("confirmed", ())),
+            data.get("size", UNKNOWN),
+            data.get("closed_ms", 0),
+            data.get("cleaned_to", UNKNOWN),
         )

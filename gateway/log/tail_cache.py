@@ -73,12 +73,23 @@ class HotBatches:
             return 0
         batch = self._batches[first]
         self._batches[first] = None
-        self.start_offset = self._lasts[first] + 1
+        self.start_offset = max(self.start_offset or 0, self._lasts[first] + 1)
         self._first = first + 1
         if self._first >= COMPACT_AFTER and self._first * 2 >= len(self._lasts):
             del self._lasts[: self._first], self._batches[: self._first]
             self._first = 0
         return ENTRY_OVERHEAD_BYTES + (len(batch) if batch is not None else 0)
+
+    def drop_below(self, offset: int) -> None:
+        """Forget the batches that end below `offset`. Their places stay until their turn to leave comes."""
+        for position in range(self._first, len(self._lasts)):
+            if self._lasts[position] >= offset:
+                break
+            batch = self._batches[position]
+            if batch is not None:
+                self._cache.bytes -= len(batch)
+                self._batches[position] = None
+            self.start_offset = max(self.start_offset or 0, self._lasts[position] + 1)
 
     def read(self, offset: int, high_watermark: int, max_bytes: int, *, whole: bool) -> list[Batch] | None:
         """Batches from the one that holds `offset`, below `high_watermark`, up to `max_bytes`; None if not

@@ -33,6 +33,8 @@ class Seen:
     free_bytes: int | None
     """Of its disk; None when it did not say."""
     last_heard: float
+    disk_bytes: int | None = None
+    """The size of its disk; None when it did not say."""
 
 
 class Presence:
@@ -46,12 +48,18 @@ class Presence:
         self._last_round: float | None = None
 
     def introduced(
-        self, incarnation: str, name: str, cluster_id: str, free_bytes: int | None, now: float
+        self,
+        incarnation: str,
+        name: str,
+        cluster_id: str,
+        free_bytes: int | None,
+        now: float,
+        disk_bytes: int | None = None,
     ) -> bool:
         """A store's PONG. True if it was not live before."""
         if incarnation not in self.seen and not self._make_room():
             return False
-        self.seen[incarnation] = Seen(name, cluster_id, free_bytes, now)
+        self.seen[incarnation] = Seen(name, cluster_id, free_bytes, now, disk_bytes)
         return self._is_live(incarnation)
 
     def heard(self, incarnation: str, now: float) -> bool:

@@ -90,8 +90,8 @@ class Store:
         self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second, self._is_linked)
         self._more = trio.Event()
         """Set when there is more to do than one turn of the loop should take."""
-        self._free_bytes = 0
-        self._free_bytes_at = -FREE_BYTES_SECONDS
+        self._disk_seen = 0, 0
+        self._disk_seen_at = -FREE_BYTES_SECONDS
         self.requests = Requests(self.node, unique[16:])
         """What the scrub asks of other stores."""
         self.damage = Damage()
@@ -230,19 +230,20 @@ class Store:
         if ping.store in (ANY_STORE, self.settings.incarnation):
             incarnation, name = self.settings.incarnation, self.settings.name
             self.ingest.on_asked(ping.requester)
-            pong = Pong(ping.requester, incarnation, self.ingest.cluster_id, name, self._free())
+            pong = Pong(ping.requester, incarnation, self.ingest.cluster_id, name, *self._disk())
             self.node.send(pong)
 
-    def _free(self) -> int:
-        """Bytes that are free on the disk, 0 if it does not say."""
+    def _disk(self) -> tuple[int, int]:
+        """Bytes that are free on the disk, and its size; 0 if it does not say."""
         now = trio.current_time()
-        if now - self._free_bytes_at >= FREE_BYTES_SECONDS:
-            self._free_bytes_at = now
+        if now - self._disk_seen_at >= FREE_BYTES_SECONDS:
+            self._disk_seen_at = now
             try:
-                self._free_bytes = shutil.disk_usage(self.settings.path).free
+                usage = shutil.disk_usage(self.settings.path)
+                self._disk_seen = usage.free, usage.total
             except OSError:
-                self._free_bytes = 0
-        return self._free_bytes
+                self._disk_seen = 0, 0
+        return self._disk_seen
 
     # commits ----------------------------------------------------------------------------------------------
 

@@ -138,6 +138,8 @@ class SimSettings:
     """What the broker asks of the settings."""
 
     accept_loss = False
+    retention_check_interval_ms = 86_400_000
+    """Never, within a schedule."""
 
 
 def state_of(partition: Partition) -> dict[str, Any]:

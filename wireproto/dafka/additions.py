@@ -264,7 +264,7 @@ class Ping(NamedTuple):
 
 class Pong(NamedTuple):
     """The answer to PING: the store's incarnation, cluster id ("" before its first OPEN) and name, and the
-    bytes that are free on its disk (0: not known).
+    bytes that are free on its disk and its disk's size (0: not known).
     """
 
     requester: str
@@ -272,6 +272,7 @@ class Pong(NamedTuple):
     cluster_id: str
     name: str
     free_bytes: int = 0
+    disk_bytes: int = 0
 
     def frames(self) -> Frames:
         return [
@@ -279,6 +280,7 @@ class Pong(NamedTuple):
             + fields.string(self.cluster_id)
             + fields.string(self.name)
             + fields.sequence(self.free_bytes)
+            + fields.sequence(self.disk_bytes)
         ]
 
 
@@ -579,15 +581,18 @@ def _digested(topic: str, cursor: Cursor) -> Digested:
     return answer
 
 
+def _pong(topic: str, cursor: Cursor) -> Pong:
+    parties, about, free = _parties_of(topic), (cursor.string(), cursor.string()), cursor.sequence()
+    # A store of an older version does not tell the size.
+    return Pong(*parties, *about, free, cursor.sequence() if cursor.left else 0)
+
+
 _register_list_messages(b"O", Announcement.unpack)
 _register_list_messages(b"Y", Copy.unpack)
 for _id in (b"S", b"C", b"X", b"B"):
     _register_list_messages(_id, AddressStatus.unpack)
 _register(b"P", lambda topic, cursor: Ping(_store_of(topic), cursor.name()))
-_register(
-    b"p",
-    lambda topic, cursor: Pong(*_parties_of(topic), cursor.string(), cursor.string(), cursor.sequence()),
-)
+_register(b"p", _pong)
 _register(b"Q", _lookup)
 _register(b"q", lambda topic, cursor: Found(*_parties_of(topic), AddressStatus.take(cursor)))
 _register(b"R", _get_rows)

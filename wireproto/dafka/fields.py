@@ -135,6 +135,11 @@ class Cursor:
         self.data = data
         self.position = position
 
+    @property
+    def left(self) -> int:
+        """Bytes that are not taken yet."""
+        return len(self.data) - self.position
+
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
         end = self.position + size

@@ -49,10 +49,10 @@ def iter_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
     header and the codec; INVALID_RECORD when the records are not exactly those that the header counts.
     """
     header = read_header(view)
-    body = _inflated(view, header, limit)
+    body = inflated_records(view, header, limit)
     position = 0
     for _ in range(header.count):
-        start, end = _record_bounds(body, position)
+        start, end = record_bounds(body, position)
         yield _decode_record(body, start, end, header)
         position = end
     _expect_end(body, position)
@@ -74,10 +74,10 @@ def find_timestamp(
     header = read_header(view)
     if header.max_timestamp < target_ms or header.last_offset < first_offset:
         return None
-    body = _inflated(view, header, limit)
+    body = inflated_records(view, header, limit)
     position = 0
     for _ in range(header.count):
-        start, end = _record_bounds(body, position)
+        start, end = record_bounds(body, position)
         offset, timestamp, _ = _decode_place(body, start, end, header)
         if timestamp >= target_ms and offset >= first_offset:
             return offset, timestamp
@@ -92,11 +92,11 @@ def largest_timestamp(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> int:
     Raises :class:`InvalidBatch`: as ``iter_records``.
     """
     header = read_header(view)
-    body = _inflated(view, header, limit)
+    body = inflated_records(view, header, limit)
     largest_delta: int | None = None
     position = 0
     for _ in range(header.count):
-        start, position = _record_bounds(body, position)
+        start, position = record_bounds(body, position)
         delta, _ = read_varlong(body, start + 1, position)
         if largest_delta is None or delta > largest_delta:
             largest_delta = delta
@@ -127,7 +127,11 @@ def uncounted_bytes(body: Buffer, count: int) -> int:
     return end - position
 
 
-def _inflated(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
+def inflated_records(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
+    """The uncompressed records of the batch that `view` begins with, of at most `limit` bytes.
+
+    Raises :class:`InvalidBatch`: from the header and the codec; see ``iter_records``.
+    """
     if header.count < 0:
         raise invalid(f"a count of {header.count} records")
     if header.size > len(view):
@@ -139,7 +143,7 @@ def _inflated(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
     return inflated
 
 
-def _record_bounds(body: Buffer, position: int) -> tuple[int, int]:
+def record_bounds(body: Buffer, position: int) -> tuple[int, int]:
     """Where the record at ``position`` begins, after its length, and where it ends."""
     length, start = read_varint(body, position, len(body))
     end = start + length

@@ -98,7 +98,13 @@ class FakeBroker:
             now_ms=lambda: NOW_MS,
         )
         self.settings = SimpleNamespace(
-            **{"partitions": 1, "auto_create_topics": True, "relax_replication_factor": False} | settings
+            **{
+                "partitions": 1,
+                "auto_create_topics": True,
+                "relax_replication_factor": False,
+                "retention_check_interval_ms": 300_000,
+            }
+            | settings
         )
         self.dynamic = SimpleNamespace(node={}, cluster={})
         self.next_producer_id = 1000

@@ -31,6 +31,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "topics": ("a:3,b", (("a", 3), ("b", 1))),
     "auto_create_topics": ("false", False),
     "relax_replication_factor": ("true", True),
+    "retention_check_interval_ms": ("500", 500),
     "tail_cache_bytes": ("0", 0),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),

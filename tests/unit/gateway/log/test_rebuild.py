@@ -166,7 +166,12 @@ def test_a_store_that_was_told_the_end_and_lacks_something_decides_no_other_end(
     entries = stores.rebuilt()
     assert ends(entries) == [("A", 6, 7)]
     assert stores.asked == ["rows 6"]
-    assert entries[keys.closing_key("A")] == {"end": 6, "members": [S0, S1, S2], "all": list(ALL)}
+    assert entries[keys.closing_key("A")] == {
+        "end": 6,
+        "members": [S0, S1, S2],
+        "all": list(ALL),
+        "w": 2,
+    }
 
 
 def test_an_end_that_nobody_here_has_is_not_guessed() -> None:

@@ -200,7 +200,7 @@ def test_pong_tells_what_is_free_and_looks_once_a_second(
         looked.append(path)
         if len(looked) == 3:
             raise OSError("the disk is gone")
-        return SimpleNamespace(free=len(looked) * 1000)
+        return SimpleNamespace(free=len(looked) * 1000, total=9000)
 
     monkeypatch.setattr("mesh.store.store.shutil.disk_usage", usage)
 
@@ -210,9 +210,10 @@ def test_pong_tells_what_is_free_and_looks_once_a_second(
         for _ in range(3):
             for _ in range(2):
                 store._on_ping(Ping(STORE, "R1"))
-            store._free_bytes_at -= FREE_BYTES_SECONDS
+            store._disk_seen_at -= FREE_BYTES_SECONDS
         await trio.lowlevel.checkpoint()
         assert [pong.free_bytes for pong in sent] == [1000, 1000, 2000, 2000, 0, 0]
+        assert [pong.disk_bytes for pong in sent] == [9000] * 4 + [0, 0]
 
     run(tmp_path / "db", scenario)
     assert looked == [tmp_path / "db"] * 3

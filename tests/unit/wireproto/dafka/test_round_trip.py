@@ -117,7 +117,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)
     ),
     Ping: st.builds(Ping, NAMES, NAMES),
-    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES),
+    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES, SEQUENCES),
     Lookup: st.builds(
         Lookup,
         NAMES,

@@ -90,7 +90,7 @@ OWN: dict[str, Any] = {
     "DELETED": Answer(b"x", "R7", "S1", (NONE,)),
     "PING": Ping("S1", "R7"),
     "PING/ANY": Ping("*", "R7"),
-    "PONG": Pong("R7", "S1", "C1", "store", 2**30),
+    "PONG": Pong("R7", "S1", "C1", "store", 2**30, 2**33),
     "LOOKUP": Lookup("S1", "R7", "A9", LOOKUP_TIMESTAMP, 1_700_000_000_000, 5),
     "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
     "ROWS": GetRows("S1", "R7", "A9", 2, 4),

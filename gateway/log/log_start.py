@@ -1,0 +1,215 @@
+"""Moving log starts: the catalog first, then whole closed segments go from the chains and from the stores.
+
+Rule: the new log start is durable in the catalog before any DELETE is sent. One transaction moves it, takes
+the closed segments that end at or below it out of the chain, and puts a tombstone for each, which stays until
+every member has confirmed (`gateway.deletion`). A log start within a segment is kept as an offset; that
+segment goes when it lies below a later one, the open segment once it is closed.
+
+Rule: a segment whose end the members have yet to hear, because the next one waits for that
+(`gateway.log.closer`), is dropped only after they have.
+
+What waits in the transaction may be overtaken by others who write the same keys: an opening segment, a
+replaced member, another move. Each is compared, and then everything is looked at anew. What an opening
+segment puts behind this one has `Partition.next_log_start` in it, so it never takes a log start back.
+"""
+
+import logging
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log import catalog_keys as keys
+from gateway.log.epochs import LeaderEpochs
+from gateway.log.partition import Partition, PartitionState
+from gateway.log.segment import Segment
+from mesh import crash_points
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+
+PARTITIONS_AT_ONCE = 256
+"""Log starts that move in one transaction."""
+
+SEGMENTS_AT_ONCE = 1000
+"""Segments that leave their chains in one transaction: each is four of its 10,000 operations."""
+
+HIGH_WATERMARK = -1
+"""As the offset of a DeleteRecords: everything that is visible (`DeleteRecordsRequest.HIGH_WATERMARK`)."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Move(NamedTuple):
+    """What one partition has in the transaction."""
+
+    partition: Partition
+    start: int
+    dropped: list[Segment]
+
+
+class LogStarts:
+    """Moves the log starts of one gateway. Counts what was dropped since it began."""
+
+    def __init__(self, context: "LogContext") -> None:
+        self.segments_removed = 0
+        self.bytes_removed = 0
+        """Of those whose size is known."""
+        self._context = context
+
+    async def delete_records(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | KafkaError]:
+        """As DeleteRecords (`ReplicaManager.deleteRecordsOnLocalLog`): delete what lies below these offsets.
+
+        -1 is the high watermark. Gives for each partition its log start then, which stays where it is when
+        it is higher already, or why it is refused: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION,
+        INVALID_TOPIC_EXCEPTION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        answers: dict[Partition, int | KafkaError] = {}
+        starts: dict[Partition, int] = {}
+        for partition, offset in wanted.items():
+            answers[partition] = outcome = _target(partition, offset)
+            if isinstance(outcome, int):
+                starts[partition] = outcome
+        await self.move(starts)
+        for partition, start in starts.items():
+            if partition.log_start_offset >= start:
+                answers[partition] = partition.log_start_offset
+            elif partition.deleted:
+                answers[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                answers[partition] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+        return answers
+
+    async def move(self, starts: Mapping[Partition, int]) -> None:
+        """Move log starts up to these offsets, and drop the closed segments below; durable when it returns.
+
+        None may lie above its partition's high watermark. One that is higher already stays, and what lies
+        below it is dropped. Partitions that do not serve are left alone.
+        """
+        waiting = iter(starts.items())
+        while piece := dict(islice(waiting, PARTITIONS_AT_ONCE)):
+            # A caller that goes away in the middle must not leave memory and catalog apart.
+            with trio.CancelScope(shield=True):
+                while await self._move_some(piece):
+                    pass
+
+    async def _move_some(self, starts: Mapping[Partition, int]) -> bool:
+        """One transaction; whether something may be left to do."""
+        compares: list[Compare] = []
+        puts: dict[str, bytes] = {}
+        deletes: list[str] = []
+        moves: list[_Move] = []
+        room = SEGMENTS_AT_ONCE
+        for partition, offset in starts.items():
+            move = self._plan(partition, offset, room)
+            if move is None:
+                continue
+            room -= len(move.dropped)
+            moves.append(move)
+            self._put_start(move, compares, puts)
+            for segment in move.dropped:
+                self._put_drop(move.partition, segment, compares, puts, deletes)
+        if not moves:
+            return False
+        try:
+            await self._context.catalog.transact(compares, puts, deletes)
+        except CompareFailed:
+            return True
+        crash_points.reach("after-log-start")
+        for move in moves:
+            self._moved(move)
+        self._context.segments_dropped()
+        return True
+
+    def _plan(self, partition: Partition, offset: int, room: int) -> _Move | None:
+        if partition.deleted or partition.state is not PartitionState.READY:
+            return None
+        start = max(offset, partition.log_start_offset)
+        dropped: list[Segment] = []
+        for segment in partition.closed[:room]:
+            end = segment.end_offset
+            if end is None or end > start or self._context.closer.is_waited_for(segment.address):
+                break
+            dropped.append(segment)
+        if start == partition.log_start_offset and not dropped:
+            return None
+        return _Move(partition, start, dropped)
+
+    def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
+        partition, start, dropped = move
+        key = keys.partition_key(partition.topic.id, partition.index)
+        entry = self._context.catalog.get(key)
+        assert entry is not None, "a partition that was never written to has nothing to delete"
+        record = keys.unpack(entry.value)
+        epochs = LeaderEpochs.from_list(record["epochs"])
+        epochs.truncate_front(start)
+        record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}
+        partition.next_log_start = max(partition.next_log_start, start)
+        compares.append(Compare(key, entry.mod_revision))
+        puts[key] = keys.pack(record)
+        if dropped and len(dropped) == len(partition.closed):
+            puts[keys.producers_key(partition.topic.id, partition.index)] = self._producers(partition)
+
+    def _producers(self, partition: Partition) -> bytes:
+        """The idempotence state behind the last closed segment, for a log that may be without any."""
+        opened = partition.open_segments()
+        if opened:
+            return opened[0].snapshot
+        return partition.producers.snapshot(self._context.now_ms()) if partition.producers.count else b""
+
+    def _put_drop(
+        self,
+        partition: Partition,
+        segment: Segment,
+        compares: list[Compare],
+        puts: dict[str, bytes],
+        deletes: list[str],
+    ) -> None:
+        key = keys.segment_key(partition.topic.id, partition.index, segment.start_offset, segment.address)
+        entry = self._context.catalog.get(key)
+        if entry is None:
+            return  # the topic is being deleted: its tombstone has it
+        compares.append(Compare(key, entry.mod_revision))
+        # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
+        members = Segment.unpack(entry.value).members
+        puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": members})
+        deletes += [key, keys.closing_key(segment.address)]
+
+    def _moved(self, move: _Move) -> None:
+        partition, start, dropped = move
+        partition.start_moved(start, {segment.address for segment in dropped})
+        self.segments_removed += len(dropped)
+        self.bytes_removed += sum(max(0, segment.size) for segment in dropped)
+        logger.info(
+            "%s-%d begins at offset %d now: %d segments dropped",
+            partition.topic.name, partition.index, partition.log_start_offset, len(dropped),
+        )  # fmt: skip
+
+
+def _target(partition: Partition, offset: int) -> int | KafkaError:
+    """Where a DeleteRecords moves the log start to, in Kafka's order of checks."""
+    name = f"{partition.topic.name}-{partition.index}"
+    if partition.topic.internal:
+        return KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot delete records of internal topic {partition.topic.name}",
+        )
+    if partition.deleted:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not partition.available:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+    if not partition.topic.settings.cleanup_delete:
+        return KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Records of partition {name} can not be deleted due to the configured policy",
+        )
+    target = partition.high_watermark if offset == HIGH_WATERMARK else offset
+    if target < 0 or target > partition.high_watermark:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"The offset {offset} for partition {name} is not valid",
+        )
+    return target

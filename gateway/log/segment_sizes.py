@@ -1,0 +1,69 @@
+"""Sizes of closed segments that nobody has noted: those that a crash left open, or an older version wrote.
+
+The rows say how large each batch is. They are read once, in the background, and the sum goes into the
+catalog.
+"""
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log import catalog_keys as keys
+from gateway.log.segment import UNKNOWN, Segment
+from mesh.reader import NotServed
+from wireproto.records.row import ROW_BYTES, Row
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+    from gateway.log.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+async def count_sizes(context: "LogContext", partition: "Partition") -> None:
+    """Find out and note the sizes of this partition's closed segments that are not known.
+
+    One that cannot be read now stays unknown, and is tried again the next time.
+    """
+    for segment in [one for one in partition.closed if one.size == UNKNOWN and not one.is_open]:
+        try:
+            size = await _count(context, segment)
+        except NotServed as error:
+            logger.debug("the size of segment %s is not known: %s", segment.address, error)
+            continue
+        await _note(context, partition, segment.address, size)
+
+
+async def _count(context: "LogContext", segment: Segment) -> int:
+    """Bytes of a segment's batches. Raises NotServed."""
+    last = segment.last_sequence or 0
+    members = context.stores.live_first(segment.members, segment.address)
+    rows = await context.reader.rows(members, segment.address, 0, last)
+    return await trio.to_thread.run_sync(_sum_of_sizes, rows)
+
+
+def _sum_of_sizes(rows: bytes) -> int:
+    return sum(Row.unpack(rows[start : start + ROW_BYTES]).size for start in range(0, len(rows), ROW_BYTES))
+
+
+async def _note(context: "LogContext", partition: "Partition", address: str, size: int) -> None:
+    """Put the size into the catalog and into memory, unless the segment has gone meanwhile."""
+    for segment in partition.closed:
+        if segment.address != address:
+            continue
+        key = keys.segment_key(partition.topic.id, partition.index, segment.start_offset, address)
+        entry = context.catalog.get(key)
+        if entry is None:
+            return
+        counted = replace(Segment.unpack(entry.value), size=size)
+        try:
+            await context.catalog.transact([Compare(key, entry.mod_revision)], {key: counted.pack()})
+        except CompareFailed:
+            return  # a member was replaced, or it was dropped: the next time
+        partition.closed = [
+            replace(one, size=size) if one.address == address else one for one in partition.closed
+        ]
+        return
