@@ -449,7 +449,9 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "trio", UnevenTrio()),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
-            store_module, "shutil", SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40))
+            store_module,
+            "shutil",
+            SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40, total=1 << 40)),
         ),
         patch.object(trio.to_thread, "run_sync", run_sync),
     ):
