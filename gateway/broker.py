@@ -10,7 +10,6 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.deletion import Deletion
 from gateway.dynamic_configs import DynamicConfigs
 from gateway.fetch.sessions import FetchSessions
-from gateway.groups.coordinator import Coordinator
 from gateway.log import catalog_keys as keys
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
@@ -56,7 +55,6 @@ class Broker:
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.completions = Completions()
         self.fetch_sessions = FetchSessions()
-        self.groups = Coordinator(self, settings)
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()

@@ -60,22 +60,6 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Fetch sessions that had to go for others.",
         lambda: sessions.evictions,
     )
-    groups = broker.groups
-    metrics.gauge("dafka_groups", "Consumer groups.", groups.states, ("state",))
-    metrics.gauge(
-        "dafka_group_members",
-        "Members of all groups.",
-        lambda: sum(len(group.machine.roster) for group in groups.loaded()),
-    )
-    metrics.gauge("dafka_groups_bytes", "Bytes held for groups, without their offsets.", lambda: groups.bytes)
-    metrics.gauge(
-        "dafka_groups_partitions_loading",
-        "Partitions of __consumer_offsets that are not loaded: their groups are not served yet.",
-        lambda: groups.partitions_loading,
-    )
-    metrics.counter(
-        "dafka_group_rebalances_total", "Generations of groups that began.", lambda: groups.rebalances
-    )
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
     metrics.counter(
         "dafka_retention_segments_removed_total",
