@@ -10,6 +10,7 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.deletion import Deletion
 from gateway.dynamic_configs import DynamicConfigs
 from gateway.fetch.sessions import FetchSessions
+from gateway.groups.coordinator import Coordinator
 from gateway.log import catalog_keys as keys
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
@@ -55,6 +56,7 @@ class Broker:
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.completions = Completions()
         self.fetch_sessions = FetchSessions()
+        self.groups = Coordinator(self, settings)
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()
@@ -188,6 +190,7 @@ class Broker:
                     partition.delete()
                 await self.deletion.bury(topic)
                 self.topics.remove(topic)
+                self.groups.expiry.topic_deleted()
 
     async def allocate_producer_id(self) -> int:
         """A producer id that was never given before, over all lives."""

@@ -369,15 +369,21 @@ class Connection:
             self._flush()
             if self._pending or output.unsent:
                 await self._progress.wait()
+        request.let_go = self._let_go
         answer = route.handler(request, self._context.broker)
         try:
             response = await (call_before_blocking(answer, self._flush) if output.unsent else answer)
         finally:
             if request.reserved:
                 self._held_answers.append(request.reserved)
-        self._ready(response, route, size, started)
+        self._ready(response, route, size, started, held=size if request.holds_frame else 0)
         if output.unsent > COALESCE_BYTES:
             self._flush()
+
+    def _let_go(self, request: Request) -> None:
+        """Gives back the memory of a request that waits for its answer: it may wait for minutes."""
+        self._release_request(len(request.frame))
+        request.frame.release()
 
     def _flush(self) -> None:
         """Writes the ready answers as far as the client takes them; leaves the rest to the writer."""
@@ -456,24 +462,28 @@ class Connection:
         while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:
             begun = pending.popleft()
             self._in_flight_bytes -= begun.size
-            self._ready(begun.pending.response(), begun.route, begun.size, begun.started)
+            self._ready(begun.pending.response(), begun.route, begun.size, begun.started, held=begun.size)
 
     # -------------------------------------------------------------------------------------------- both
 
-    def _ready(self, response: Response, route: Route, size: int, started: float) -> None:
+    def _ready(self, response: Response, route: Route, size: int, started: float, *, held: int) -> None:
         """Queues an answer behind the ones before it; the request's memory is free from here on."""
         sent = self._output.put(response)
+        if held:
+            self._release_request(held)
+        stats = route.stats
+        stats.requests += 1
+        stats.request_bytes += size
+        stats.response_bytes += sent
+        stats.latency.observe(perf_counter() - started)
+
+    def _release_request(self, size: int) -> None:
         if size < BIG_FRAME_BYTES:
             self._context.small_request_memory.release(size)
             self._reserved_small -= size
         else:
             self._context.request_memory.release(size)
             self._reserved -= size
-        stats = route.stats
-        stats.requests += 1
-        stats.request_bytes += size
-        stats.response_bytes += sent
-        stats.latency.observe(perf_counter() - started)
 
     def _release_answers(self) -> None:
         for size in self._held_answers:

@@ -85,6 +85,7 @@ class Life(abc.ABC):
                 nursery.start_soon(broker.run)
                 self._register_metrics(broker)
                 await self._recover(broker, nursery)
+                nursery.start_soon(broker.groups.run)
                 await self._create_topics(broker)
                 await self._serve(broker)
                 nursery.cancel_scope.cancel()
@@ -131,6 +132,7 @@ class Life(abc.ABC):
 async def _wake_parked(server: Server, broker: Broker) -> None:
     await server.context.shutting_down.wait()
     broker.wake_parked()
+    broker.groups.stop()
 
 
 async def _serve_clients(

@@ -60,6 +60,23 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Fetch sessions that had to go for others.",
         lambda: sessions.evictions,
     )
+    groups = broker.groups
+    metrics.gauge("dafka_groups", "Consumer groups.", groups.states, ("state",))
+    metrics.gauge(
+        "dafka_group_members",
+        "Members of all groups.",
+        lambda: sum(len(group.machine.roster) for group in groups.loaded()),
+    )
+    metrics.gauge("dafka_groups_bytes", "Bytes held for groups, without their offsets.", lambda: groups.bytes)
+    metrics.gauge(
+        "dafka_groups_partitions_loading",
+        "Partitions of __consumer_offsets that are not loaded: their groups are not served yet.",
+        lambda: groups.partitions_loading,
+    )
+    metrics.counter(
+        "dafka_group_rebalances_total", "Generations of groups that began.", lambda: groups.rebalances
+    )
+    _register_offsets(metrics, broker)
     metrics.counter("dafka_segments_opened_total", "Segments opened.", lambda: context.opener.opened)
     metrics.counter(
         "dafka_retention_segments_removed_total",
@@ -84,6 +101,30 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
             for partition in topic.partitions
         },
         ("topic", "partition"),
+    )
+
+
+def _register_offsets(metrics: Metrics, broker: Broker) -> None:
+    """What groups have committed, and how it is written."""
+    groups, written = broker.groups, broker.groups.journal.group_commit
+    metrics.gauge(
+        "dafka_group_offsets",
+        "Committed offsets of all groups.",
+        lambda: sum(group.offsets.count for group in groups.loaded()),
+    )
+    metrics.gauge(
+        "dafka_group_waiting_bytes",
+        "Bytes that wait for the batch before them to be written to __consumer_offsets.",
+        lambda: written.waiting_bytes,
+    )
+    metrics.counter(
+        "dafka_group_records_total", "Records written to __consumer_offsets.", lambda: written.records
+    )
+    metrics.counter("dafka_group_batches_total", "Batches that they were in.", lambda: written.batches)
+    metrics.counter(
+        "dafka_group_offsets_forgotten_total",
+        "Offsets whose time was over, or whose topic was deleted.",
+        lambda: groups.expiry.forgotten,
     )
 
 

@@ -69,6 +69,20 @@ class Settings:
     retention_check_interval_ms: int = 300_000
     """Milliseconds between two looks for what retention drops; Kafka's `log.retention.check.interval.ms`."""
 
+    group_initial_rebalance_delay_ms: int = 3000
+    """Milliseconds that the first rebalance of an empty group waits for more members; Kafka's
+    `group.initial.rebalance.delay.ms`."""
+
+    group_min_session_timeout_ms: int = 6000
+    """Milliseconds: the shortest session timeout that a member may ask for; Kafka's
+    `group.min.session.timeout.ms`."""
+
+    group_max_session_timeout_ms: int = 30 * 60 * 1000
+    """Milliseconds: the longest one; Kafka's `group.max.session.timeout.ms`."""
+
+    group_max_size: int = 2**31 - 1
+    """Members of one group; Kafka's `group.max.size`."""
+
     tail_cache_bytes: int = 64 * 1024 * 1024
     """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
     busy log, and an idle process stays below 100 MB."""
@@ -116,6 +130,10 @@ class GatewaySettings:
     auto_create_topics: bool = True
     relax_replication_factor: bool = False
     retention_check_interval_ms: int = 300_000
+    group_initial_rebalance_delay_ms: int = 3000
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 30 * 60 * 1000
+    group_max_size: int = 2**31 - 1
     tail_cache_bytes: int = 64 * 1024 * 1024
     metrics: ListenerSpec | None = None
     rebuild_catalog: bool = False

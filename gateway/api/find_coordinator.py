@@ -3,9 +3,8 @@
 Behaviour
   Always this gateway. Groups (type 0) and transactional ids (1) are answered with this node at the address
   of the listener the request came in on, whether or not the group exists, the empty one included. An
-  unknown type is INVALID_REQUEST. The group APIs themselves may be missing: a client that wants to join
-  then says so at once (it sees no JoinGroup in ApiVersions), where a missing FindCoordinator would turn off
-  lz4 in librdkafka 2.0.
+  unknown type is INVALID_REQUEST. The first request for a group makes the topic that groups live in; while
+  that is impossible the answer is COORDINATOR_NOT_AVAILABLE.
 
 Version notes
   v0 is for groups only. v1 brings the key type, throttle time and a message (Kafka's is "NONE" where all is
@@ -13,6 +12,7 @@ Version notes
   share groups.
 
 Differs from Kafka
+  Kafka answers COORDINATOR_NOT_AVAILABLE until the topic of groups is made; here the request waits for it.
   Share-group partitions (type 2) are INVALID_REQUEST in v6 as well: there are no share groups here. Kafka
   makes the topic for their state and answers COORDINATOR_NOT_AVAILABLE meanwhile.
 """
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.api.answers import answer, answer_of, breathe
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -44,22 +44,39 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.FIND_COORDINATOR]
 async def find_coordinator(request: Request, broker: Broker) -> Response:
     """Answer this node for each key."""
     body = request.body
+    batched = request.header.api_version >= BATCHED_SINCE_VERSION
+    keys = body.coordinator_keys if batched else [body.key]
+    node: dict[str, Any] = _NOBODY
     if body.key_type in {GROUP, TRANSACTION}:
-        host, port = request.local_address
-        node, error, message = {"node_id": broker.node_id, "host": host, "port": port}, ErrorCode.NONE, ""
+        error, message = ErrorCode.NONE, ""
+        if body.key_type == GROUP and keys:
+            error = await _find_group(broker, keys[0])
+            message = "" if batched or error is ErrorCode.NONE else error.message
+        if error is ErrorCode.NONE:
+            host, port = request.local_address
+            node = {"node_id": broker.node_id, "host": host, "port": port}
     else:
         error = ErrorCode.INVALID_REQUEST
-        node, message = _NOBODY, f"coordinator type {body.key_type} is not known here"
-        if body.key_type == SHARE and request.header.api_version >= BATCHED_SINCE_VERSION:
+        message = f"coordinator type {body.key_type} is not known here"
+        if body.key_type == SHARE and batched:
             message = ""  # as Kafka, which knows the type and only refuses the key
-    if request.header.api_version < BATCHED_SINCE_VERSION:
+    if not batched:
         return answer(
             request,
             _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **node),
         )
     coordinators = []
-    for done, key in enumerate(body.coordinator_keys):
+    for done, key in enumerate(keys):
         coordinators.append(_Answer.Coordinator(key=key, error_code=error, error_message=message, **node))
         await breathe(done)
     response = _Answer(throttle_time_ms=0, coordinators=coordinators)
     return await answer_of(len(coordinators), request, response)
+
+
+async def _find_group(broker: Broker, group_id: str) -> ErrorCode:
+    """Have groups served; no error, or why that is impossible."""
+    try:
+        await broker.groups.find(group_id)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE

@@ -14,7 +14,8 @@ UNKNOWN_TOPIC_ID); no room in the window, fewer stores there than must keep the 
 nothing is visible before they do), or with acks=all fewer than min.insync.replicas -> NOT_ENOUGH_REPLICAS
 before anything is appended; not durable in time -> REQUEST_TIMED_OUT, or NOT_ENOUGH_REPLICAS_AFTER_APPEND
 when those stores are not there: the batch may still become durable, as in Kafka; under CreateTime, a
-timestamp outside of the topic's bounds -> INVALID_TIMESTAMP.
+timestamp outside of the topic's bounds -> INVALID_TIMESTAMP; an internal topic -> INVALID_TOPIC_EXCEPTION,
+unless the client calls itself `__admin_client`.
 
 Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
 INVALID_TXN_STATE).
@@ -54,6 +55,9 @@ so many; beyond it the answer names none."""
 
 MAX_NAMED_RECORDS_BYTES = 64 * 1024
 """And if it is no larger than this when inflated."""
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs."""
 
 NO_LOG_START = frozenset(
     {
@@ -146,6 +150,8 @@ class PendingProduce:
                 ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed"
             )
         partition = self._partition(wanted, data.index)
+        if partition.topic.internal and self._request.header.client_id != ADMIN_CLIENT_ID:
+            raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if body.transactional_id is not None:
             raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records

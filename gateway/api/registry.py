@@ -65,6 +65,10 @@ class NotNow(Exception):
         self.over = over
 
 
+def _nothing_to_let_go(_request: Request) -> None:
+    """For requests whose memory nobody counts."""
+
+
 class Request:
     """One decoded request and where it came from.
 
@@ -79,6 +83,8 @@ class Request:
         "client_address",
         "frame",
         "header",
+        "holds_frame",
+        "let_go",
         "local_address",
         "reserved",
         "response_memory",
@@ -105,6 +111,17 @@ class Request:
         self.shutting_down = shutting_down
         self.response_memory = response_memory
         self.reserved = 0
+        self.holds_frame = True
+        self.let_go: Callable[[Request], None] = _nothing_to_let_go
+
+    def forget_frame(self) -> None:
+        """Give back the memory of the request before it is answered; its `frame` is of no use after that.
+
+        For handlers that may wait for minutes (JoinGroup) and have taken out of `body` what they keep.
+        """
+        if self.holds_frame:
+            self.holds_frame = False
+            self.let_go(self)
 
     def try_reserve(self, size: int) -> bool:
         """As `reserve`, if it need not wait; False otherwise."""

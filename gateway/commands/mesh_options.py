@@ -70,6 +70,10 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
+    "group_initial_rebalance_delay_ms": OPTIONS["group_initial_rebalance_delay_ms"],
+    "group_min_session_timeout_ms": OPTIONS["group_min_session_timeout_ms"],
+    "group_max_session_timeout_ms": OPTIONS["group_max_session_timeout_ms"],
+    "group_max_size": OPTIONS["group_max_size"],
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
     "metrics": OPTIONS["metrics"],
     "rebuild_catalog": replace(

@@ -16,6 +16,12 @@ MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
 MAX_CHECK_INTERVAL_MS: Final = 7 * 24 * 3_600_000
 """Milliseconds: a week. More is as good as never."""
 
+MAX_MILLISECONDS: Final = 2**31 - 1
+"""Milliseconds: the largest that Kafka's settings of this kind may be, 24 days."""
+
+MAX_GROUP_SIZE: Final = 2**31 - 1
+"""Members: as many as Kafka's `group.max.size` can say."""
+
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
@@ -103,6 +109,31 @@ OPTIONS: Final[dict[str, Option]] = {
         "Milliseconds between two looks for records that retention deletes.",
         parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
         "300000",
+        metavar="N",
+    ),
+    "group_initial_rebalance_delay_ms": Option(
+        "Milliseconds that the first rebalance of an empty consumer group waits for more members. 0 is "
+        "pleasant where consumers come one at a time, as in tests.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        "3000",
+        metavar="N",
+    ),
+    "group_min_session_timeout_ms": Option(
+        "Shortest session timeout, in milliseconds, that a member of a consumer group may ask for.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        "6000",
+        metavar="N",
+    ),
+    "group_max_session_timeout_ms": Option(
+        "Longest session timeout, in milliseconds, that a member of a consumer group may ask for.",
+        parsing.parse_number(1, MAX_MILLISECONDS),
+        "1800000",
+        metavar="N",
+    ),
+    "group_max_size": Option(
+        "Members that one consumer group may have.",
+        parsing.parse_number(1, MAX_GROUP_SIZE),
+        "2147483647",
         metavar="N",
     ),
     "tail_cache_bytes": Option(

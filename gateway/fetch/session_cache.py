@@ -7,7 +7,7 @@ takes the place of a consumer's at any age; else the one with more partitions is
 answered with session id 0, and goes on naming all of its partitions.
 
 Beyond Kafka's number of sessions their memory is bounded too: 1,000 sessions of 100,000 partitions would be
-50 GB. It is Kafka's cache of one shard; its eight of an eighth each are there for the sake of its locks.
+75 GB. It is Kafka's cache of one shard; its eight of an eighth each are there for the sake of its locks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ EVICTION_MS: Final = 120_000
 `KafkaBroker.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
 
 MAX_SESSION_BYTES: Final = 64 * 1024 * 1024
-"""Memory of all sessions: some 130,000 partitions, a hundred consumers of more than 1,000 each."""
+"""Memory of all sessions: some 87,000 partitions, those of 87 consumers of a thousand each, or of a thousand
+consumers of 87."""
 
 NO_SESSION: Final = 0
 """The session id of a Fetch without a session."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MAX_WINDOW_BYTES = 64 * 1024 * 1024
 """Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of
-the store's queue, so that the store never refuses what the gateway sent."""
+the store's queue, so that the store never refuses what the gateway sent. Internal topics do not wait at this
+gate: their share besides is bounded where they are written (`gateway.groups.group_commit`)."""
 
 MAX_STUCK_BYTES = 32 * 1024 * 1024
 """Of windows that wait without progress, what does not count there, so that partitions whose stores are away

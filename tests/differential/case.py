@@ -28,18 +28,25 @@ REGISTERED: dict[int, range] = {
     1: range(4, 19),  # Fetch
     2: range(1, 12),  # ListOffsets
     3: range(14),  # Metadata
+    8: range(2, 11),  # OffsetCommit
+    9: range(1, 11),  # OffsetFetch
     10: range(7),  # FindCoordinator
+    11: range(10),  # JoinGroup
+    12: range(5),  # Heartbeat
+    13: range(6),  # LeaveGroup
+    14: range(6),  # SyncGroup
+    15: range(7),  # DescribeGroups
+    16: range(6),  # ListGroups
     18: range(5),  # ApiVersions
     19: range(2, 8),  # CreateTopics
     20: range(1, 7),  # DeleteTopics
-    21: range(3),  # DeleteRecords
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
     29: range(1, 4),  # DescribeAcls
     32: range(1, 5),  # DescribeConfigs
     33: range(3),  # AlterConfigs
-    35: range(1, 6),  # DescribeLogDirs
     37: range(4),  # CreatePartitions
+    42: range(3),  # DeleteGroups
     43: range(3),  # ElectLeaders
     44: range(2),  # IncrementalAlterConfigs
     45: range(2),  # AlterPartitionReassignments
@@ -47,6 +54,7 @@ REGISTERED: dict[int, range] = {
     48: range(2),  # DescribeClientQuotas
     50: range(1),  # DescribeUserScramCredentials
     55: range(3),  # DescribeQuorum
+    47: range(1),  # OffsetDelete
     60: range(3),  # DescribeCluster
     61: range(1),  # DescribeProducers
     65: range(1),  # DescribeTransactions

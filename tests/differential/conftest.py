@@ -15,5 +15,6 @@ from tests.differential.servers import our_bootstrap, running_kafka
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Apache Kafka (the session's, or the one named by KAFKA_BOOTSTRAP) and a fresh `dafka standalone`."""
     kafka = running_kafka() or request.getfixturevalue("apache_kafka").bootstrap
-    with our_bootstrap() as ours:
+    # As the peer has it: groups need not wait three seconds for more members.
+    with our_bootstrap("--group-initial-rebalance-delay-ms", "0") as ours:
         yield Pair.reach(kafka, ours, f"d{time.time_ns() // 1_000_000:x}")

@@ -1,8 +1,8 @@
 """Turns a decoded answer into plain values in which what must differ between two servers is the same.
 
 What is rewritten, and nothing else: the server's own node id, address and cluster id; topic ids; producer
-ids that the server chose; wall-clock times; the order of lists whose order means nothing. Record batches are
-read apart.
+ids and member ids that the server chose; wall-clock times; the order of lists whose order means nothing.
+Record batches are read apart.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ TIME_FIELDS = {"log_append_time_ms", "timestamp", "last_fetch_timestamp", "last_
 # Lists of structures are sorted by the first of these that they have; synonyms keep their precedence.
 SORT_KEYS = (
     "name",
+    "group_id",
+    "group_instance_id",
+    "member_id",
     "topic",
     "topic_name",
     "topic_id",
@@ -49,6 +52,8 @@ def sent(exchange: Exchange, server: Server) -> bytes:
     data = exchange.sent
     for name, topic_id in server.topic_ids.items():
         data = data.replace(topic_id.bytes, hashlib.md5(name.encode()).digest())
+    for number, member_id in enumerate(server.member_ids):
+        data = data.replace(member_id.encode(), str(number).zfill(len(member_id)).encode())
     return data
 
 
@@ -86,6 +91,8 @@ class _Normaliser:
             return "own id"
         if name == "cluster_id" and item == own.cluster_id:
             return "own cluster"
+        if isinstance(item, str) and item in own.member_ids:
+            return f"member {own.member_ids.index(item)}"
         if isinstance(item, uuid.UUID):
             known = self._names.get(item)
             return f"id of {known}" if known else self._stranger("topic id", item)

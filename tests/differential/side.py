@@ -32,6 +32,7 @@ class Server:
     node_id: int = -1
     cluster_id: str = ""
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
+    member_ids: list[str] = field(default_factory=list)
     filled: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
@@ -111,6 +112,19 @@ class Side:
         self.exchanges.append(
             Exchange(label or "told", request.API_KEY, request.API_VERSION, data, "nothing")
         )
+
+    def start(self, request: Any, label: str) -> Started:
+        """Sends a request on a connection of its own: its answer is asked for later, and recorded then."""
+        data = encode(request)
+        connection = Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+        connection.send(data)
+        return Started(self, connection, request, data, label)
+
+    def chosen(self, member_id: str) -> str:
+        """Notes a member id that the server chose; the two sides' are the same from here on."""
+        if member_id and member_id not in self.server.member_ids:
+            self.server.member_ids.append(member_id)
+        return member_id
 
     def _exchange(self, api_key: int, version: int, data: bytes) -> Any:
         connection = self.connection
@@ -277,3 +291,29 @@ class Side:
 
     def _quietly(self, request: Any) -> Any:
         return self.connection.ask(request)
+
+
+@dataclass
+class Started:
+    """A request that waits for its answer on a connection of its own."""
+
+    side: Side
+    connection: Connection
+    request: Any
+    data: bytes
+    label: str
+
+    def answer(self) -> Any:
+        """The answer, recorded; 'silent' if it does not come."""
+        request = self.request
+        try:
+            received = self.connection.receive()
+            answer = "closed" if received is None else decode(request.API_KEY, request.API_VERSION, received)
+        except TimeoutError:
+            answer = "silent"
+        finally:
+            self.connection.close()
+        self.side.exchanges.append(
+            Exchange(self.label, request.API_KEY, request.API_VERSION, self.data, answer)
+        )
+        return answer

@@ -83,6 +83,20 @@ class FakeTopics:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
 
+class FakeGroups:
+    """The coordinator as far as FindCoordinator needs it; `failure` is raised instead."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.failure: KafkaError | None = None
+
+    async def find(self, group_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.found.append(group_id)
+        if self.failure:
+            raise self.failure
+
+
 class FakeBroker:
     """As `gateway.broker.Broker`, with nothing behind it."""
 
@@ -103,11 +117,16 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "retention_check_interval_ms": 300_000,
+                "group_initial_rebalance_delay_ms": 3000,
+                "group_min_session_timeout_ms": 6000,
+                "group_max_session_timeout_ms": 1_800_000,
+                "group_max_size": 2**31 - 1,
             }
             | settings
         )
         self.dynamic = SimpleNamespace(node={}, cluster={})
         self.next_producer_id = 1000
+        self.groups = FakeGroups()
         self.failure: KafkaError | None = None
 
     def add(self, name: str, partitions: int = 1, **configs: str) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.gateway.api.asking import ADDRESS, NODE_ID, FakeBroker, ask, request_class
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Find = request_class(10)
 HERE = {"node_id": NODE_ID, "host": ADDRESS[0], "port": ADDRESS[1]}
@@ -59,3 +60,20 @@ def test_from_v4_errors_are_per_key(version: int) -> None:
     (strange,) = find(version, "g", key_type=9)["coordinators"]
     assert strange.pop("error_message")
     assert strange == {"key": "g", "error_code": 42, **NOWHERE}
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_first_question_for_a_group_has_groups_served(version: int) -> None:
+    broker = FakeBroker()
+    keys: dict[str, Any] = {"key": "g"} if version < 4 else {"coordinator_keys": ["g", "h"]}
+    ask(broker, Find(version=version, key_type=0, **keys))
+    assert broker.groups.found == ["g"]
+    broker.groups.failure = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = ask(broker, Find(version=version, key_type=0, **keys))
+    for one in [answer] if version < 4 else answer["coordinators"]:
+        assert (one["error_code"], one["node_id"], one["host"], one["port"]) == (15, -1, "", -1)
+    ask(
+        broker,
+        Find(version=version, **({"key": "t"} if version < 4 else {"coordinator_keys": ["t"]}), key_type=1),
+    )
+    assert broker.groups.found == ["g", "g"] + (["t"] if version == 0 else [])

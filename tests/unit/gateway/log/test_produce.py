@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -274,5 +275,28 @@ def test_without_an_answer_a_request_waits_for_the_gate() -> None:
         begin(log, {0: batch(b"a")}, acks=0)
         (kept,) = log.producer.kept.values()
         assert [read_header(content).count for content in kept] == [1]
+
+    logged(body)
+
+
+@pytest.mark.parametrize(("client_id", "code"), [("some client", 17), (None, 17), ("__admin_client", 0)])
+def test_internal_topics_take_records_from_the_gateway_and_administrators_alone(
+    client_id: str | None, code: int
+) -> None:
+    async def body(log: FakeLog) -> None:
+        log.topic.internal = True
+        request = produce_request({0: batch(b"a")})
+        request.header = replace(request.header, client_id=client_id)
+        api = REGISTRY.lookup(0)
+        assert api is not None
+        assert api.begin is not None
+        begun = Begun(api.begin(request, log.broker))
+        await wait_all_tasks_blocked()
+        if not code:
+            log.acknowledge()
+        response = await answered(begun)
+        (part,) = response.responses[0].partition_responses
+        assert (part.error_code, part.log_start_offset) == (code, -1 if code else 0)
+        assert log.partition.next_offset == (code == 0)
 
     logged(body)

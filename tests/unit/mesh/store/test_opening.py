@@ -1,36 +1,39 @@
-"""A store whose files are damaged where it needs them to open is refused, with the next step."""
-
-from __future__ import annotations
+"""What cannot be read at all of a store's own state: refused, with what to do."""
 
 from pathlib import Path
 
 import pytest
-import trio
 
-from mesh.data_directory import DataDirectoryRefused
-from mesh.protocol.ingest import Ingest
+from mesh.data_directory import EXIT_DATA_REFUSED, DataDirectoryRefused
+from mesh.protocol.ingest import Commit
 from mesh.store.db import Database
 from mesh.store.opening import open_store
 from mesh.store.store import StoreSettings
 from mesh.zmq_trio import Context
-from tests.unit.mesh.store.sample import ADDRESS, STORE, batch, fill
 
 
-def test_a_file_that_is_damaged_where_the_store_looks_first(tmp_path: Path) -> None:
-    database = Database(tmp_path / "db")
-    fill(Ingest(STORE, database), database, ADDRESS)
+def test_a_damaged_table_file_with_the_stores_own_state_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    database = Database(path)
+    commit = Commit()
+    commit.cluster_id = "whose-cluster-it-is"
+    database.write(commit)
+    database.flush()
     database.close()
-    (table,) = (tmp_path / "db").glob("*.sst")
+    Database(path).close()  # moves what is in the write-ahead log to a table file
+    table, at = next(
+        (table, at) for table in path.glob("*.sst") if (at := table.read_bytes().find(b"whose-cluster")) >= 0
+    )
     content = bytearray(table.read_bytes())
-    content[content.index(batch(3))] ^= 1  # the file is one block: with it the store's cluster is gone
+    content[at] ^= 0x10
     table.write_bytes(content)
-
-    async def main() -> None:
-        context = Context()
-        try:
-            with pytest.raises(DataDirectoryRefused, match=r"checksum mismatch.*dafka store replace"):
-                open_store(context, StoreSettings(tmp_path / "db", STORE))
-        finally:
-            context.close()
-
-    trio.run(main)
+    context = Context()
+    try:
+        with pytest.raises(DataDirectoryRefused) as refused:
+            open_store(context, StoreSettings(path, "A" * 32))
+    finally:
+        context.close()
+    assert refused.value.exit_code == EXIT_DATA_REFUSED
+    assert table.name in str(refused.value)
+    assert "dafka store replace" in str(refused.value)
+    assert table.read_bytes() == bytes(content)

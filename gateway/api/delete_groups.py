@@ -1,0 +1,63 @@
+"""DeleteGroups (key 42), versions 0 to 2: groups without members are deleted, with all their offsets.
+
+Behaviour
+  Each group has its own result: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or no error once that is durable. A
+  group that is named twice is answered once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.groups.served import Group
+
+CONCURRENT_DELETIONS: Final = 64
+"""Groups of one request that are deleted at the same time: enough for their records to share batches."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_GROUPS]
+
+
+@api(key=ApiKey.DELETE_GROUPS, name="DeleteGroups", min_version=0, max_version=2)
+async def delete_groups(request: Request, broker: Broker) -> Response:
+    """Delete each group on its own."""
+    results: dict[str, ErrorCode] = {}
+    groups: list[Group] = []
+    for done, group_id in enumerate(dict.fromkeys(request.body.groups_names)):
+        results[group_id] = ErrorCode.NONE
+        try:
+            groups.append(broker.groups.for_delete(group_id))
+        except KafkaError as error:
+            results[group_id] = error.code
+        await breathe(done)
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(CONCURRENT_DELETIONS, len(groups))):
+            nursery.start_soon(_delete_some, broker, groups, results)
+    response = _Answer(
+        throttle_time_ms=0,
+        results=[
+            _Answer.DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in results.items()
+        ],
+    )
+    return await answer_of(len(results), request, response)
+
+
+async def _delete_some(broker: Broker, groups: list[Group], results: dict[str, ErrorCode]) -> None:
+    """Delete one after the other, as long as there are some."""
+    while groups:
+        group = groups.pop()
+        try:
+            # It may have got a member since it was looked at.
+            await broker.groups.delete(broker.groups.for_delete(group.group_id))
+        except KafkaError as error:
+            results[group.group_id] = error.code

@@ -1,0 +1,112 @@
+"""DescribeGroups (key 15), versions 0 to 6: state and members of groups.
+
+Behaviour
+  What members sent, and the protocol, are shown while a group is Stable only. A group that does not exist is
+  "Dead" without an error, and from v6 on GROUP_ID_NOT_FOUND (KIP-1043).
+
+Version notes
+  v3 may be asked what the client may do to the group: everything. v4 names static members' instances, v6
+  errors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from gateway.groups.group_state import GroupState
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.groups.group import GroupMachine
+    from gateway.groups.member import Member
+
+GROUP_OPERATIONS: Final = frozenset({3, 6, 8, 10, 11})
+"""What one may do to a group (`AclOperation` codes: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS):
+all of it, as in a Kafka without an authorizer."""
+
+NOT_FOUND_SINCE_VERSION: Final = 6
+
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_GROUPS]
+
+
+@api(key=ApiKey.DESCRIBE_GROUPS, name="DescribeGroups", min_version=0, max_version=6)
+async def describe_groups(request: Request, broker: Broker) -> Response:
+    """Describe each group on its own."""
+    described, members, size = [], 0, 0
+    for done, group_id in enumerate(request.body.groups):
+        answer, machine = _describe(request, broker, group_id)
+        described.append(answer)
+        if machine is not None:
+            members += len(answer.members)
+            size += machine.size
+        await breathe(done)
+    if size > LARGE_ANSWER_BYTES:
+        await request.reserve(size)
+    response = _Answer(throttle_time_ms=0, groups=described)
+    return await answer_of(len(described) + members, request, response)
+
+
+def _describe(request: Request, broker: Broker, group_id: str) -> tuple[Any, GroupMachine | None]:
+    try:
+        group = broker.groups.for_fetch(group_id)
+    except KafkaError as error:
+        return _described(request, group_id, error.code), None
+    if group is None:
+        if request.header.api_version >= NOT_FOUND_SINCE_VERSION:
+            message = f"Group {group_id} not found."
+            return _described(request, group_id, ErrorCode.GROUP_ID_NOT_FOUND, message), None
+        return _described(request, group_id, ErrorCode.NONE), None
+    machine = group.machine
+    stable = machine.state is GroupState.STABLE
+    described = _Answer.DescribedGroup(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        group_id=group_id,
+        group_state=machine.state.value,
+        protocol_type=machine.protocol_type or "",
+        protocol_data=(machine.protocol or "") if stable else "",
+        members=[
+            _member(member, machine.protocol if stable else None) for member in machine.roster.members()
+        ],
+        authorized_operations=_operations(request, ErrorCode.NONE),
+    )
+    return described, machine
+
+
+def _member(member: Member, protocol: str | None) -> Any:
+    return _Answer.DescribedGroup.DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=b"" if protocol is None else member.metadata_of(protocol),
+        member_assignment=member.assignment,
+    )
+
+
+def _operations(request: Request, error: ErrorCode) -> frozenset[int] | None:
+    asked = request.body.include_authorized_operations and error is ErrorCode.NONE
+    return GROUP_OPERATIONS if asked else None
+
+
+def _described(request: Request, group_id: str, error: ErrorCode, message: str | None = None) -> Any:
+    """A group that there is nothing to say about."""
+    found = error in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}
+    return _Answer.DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value if found else "",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=_operations(request, error),
+    )

@@ -1,0 +1,132 @@
+"""JoinGroup (key 11), versions 0 to 9: a member comes into a group, or back into it for the next generation.
+
+Behaviour
+  The answer may take minutes: it comes when all members have joined, or the time for that is over. The
+  leader's has all members with what they sent for the chosen protocol; assigning is the clients' business.
+  The rules are those of `gateway.groups.group`.
+
+Version notes
+  v1 brings the rebalance timeout; in v0 the session timeout stands for it. From v4 on a member without an id
+  is given one with MEMBER_ID_REQUIRED and comes again (KIP-394). v5 brings static members (KIP-345), v7 the
+  protocol type in the answer (before it, no protocol is an empty string), v8 the client's reason, v9 that a
+  returning static leader may keep the assignments (KIP-814).
+
+Differs from Kafka
+  What members sent is bounded (`gateway.groups.coordinator`): a group that is full answers
+  GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. Where Kafka leaves a request hanging
+  whose member joins again on another connection, it is answered with REBALANCE_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer, answer_of, warn_once
+from gateway.api.registry import Request, Response, api
+from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
+from gateway.groups.served import Ticket
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+REBALANCE_TIMEOUT_SINCE_VERSION: Final = 1
+MEMBER_ID_REQUIRED_SINCE_VERSION: Final = 4
+NULL_PROTOCOL_SINCE_VERSION: Final = 7
+SKIP_ASSIGNMENT_SINCE_VERSION: Final = 9
+
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""An answer with so much metadata takes from the memory of large answers, as Fetch's do: hostile members
+could have the leader's made many times."""
+
+_logger = logging.getLogger(__name__)
+_Answer: Any = RESPONSE_CLASSES[ApiKey.JOIN_GROUP]
+
+
+@api(key=ApiKey.JOIN_GROUP, name="JoinGroup", min_version=0, max_version=9)
+async def join_group(request: Request, broker: Broker) -> Response:
+    """Hand the member to its group and wait for the next generation."""
+    ticket = Ticket()
+    group_id, member_id = request.body.group_id, request.body.member_id
+    join = _join(request, ticket)
+    try:
+        broker.groups.join(group_id, join)
+    except KafkaError as error:
+        if error.code in {ErrorCode.POLICY_VIOLATION, ErrorCode.GROUP_MAX_SIZE_REACHED}:
+            warn_once(_logger, "group %r: a member was refused: %s", group_id[:100], error.message)
+        return _answer(request, JoinReply(error.code, member_id))
+    if not ticket.answered:
+        request.forget_frame()
+    reply = await ticket.joined()
+    size = sum(len(member.metadata) for member in reply.members)
+    if size > LARGE_ANSWER_BYTES:
+        await request.reserve(size)
+    return await _large_answer(request, reply) if reply.members else _answer(request, reply)
+
+
+def _join(request: Request, ticket: Ticket) -> Join:
+    body, version = request.body, request.header.api_version
+    client_id = request.header.client_id or ""
+    timeout = (
+        body.rebalance_timeout_ms if version >= REBALANCE_TIMEOUT_SINCE_VERSION else body.session_timeout_ms
+    )
+    new_member_id = ""
+    if body.member_id == NO_MEMBER_ID:
+        prefix = client_id if body.group_instance_id is None else body.group_instance_id
+        new_member_id = f"{prefix}-{uuid.uuid4()}"
+    return Join(
+        ticket=ticket,
+        member_id=body.member_id,
+        new_member_id=new_member_id,
+        group_instance_id=body.group_instance_id,
+        client_id=client_id,
+        client_host=client_host(request),
+        session_timeout_ms=body.session_timeout_ms,
+        rebalance_timeout_ms=max(0, timeout),
+        protocol_type=body.protocol_type,
+        protocols=tuple(Protocol(each.name, each.metadata) for each in body.protocols),
+        needs_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE_VERSION,
+        can_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE_VERSION,
+        reason=(body.reason or "not provided")[:255],
+    )
+
+
+def client_host(request: Request) -> str:
+    """Where the client is, as Java writes an address."""
+    return "/" + request.client_address.rpartition(":")[0].strip("[]")
+
+
+def _answer(request: Request, reply: JoinReply) -> Response:
+    return answer(request, _response(request, reply))
+
+
+async def _large_answer(request: Request, reply: JoinReply) -> Response:
+    return await answer_of(len(reply.members), request, _response(request, reply))
+
+
+def _response(request: Request, reply: JoinReply) -> Any:
+    protocol = reply.protocol
+    if protocol is None and request.header.api_version < NULL_PROTOCOL_SINCE_VERSION:
+        protocol = ""
+    return _Answer(
+        throttle_time_ms=0,
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=protocol,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            _Answer.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata,
+            )
+            for member in reply.members
+        ],
+    )

@@ -1,0 +1,56 @@
+"""LeaveGroup (key 13), versions 0 to 5: members leave a group, by themselves or removed by an administrator.
+
+Behaviour
+  Each member has its own result. A static member may be named by its instance alone (KIP-345): that is how
+  administrators remove one.
+
+Version notes
+  Up to v2 one member leaves, and its result is the answer's. v3 brings several and static ones, v5 reasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer, answer_of
+from gateway.api.registry import Request, Response, api
+from gateway.groups.events import Leaving
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+SEVERAL_SINCE_VERSION: Final = 3
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.LEAVE_GROUP]
+
+
+@api(key=ApiKey.LEAVE_GROUP, name="LeaveGroup", min_version=0, max_version=5)
+async def leave_group(request: Request, broker: Broker) -> Response:
+    """Take the members out of their group."""
+    body, several = request.body, request.header.api_version >= SEVERAL_SINCE_VERSION
+    if several:
+        leaving = [
+            Leaving(each.member_id, each.group_instance_id, (each.reason or "not provided")[:255])
+            for each in body.members
+        ]
+    else:
+        leaving = [Leaving(body.member_id, None, "not provided")]
+    try:
+        results = broker.groups.leave(body.group_id, leaving)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, members=[]))
+        results = [error.code] * len(leaving)  # there is no such group
+    if not several:
+        return answer(request, _Answer(throttle_time_ms=0, error_code=results[0], members=[]))
+    members = [
+        _Answer.MemberResponse(
+            member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=result
+        )
+        for one, result in zip(leaving, results, strict=True)
+    ]
+    response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
+    return await answer_of(len(members), request, response)

@@ -1,0 +1,55 @@
+"""ListGroups (key 16), versions 0 to 5: every group, or those of some states and types.
+
+Behaviour
+  Groups that only have offsets are among them, with an empty protocol type. While a part of the groups is
+  being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
+
+Version notes
+  v4 brings states (KIP-518), v5 types (KIP-848). Filters do not look at upper and lower case; a name that is
+  none finds nothing. All groups here are of type "classic".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer, answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+CLASSIC: Final = "classic"
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.LIST_GROUPS]
+
+
+@api(key=ApiKey.LIST_GROUPS, name="ListGroups", min_version=0, max_version=5)
+async def list_groups(request: Request, broker: Broker) -> Response:
+    """List the groups that pass the filters."""
+    body = request.body
+    try:
+        broker.groups.check_all_served()
+    except KafkaError as error:
+        return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, groups=[]))
+    states = {state.strip().lower() for state in body.states_filter or ()}
+    types = {kind.lower() for kind in body.types_filter or ()}
+    groups = []
+    if not types or CLASSIC in types:
+        for done, group in enumerate(broker.groups.loaded()):
+            machine = group.machine
+            if not states or machine.state.value.lower() in states:
+                groups.append(
+                    _Answer.ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=machine.protocol_type or "",
+                        group_state=machine.state.value,
+                        group_type=CLASSIC,
+                    )
+                )
+            await breathe(done)
+    response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups)
+    return await answer_of(len(groups), request, response)

@@ -1,0 +1,68 @@
+"""SyncGroup (key 14), versions 0 to 5: a member asks for its assignment; the leader brings all of them.
+
+Behaviour
+  The answer comes when the leader has assigned and the generation's record is durable in
+  `__consumer_offsets`. Members that the leader left out get an empty assignment.
+
+Version notes
+  v3 brings static members. v5 must name protocol type and protocol, which have to be the group's
+  (INCONSISTENT_GROUP_PROTOCOL), and is told them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer
+from gateway.api.registry import Request, Response, api
+from gateway.groups.events import Sync, SyncReply
+from gateway.groups.served import Ticket
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+PROTOCOL_SINCE_VERSION: Final = 5
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.SYNC_GROUP]
+
+
+@api(key=ApiKey.SYNC_GROUP, name="SyncGroup", min_version=0, max_version=5)
+async def sync_group(request: Request, broker: Broker) -> Response:
+    """Hand the request to its group and wait for the assignment."""
+    body = request.body
+    if request.header.api_version >= PROTOCOL_SINCE_VERSION and None in {
+        body.protocol_type,
+        body.protocol_name,
+    }:
+        return _answer(request, SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    ticket = Ticket()
+    sync = Sync(
+        ticket=ticket,
+        member_id=body.member_id,
+        group_instance_id=body.group_instance_id,
+        generation=body.generation_id,
+        protocol_type=body.protocol_type,
+        protocol=body.protocol_name,
+        assignments={each.member_id: each.assignment for each in body.assignments},
+    )
+    try:
+        broker.groups.sync(body.group_id, sync)
+    except KafkaError as error:
+        return _answer(request, SyncReply(error.code))
+    if not (ticket.answered or sync.assignments):
+        request.forget_frame()  # a leader's is kept: its assignments wait for the log, which is not long
+    return _answer(request, await ticket.synced())
+
+
+def _answer(request: Request, reply: SyncReply) -> Response:
+    response = _Answer(
+        throttle_time_ms=0,
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol,
+        assignment=reply.assignment,
+    )
+    return answer(request, response)

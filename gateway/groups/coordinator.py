@@ -1,0 +1,355 @@
+"""The group coordinator of this gateway: which groups there are, and who may ask them what.
+
+It has all groups: there is one gateway. Groups live in `__consumer_offsets`, each in the partition that its
+id chooses, and are served when that partition is loaded. As long as the topic does not exist no group does;
+FindCoordinator makes it.
+
+What may be held is bounded: see `MAX_GROUPS_BYTES` and `MAX_GROUP_BYTES`. Both are for what clients send in
+JoinGroup; what is loaded from the log is taken in any case.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from gateway.groups.events import Join, Leaving, Now, Sync
+from gateway.groups.expiry import OffsetExpiry
+from gateway.groups.group import GroupMachine
+from gateway.groups.group_state import GROUP_BYTES, GroupLimits, GroupState
+from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
+from gateway.groups.journal import Journal
+from gateway.groups.member import MEMBER_BYTES
+from gateway.groups.metadata import GroupMetadata
+from gateway.groups.offsets import OffsetTable
+from gateway.groups.partition_loads import PartitionLoads
+from gateway.groups.served import Group
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.groups.replay import LoadedGroup
+    from gateway.log.topic import Topic
+    from gateway.settings import LogSettings
+
+MAX_GROUPS_BYTES: Final = 128 * 1024 * 1024
+"""Memory of all groups without their offsets: 100,000 members with a usual subscription. Beyond it nobody new
+may join (POLICY_VIOLATION). Kafka has no such limit."""
+
+MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
+"""Memory of one group: the leader is sent all of its members' metadata at once. Its record, which has one
+protocol of each member, may have `max.message.bytes` of the topic anyway (1 MiB). Beyond it nobody new may
+join (GROUP_MAX_SIZE_REACHED)."""
+
+LOAD_PATIENCE_SECONDS: Final = 2.0
+"""How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
+COORDINATOR_LOAD_IN_PROGRESS."""
+
+
+class Coordinator:
+    """All groups of this gateway. `run` is its background work."""
+
+    def __init__(self, broker: Broker, settings: LogSettings) -> None:
+        self.groups: dict[str, Group] = {}
+        self.bytes = 0
+        """Memory of all groups, about, without their offsets."""
+        self.rebalances = 0
+        """Generations that began in this life."""
+        self.journal = Journal(broker)
+        self.journal.lost = self._lost
+        self.expiry = OffsetExpiry(self, broker.topics)
+        self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
+        self._session_timeouts_ms = (
+            settings.group_min_session_timeout_ms,
+            settings.group_max_session_timeout_ms,
+        )
+        self._broker = broker
+        self._topic: Topic | None = None
+        self._loading: PartitionLoads | None = None
+        self._tasks: trio.Nursery | None = None
+        self._stopped = False
+
+    async def run(self) -> None:
+        """Load what there is, and serve groups until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._tasks = nursery
+            nursery.start_soon(self.expiry.run)
+            self._look_at_topic()
+            await trio.sleep_forever()
+
+    def stop(self) -> None:
+        """The gateway stops: whoever waits is told to look for the coordinator again."""
+        self._stopped = True
+        self._forget_groups()
+
+    # ------------------------------------------------------------------------------ where groups are served
+
+    async def find(self, group_id: str) -> None:
+        """Make sure that the group can be served; its partition may still be loading then.
+
+        Raises KafkaError: COORDINATOR_NOT_AVAILABLE.
+        """
+        if self._broker.topics.get(OFFSETS_TOPIC) is None:
+            await ensure_offsets_topic(self._broker)
+        self._look_at_topic()
+        if self._loading is not None:
+            with trio.move_on_after(LOAD_PATIENCE_SECONDS):
+                await self._loading.wait(self._partition_of(group_id))
+
+    def check_served(self, group_id: str) -> None:
+        """Raises KafkaError: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the gateway stops")
+        self._look_at_topic()
+        if self._loading is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"there is no topic {OFFSETS_TOPIC} yet")
+        if not self._loading.is_loaded(self._partition_of(group_id)):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def check_all_served(self) -> None:
+        """As `check_served`, for what asks for every group; without the topic there are none."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the gateway stops")
+        self._look_at_topic()
+        if self._loading is not None and self._loading.left:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    @property
+    def partitions_loading(self) -> int:
+        """Partitions that are not loaded yet."""
+        return 0 if self._loading is None else self._loading.left
+
+    def states(self) -> dict[tuple[str, ...], int]:
+        """How many groups are in which state."""
+        counted = Counter(group.machine.state.value for group in self.groups.values())
+        return {(state.value,): counted[state.value] for state in GroupState if state is not GroupState.DEAD}
+
+    def _partition_of(self, group_id: str) -> int:
+        assert self._loading is not None
+        return partition_for(group_id, self._loading.partitions)
+
+    def _look_at_topic(self) -> None:
+        """The topic may have been made, deleted, or made again."""
+        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        if topic is self._topic or self._tasks is None:
+            return
+        self._topic = topic
+        if self._loading is not None:
+            self._loading.close()
+            self._loading = None
+            self._forget_groups()
+        if topic is not None:
+            self._loading = PartitionLoads(len(topic.partitions), self.journal.load, self._loaded)
+            for index in range(len(topic.partitions)):
+                self._tasks.start_soon(self._loading.run, index)
+
+    def _lost(self, index: int) -> None:
+        """What was written last to the partition may be kept or not: ask the log."""
+        if self._loading is None or self._tasks is None or not self._loading.lost(index):
+            return
+        self._forget_groups(index)
+        self._tasks.start_soon(self._loading.run, index)
+
+    def _loaded(self, index: int, found: dict[str, LoadedGroup]) -> None:
+        now = self.now()
+        for group_id, loaded in found.items():
+            machine = GroupMachine(group_id, self.limits, now)
+            recorded = loaded.metadata is not None
+            group = self.groups[group_id] = Group(self, index, machine, loaded.offsets, recorded=recorded)
+            group.carry_out(machine.loaded(loaded.metadata, now) if loaded.metadata is not None else [])
+
+    def _forget_groups(self, index: int | None = None) -> None:
+        """Those of one partition, or all."""
+        for group in [one for one in self.groups.values() if index in {None, one.partition}]:
+            del self.groups[group.group_id]
+            group.unload(ErrorCode.NOT_COORDINATOR)
+
+    # -------------------------------------------------------------------------------------- membership
+
+    def join(self, group_id: str, join: Join) -> None:
+        """JoinGroup: the ticket in `join` will be answered; or KafkaError is raised."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        shortest, longest = self._session_timeouts_ms
+        if not shortest <= join.session_timeout_ms <= longest:
+            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        self._check_room(group, join)
+        if group is None:
+            if join.member_id:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self._new_group(group_id)
+        else:
+            _check_not_deleting(group)
+        group.carry_out(group.machine.join(join, self.now()))
+
+    def sync(self, group_id: str, sync: Sync) -> None:
+        """SyncGroup: the ticket in `sync` will be answered. Raises KafkaError as `join`."""
+        group = self._group_of_member(group_id)
+        group.carry_out(group.machine.sync(sync))
+
+    def heartbeat(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """Heartbeat: what to answer."""
+        try:
+            group = self._group_of_member(group_id)
+        except KafkaError as error:
+            # While a group is loaded its members keep calm (`GroupCoordinatorService.heartbeat`).
+            return ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+        return group.machine.heartbeat(member_id, group_instance_id, generation, trio.current_time())
+
+    def leave(self, group_id: str, leaving: Sequence[Leaving]) -> list[ErrorCode]:
+        """LeaveGroup: what to answer for each member. Raises KafkaError."""
+        group = self._group_of_member(group_id)
+        if group.machine.state is GroupState.DEAD:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        results, effects = group.machine.leave(leaving, self.now())
+        group.carry_out(effects)
+        return results
+
+    def _group_of_member(self, group_id: str) -> Group:
+        """The group of a request that only a member sends. Raises KafkaError."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def _new_group(self, group_id: str) -> Group:
+        machine = GroupMachine(group_id, self.limits, self.now())
+        group = Group(self, self._partition_of(group_id), machine, OffsetTable(), recorded=False)
+        self.groups[group_id] = group
+        group.carry_out()
+        return group
+
+    def _check_room(self, group: Group | None, join: Join) -> None:
+        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED."""
+        size = MEMBER_BYTES + sum(len(one.name) + len(one.metadata) for one in join.protocols)
+        if self.bytes + size > MAX_GROUPS_BYTES:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"all groups together hold {self.bytes} bytes, {MAX_GROUPS_BYTES} may be",
+            )
+        held = GROUP_BYTES if group is None else group.machine.size
+        if held + size > MAX_GROUP_BYTES:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group holds {held} bytes, {MAX_GROUP_BYTES} may be"
+            )
+
+    # ------------------------------------------------------------------------------ offsets and all groups
+
+    def for_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> Group:
+        """The group whose offsets are to be committed; made if it is new and nobody manages it.
+
+        A good commit counts as a heartbeat. Raises KafkaError as `check_served` and
+        `GroupData.validate_commit`, and GROUP_ID_NOT_FOUND for a generation of a group that is not there.
+        """
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+            if self.bytes > MAX_GROUPS_BYTES:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, "there are too many groups")
+            return self._new_group(group_id)
+        _check_not_deleting(group)
+        group.machine.validate_commit(member_id, group_instance_id, generation, trio.current_time())
+        return group
+
+    def for_fetch(self, group_id: str) -> Group | None:
+        """The group, or None: there is no such group. Raises KafkaError as `check_served`."""
+        self.check_served(group_id)
+        return self.groups.get(group_id)
+
+    def for_offset_delete(self, group_id: str) -> Group:
+        """The group some of whose offsets are to be deleted. Raises KafkaError."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        _check_not_deleting(group)
+        group.machine.validate_offset_delete()
+        return group
+
+    def loaded(self) -> list[Group]:
+        """Every group that is served now."""
+        return list(self.groups.values())
+
+    def for_delete(self, group_id: str) -> Group:
+        """The group, if it may be deleted now.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and as `check_served`.
+        """
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        _check_not_deleting(group)
+        group.machine.validate_delete()
+        return group
+
+    async def drop_if_unused(self, group: Group) -> None:
+        """A group without members and offsets is deleted. Raises KafkaError if that cannot be written."""
+        if self.groups.get(group.group_id) is group and group.is_unused and not group.deleting:
+            await self.delete(group)
+
+    async def delete(self, group: Group) -> None:
+        """Delete what `for_delete` gave, with its offsets; durable on return. Raises KafkaError."""
+        # What comes to the group meanwhile is told to try again: only the log decides whether it is deleted.
+        group.deleting = True
+        try:
+            offsets = group.offsets.keys()
+            if group.recorded or offsets:
+                # A client that goes away in the middle must not leave memory and log apart.
+                with trio.CancelScope(shield=True):
+                    await self.journal.delete_group(group.group_id, offsets)
+        finally:
+            group.deleting = False
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+            group.unload(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    # ------------------------------------------------------------------------------- what groups need (Home)
+
+    def start(self, task: Callable[[], Awaitable[None]]) -> None:
+        """See `gateway.groups.served.Home`."""
+        assert self._tasks is not None
+        self._tasks.start_soon(task)
+
+    def charge(self, size: int) -> None:
+        """See `gateway.groups.served.Home`."""
+        self.bytes += size
+
+    async def write(self, group_id: str, metadata: GroupMetadata) -> None:
+        """See `gateway.groups.served.Home`."""
+        await self.journal.write_group(group_id, metadata)
+
+    def generation_began(self) -> None:
+        """See `gateway.groups.served.Home`."""
+        self.rebalances += 1
+
+    def failed(self, group: Group) -> None:
+        """See `gateway.groups.served.Home`."""
+        self._lost(group.partition)
+
+    @staticmethod
+    def now() -> Now:
+        """See `gateway.groups.served.Home`."""
+        return Now(trio.current_time(), time.time_ns() // 1_000_000)
+
+
+def _check_not_deleting(group: Group) -> None:
+    if group.deleting:
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group is being deleted")

@@ -1,0 +1,190 @@
+"""One group as it is served: its machine, its offsets, and the task that gives the machine time and the log.
+
+Requests are handed to the machine at once, by whoever has them: a heartbeat costs no task switch. The task is
+for what takes time: records of the group are written one after the other, in the order in which the machine
+asked for them, and `tick` is called when it is due. A group that waits for nothing has no task.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, cast
+
+import trio
+
+from gateway.connection_wait import Waiter
+from gateway.groups.events import Answer, Effect, JoinReply, Now, SyncReply, Write
+from gateway.groups.group import GroupMachine
+from gateway.groups.group_state import GroupState
+from gateway.groups.metadata import GroupMetadata
+from gateway.groups.offsets import OffsetTable
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+_logger = logging.getLogger(__name__)
+
+
+class Ticket:
+    """A request that waits for its reply. The client may be gone by then: nobody minds."""
+
+    __slots__ = ("_done", "_reply")
+
+    def __init__(self) -> None:
+        self._done = trio.Event()
+        self._reply: JoinReply | SyncReply | None = None
+
+    def answer(self, reply: JoinReply | SyncReply) -> None:
+        """Give the reply. Never blocks."""
+        if self._reply is not None:
+            raise RuntimeError("a ticket is answered once")
+        self._reply = reply
+        self._done.set()
+
+    @property
+    def answered(self) -> bool:
+        return self._reply is not None
+
+    async def joined(self) -> JoinReply:
+        """Wait for the reply to a JoinGroup."""
+        await self._done.wait()
+        return cast("JoinReply", self._reply)
+
+    async def synced(self) -> SyncReply:
+        """Wait for the reply to a SyncGroup."""
+        await self._done.wait()
+        return cast("SyncReply", self._reply)
+
+
+class Home(Protocol):
+    """What a group needs of the coordinator."""
+
+    def start(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task until it ends or the gateway stops."""
+
+    def charge(self, size: int) -> None:
+        """The groups hold so many bytes more, or fewer."""
+
+    async def write(self, group_id: str, metadata: GroupMetadata) -> None:
+        """Make the record durable. Raises KafkaError."""
+
+    def now(self) -> Now:
+        """The time."""
+
+    def generation_began(self) -> None:
+        """Count it."""
+
+    def failed(self, group: Group) -> None:
+        """A defect: what the group's machine knows cannot be relied on any more."""
+
+
+class Group:
+    """One group id, while it is served here."""
+
+    __slots__ = (
+        "_changed",
+        "_generation",
+        "_home",
+        "_running",
+        "_size",
+        "_sleeps_until",
+        "_writes",
+        "deleting",
+        "group_id",
+        "machine",
+        "offsets",
+        "partition",
+        "recorded",
+    )
+
+    def __init__(
+        self, home: Home, partition: int, machine: GroupMachine, offsets: OffsetTable, *, recorded: bool
+    ) -> None:
+        self.group_id = machine.group_id
+        self.partition = partition
+        self.machine = machine
+        self.offsets = offsets
+        self.recorded = recorded
+        """Whether the log may have a record of the group itself."""
+        self.deleting = False
+        """Its tombstones are on their way: nobody may change it meanwhile."""
+        self._home = home
+        self._writes: deque[Write] = deque()
+        self._changed = Waiter()
+        self._running = False
+        self._sleeps_until = -math.inf
+        self._size = 0
+        self._generation = machine.generation
+
+    @property
+    def is_unused(self) -> bool:
+        """Nobody is in it, nobody is about to come, and it has no offsets."""
+        machine = self.machine
+        return machine.state is GroupState.EMPTY and not machine.pending and self.offsets.is_empty()
+
+    def carry_out(self, effects: Sequence[Effect] = ()) -> None:
+        """Do what the machine wants; called after each of its events."""
+        for effect in effects:
+            if isinstance(effect, Answer):
+                cast("Ticket", effect.ticket).answer(effect.reply)
+            elif isinstance(effect, Write):
+                self.recorded = True
+                self._writes.append(effect)
+            else:
+                _logger.info("group %s: %s", self.group_id, effect.text)
+        self._account()
+        if self._writes or self.machine.wake < self._sleeps_until:
+            self._changed.wake()
+        if not self._running and (self._writes or self.machine.wake < math.inf):
+            self._running = True
+            self._home.start(self._run)
+
+    def unload(self, error: ErrorCode) -> None:
+        """Serve it no longer: everybody who waits gets `error`; its task ends."""
+        self._writes.clear()
+        self.carry_out(self.machine.unload(error, self._home.now()))
+        self._home.charge(-self._size)
+        self._size = 0
+        self._changed.wake()
+
+    def _account(self) -> None:
+        if self.machine.generation != self._generation:
+            self._generation = self.machine.generation
+            self._home.generation_began()
+        if self.machine.state is not GroupState.DEAD and (size := self.machine.size) != self._size:
+            self._home.charge(size - self._size)
+            self._size = size
+
+    async def _run(self) -> None:
+        try:
+            while self.machine.state is not GroupState.DEAD:
+                if self._writes:
+                    await self._write(self._writes.popleft())
+                elif self.machine.wake == math.inf:
+                    return
+                else:
+                    await self._sleep()
+        except Exception:
+            _logger.exception("group %s: an unexpected failure; it is read again from the log", self.group_id)
+            self._home.failed(self)
+        finally:
+            self._running = False
+
+    async def _sleep(self) -> None:
+        self._sleeps_until = self.machine.wake
+        with trio.move_on_at(self._sleeps_until):
+            await self._changed.wait()
+        self._sleeps_until = -math.inf
+        now = self._home.now()
+        if self.machine.wake <= now.seconds and self.machine.state is not GroupState.DEAD:
+            self.carry_out(self.machine.tick(now))
+
+    async def _write(self, write: Write) -> None:
+        error = ErrorCode.NONE
+        try:
+            await self._home.write(self.group_id, write.metadata)
+        except KafkaError as failed:
+            error = failed.code
+        if self.machine.state is not GroupState.DEAD:
+            self.carry_out(self.machine.written(write.number, error, self._home.now()))

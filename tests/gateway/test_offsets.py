@@ -1,0 +1,207 @@
+"""Committed offsets through a whole gateway: over SIGKILL, lost frames, a lost partition, a deleted topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from gateway.groups import group_commit
+from gateway.groups.internal_topic import OFFSETS_TOPIC
+from mesh.zmq_trio import Publisher
+from tests.clients.stored import create_topic
+from tests.differential.offsets import commit, fetch, offset
+from tests.differential.wire import Connection, decode, encode
+from tests.gateway.in_process import RawClient, running
+from tests.peers.standalone import Standalone
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+TOPICS = (("orders", 3),)
+GROUPS = 40
+OFFSET_COMMIT = 8
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+LOAD_SECONDS = 30
+
+
+def codes(answer: Any) -> list[int]:
+    """The error of each partition of an OffsetCommit."""
+    return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+
+def found(answer: Any) -> dict[tuple[str, int], tuple[int, int, str]]:
+    """What an OffsetFetch of one group found: offset, leader epoch and metadata by partition."""
+    (group,) = answer.groups
+    assert group.error_code == ErrorCode.NONE
+    return {
+        (topic.name, one.partition_index): (one.committed_offset, one.committed_leader_epoch, one.metadata)
+        for topic in group.topics
+        for one in topic.partitions
+        if one.committed_offset >= 0
+    }
+
+
+def find_coordinator(connection: Connection) -> None:
+    answer = connection.ask(FindCoordinatorRequest(version=1, key="g", key_type=0))
+    assert answer.error_code == ErrorCode.NONE
+
+
+# ------------------------------------------------------------------------------------------ over SIGKILL
+
+
+@pytest.mark.slow
+def test_what_was_committed_is_there_after_sigkill(tmp_path: Path) -> None:
+    """Three lives; each commits for many groups, and is killed while the last commits are under way."""
+    with Standalone(tmp_path / "data", directory=tmp_path / "server") as server:
+        create_topic(server.bootstrap, "orders", 3)
+        acked: dict[str, int] = {}
+        sent: dict[str, int] = {}
+        for life in range(3):
+            _commit_until_killed(server, life, acked, sent)
+            server.start()
+            for stable in (False, True):
+                _check(server, acked, sent, stable)
+
+
+def _commit_until_killed(server: Standalone, life: int, acked: dict[str, int], sent: dict[str, int]) -> None:
+    with ExitStack() as opened:
+        connections = [opened.enter_context(Connection(server.bootstrap)) for _ in range(GROUPS)]
+        find_coordinator(connections[0])
+        _commit_three_times(connections, life, acked, sent)
+        server.kill9()
+
+
+def _commit_three_times(
+    connections: Sequence[Connection], life: int, acked: dict[str, int], sent: dict[str, int]
+) -> None:
+    """The answers of the last time are not waited for."""
+    for turn in range(3):
+        for number, connection in enumerate(connections):
+            sent[f"group {number}"] = value = life * 10 + turn
+            wanted = {"orders": [offset(0, value, 1, f"note {value}"), offset(2, value)]}
+            request = commit(f"group {number}", wanted)
+            connection.send(encode(request))
+        if turn == 2:
+            return
+        for number, connection in enumerate(connections):
+            answer = connection.receive()
+            assert answer is not None
+            acked[f"group {number}"] = sent[f"group {number}"]
+            assert codes(decode(OFFSET_COMMIT, 9, answer)) == [0, 0]
+
+
+def _check(server: Standalone, acked: dict[str, int], sent: dict[str, int], stable: bool) -> None:
+    with Connection(server.bootstrap) as connection:
+        find_coordinator(connection)
+        for group, value in acked.items():
+            offsets = found(_loaded(connection, fetch(group, None, stable=stable)))
+            got = offsets["orders", 0][0]
+            assert got in {value, sent[group]}, (group, got)
+            assert offsets == {("orders", 0): (got, 1, f"note {got}"), ("orders", 2): (got, -1, "")}
+
+
+def _loaded(connection: Connection, request: Any) -> Any:
+    """The answer once the group is loaded: clients are told to come again until then."""
+    deadline = time.monotonic() + LOAD_SECONDS
+    while (answer := connection.ask(request)).groups[0].error_code == LOADING:
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+    return answer
+
+
+# ------------------------------------------------------------------------------- inside of a test's process
+
+
+async def ask(client: RawClient, request: Any) -> Any:
+    return await client.ask(request, RESPONSE_CLASSES[request.API_KEY])
+
+
+async def find(client: RawClient) -> None:
+    request = FindCoordinatorRequest(version=1, key="g", key_type=0)
+    assert (await client.ask(request, FindCoordinatorResponse)).error_code == ErrorCode.NONE
+
+
+def test_without_acknowledgement_frames_a_commit_times_out_and_shows_when_they_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "OFFSETS_COMMIT_TIMEOUT_SECONDS", 0.3)
+    send, lost = Publisher.send, []
+    losing = False
+
+    def maybe_send(self: Publisher, frames: list[bytes]) -> None:
+        if losing and bytes(frames[0][:1]) == b"K":
+            lost.append(frames)
+        else:
+            send(self, frames)
+
+    monkeypatch.setattr(Publisher, "send", maybe_send)
+
+    async def main() -> None:
+        nonlocal losing
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (_, port),
+            await RawClient.connect(port) as client,
+        ):
+            await find(client)
+            assert codes(await ask(client, commit("g", {"orders": [offset(0, 1)]}))) == [0]
+            losing = True
+            refused = await ask(client, commit("g", {"orders": [offset(0, 2), offset(1, 2)]}))
+            assert codes(refused) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+            assert lost, "no ACK crossed the link"
+            assert found(await ask(client, fetch("g", None))) == {("orders", 0): (1, -1, "")}
+            waited = await ask(client, fetch("g", None, stable=True))
+            assert waited.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+            losing = False
+            monkeypatch.setattr(group_commit, "OFFSETS_COMMIT_TIMEOUT_SECONDS", 20)
+            stable = await ask(client, fetch("g", None, stable=True))
+            assert found(stable) == {("orders", 0): (2, -1, ""), ("orders", 1): (2, -1, "")}
+
+    trio.run(main)
+
+
+def test_a_lost_partition_has_its_groups_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("gateway.log.recovery.AGAIN_SECONDS", 0.01)
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
+            await find(client)
+            assert codes(await ask(client, commit("g", {"orders": [offset(0, 1)]}))) == [0]
+            store = server.directories.store.incarnation
+            (address,) = server.store.ingest.heads()
+            entries = (AddressStatus(address, STATUS_DONE, -1).pack(),)
+            await server.requests.ask(store, lambda requester: Request(b"S", store, requester, entries))
+            answer = await ask(client, commit("g", {"orders": [offset(1, 2)]}))
+            assert codes(answer) == [ErrorCode.NOT_COORDINATOR]
+            with trio.fail_after(10):
+                while (code := codes(await ask(client, commit("g", {"orders": [offset(2, 3)]})))[0]) != 0:
+                    assert code in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+                    await trio.sleep(0.02)
+            offsets = found(await ask(client, fetch("g", None)))
+            assert {("orders", 0): (1, -1, ""), ("orders", 2): (3, -1, "")}.items() <= offsets.items()
+
+    trio.run(main)
+
+
+def test_an_idle_gateway_has_no_offsets_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
+            refused = await ask(client, commit("g", {"orders": [offset(0, 1)]}))
+            assert codes(refused) == [ErrorCode.NOT_COORDINATOR]
+            assert server.catalog.get("/topics/" + OFFSETS_TOPIC) is None
+            await find(client)
+            assert server.catalog.get("/topics/" + OFFSETS_TOPIC) is not None
+            assert server.catalog.range("/segments/") == []
+
+    trio.run(main)

@@ -1,0 +1,479 @@
+"""The coordinator: when groups are served, their time and their records, what is bounded and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.groups import coordinator as coordinator_module
+from gateway.groups.group import GroupMachine
+from gateway.groups.group_state import GroupState
+from gateway.groups.internal_topic import OFFSETS_TOPIC, java_hash, partition_for
+from gateway.groups.records import CommittedOffset
+from tests.unit.gateway.groups.group_home import SESSION_MS, Home, reply, run
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NONE = ErrorCode.NONE
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def refused(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("payments", 1382682413),
+        ("größe", 98762257),
+        ("\U0001f600", 1772899),
+        ("polygenelubricants", -(2**31)),
+    ],
+)
+def test_groups_are_where_java_would_look_for_them(text: str, expected: int) -> None:
+    assert java_hash(text) == expected
+    assert partition_for(text, 50) == (0 if expected == -(2**31) else abs(expected)) % 50
+
+
+# -------------------------------------------------------------------------------------------- being served
+
+
+def test_the_topic_is_made_when_the_first_coordinator_is_asked_for() -> None:
+    async def main() -> None:
+        home = Home(topic=False)
+        async with home.running():
+            assert refused(home.join) is ErrorCode.NOT_COORDINATOR
+            home.coordinator.check_all_served()
+            await home.coordinator.find("g")
+            await home.stable()
+            await home.coordinator.find("h")
+            assert home.created == 1
+
+    run(main)
+
+
+def test_a_topic_that_cannot_be_made_is_a_coordinator_that_is_not_there() -> None:
+    async def main() -> None:
+        home = Home(topic=False)
+        home.created = -1
+        async with home.running():
+            with pytest.raises(KafkaError) as caught:
+                await home.coordinator.find("g")
+            assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    run(main)
+
+
+def test_nobody_is_answered_from_a_partition_that_is_not_loaded() -> None:
+    async def main() -> None:
+        home = Home()
+        home.journal.may_load = trio.Event()
+        async with home.running():
+            coordinator = home.coordinator
+            for call in (
+                home.join,
+                lambda: home.sync("m1", 1),
+                lambda: home.leave("m1"),
+                lambda: coordinator.for_fetch("g"),
+                lambda: coordinator.for_commit("g", "", None, -1),
+                lambda: coordinator.for_delete("g"),
+                coordinator.check_all_served,
+            ):
+                assert refused(call) is LOADING
+            assert home.heartbeat() is NONE
+            assert coordinator.partitions_loading == 50
+            before = trio.current_time()
+            await coordinator.find("g")
+            assert trio.current_time() - before == coordinator_module.LOAD_PATIENCE_SECONDS
+            home.journal.may_load.set()
+            await coordinator.find("g")
+            await home.stable()
+            await wait_all_tasks_blocked()
+            assert coordinator.partitions_loading == 0
+
+    run(main)
+
+
+def test_a_partition_that_cannot_be_read_is_tried_again_and_holds_up_no_other() -> None:
+    async def main() -> None:
+        home = Home()
+        away = partition_for("g", 50)
+        home.journal.load_fails = {away}
+        async with home.running():
+            await home.stable("another group")
+            await trio.sleep(60)
+            assert refused(home.join) is LOADING
+            assert 60 < home.journal.loads.count(away) < 70
+            home.journal.load_fails = set()
+            await trio.sleep(1.1)
+            await home.stable()
+
+    run(main)
+
+
+def test_groups_go_on_after_a_restart_where_they_were() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+        again = Home()
+        again.journal.log = home.journal.log
+        async with again.running():
+            assert again.heartbeat() is NONE
+            assert (await again.sync("m1", 1).synced()).assignment == b"all"
+            await trio.sleep(SESSION_MS / 1000 + 0.1)
+            assert again.group().machine.state is GroupState.EMPTY
+            assert again.journal.log["g"].members == ()
+
+    run(main)
+
+
+def test_a_partition_that_was_lost_is_read_again() -> None:
+    """What was written last may be kept or not: only the log knows."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            waits = home.join(new_member_id="m2")
+            old = home.group()
+            home.coordinator._lost(partition_for("g", 50))
+            assert (await reply(waits)).error is ErrorCode.NOT_COORDINATOR
+            assert old.machine.state is GroupState.DEAD
+            assert home.group() is not old
+            assert home.heartbeat() is NONE
+            assert list(home.group().machine.roster.by_id) == ["m1"]
+
+    run(main)
+
+
+def test_a_topic_that_is_deleted_takes_its_groups_along() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            waits = home.join(new_member_id="m2")
+            del home.topics[OFFSETS_TOPIC]
+            home.journal.log.clear()
+            assert home.heartbeat() is ErrorCode.NOT_COORDINATOR
+            assert (await reply(waits)).error is ErrorCode.NOT_COORDINATOR
+            await home.coordinator.find("g")
+            assert home.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+            await home.stable()
+
+    run(main)
+
+
+def test_a_gateway_that_stops_sends_everybody_away() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            waits = home.join(new_member_id="m2")
+            home.coordinator.stop()
+            assert (await reply(waits)).error is ErrorCode.NOT_COORDINATOR
+            assert refused(home.join) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert refused(home.coordinator.check_all_served) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    run(main)
+
+
+# ------------------------------------------------------------------------------------- time and the log
+
+
+def test_who_is_silent_for_its_session_timeout_is_removed() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            for _ in range(5):
+                await trio.sleep(SESSION_MS / 1000 - 0.1)
+                assert home.heartbeat() is NONE
+            await trio.sleep(SESSION_MS / 1000 - 0.1)
+            assert home.group().machine.state is GroupState.STABLE
+            await trio.sleep(0.2)
+            assert home.group().machine.state is GroupState.EMPTY
+            assert home.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run(main)
+
+
+def test_the_initial_delay_passes_by_itself() -> None:
+    async def main() -> None:
+        home = Home(group_initial_rebalance_delay_ms=3000)
+        async with home.running():
+            before = trio.current_time()
+            assert (await home.join().joined()).generation == 1
+            assert trio.current_time() - before == 3
+
+    run(main)
+
+
+def test_an_assignment_waits_for_the_log() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.join().joined()
+            home.journal.go = trio.Event()
+            waits = home.sync("m1", 1, m1=b"all")
+            await trio.sleep(3)
+            assert not waits.answered
+            assert home.heartbeat() is NONE
+            home.journal.go.set()
+            assert (await waits.synced()).assignment == b"all"
+
+    run(main)
+
+
+def test_an_assignment_that_is_not_written_is_not_handed_out() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.join().joined()
+            home.journal.fails = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            synced = await home.sync("m1", 1, m1=b"all").synced()
+            assert (synced.error, synced.assignment) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+            home.journal.fails = None
+            assert (await home.join(member_id="m1").joined()).generation == 2
+            assert (await home.sync("m1", 2, m1=b"all").synced()).assignment == b"all"
+
+    run(main)
+
+
+def test_records_of_a_group_are_written_in_order() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            home.journal.go = trio.Event()
+            home.leave("m1")
+            for generation in (3, 4):
+                joining = home.join(new_member_id=f"m{generation}")
+                await trio.sleep(0.1)
+                del joining
+            home.journal.go.set()
+            await trio.sleep(1)
+            home.leave("m3"), home.leave("m4")
+            await trio.sleep(1)
+            generations = [
+                metadata.generation for _, metadata in home.journal.written if metadata is not None
+            ]
+            assert generations == sorted(generations)
+            assert home.journal.log["g"].generation == generations[-1]
+
+    run(main)
+
+
+def test_a_defect_in_one_group_has_it_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            await home.stable("other")
+            good = GroupMachine.tick
+            monkeypatch.setattr(GroupMachine, "tick", lambda *_: 1 / 0)
+            other = home.group("other")
+            home.heartbeat()
+            await trio.sleep(SESSION_MS / 1000 - 0.1)
+            monkeypatch.setattr(GroupMachine, "tick", good)
+            assert home.heartbeat(group_id="other") is NONE
+            monkeypatch.setattr(GroupMachine, "tick", lambda *_: 1 / 0)
+            before = home.group()
+            home.group().machine.wake = 0
+            home.group().carry_out()
+            await trio.sleep(0.2)
+            monkeypatch.setattr(GroupMachine, "tick", good)
+            await trio.sleep(1)
+            assert home.group() is not before
+            assert home.heartbeat() is NONE
+            assert other.machine.state is GroupState.STABLE or home.group("other") is not other
+
+    run(main)
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+@pytest.mark.parametrize("session_ms", [-1, 0, 5999, 1_800_001, 2**31 - 1])
+def test_session_timeouts_are_within_bounds(session_ms: int) -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            assert refused(lambda: home.join(session_ms=session_ms)) is ErrorCode.INVALID_SESSION_TIMEOUT
+            home.join(session_ms=6000), home.join(session_ms=1_800_000, new_member_id="m2")
+
+    run(main)
+
+
+def test_group_ids_that_are_empty_or_unknown() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            for call in (lambda: home.join(""), lambda: home.sync("m", 1, ""), lambda: home.leave("m", "")):
+                assert refused(call) is ErrorCode.INVALID_GROUP_ID
+            assert home.heartbeat(group_id="") is ErrorCode.INVALID_GROUP_ID
+            for call in (
+                lambda: home.join("g", "stranger"),
+                lambda: home.sync("m", 1, "g"),
+                lambda: home.leave("m", "g"),
+            ):
+                assert refused(call) is ErrorCode.UNKNOWN_MEMBER_ID
+            assert home.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+            assert home.coordinator.loaded() == []
+
+    run(main)
+
+
+def test_who_may_commit() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            assert refused(lambda: coordinator.for_commit("g", "m1", None, 1)) is ErrorCode.GROUP_ID_NOT_FOUND
+            simple = coordinator.for_commit("", "", None, -1)
+            assert coordinator.for_fetch("") is simple
+            assert coordinator.for_fetch("g") is None
+            await home.stable()
+            assert coordinator.for_commit("g", "m1", None, 1) is home.group()
+            assert refused(lambda: coordinator.for_commit("g", "m1", None, 2)) is ErrorCode.ILLEGAL_GENERATION
+            assert refused(lambda: coordinator.for_offset_delete("")) is ErrorCode.INVALID_GROUP_ID
+            assert refused(lambda: coordinator.for_offset_delete("h")) is ErrorCode.GROUP_ID_NOT_FOUND
+            assert coordinator.for_offset_delete("g") is home.group()
+
+    run(main)
+
+
+# ------------------------------------------------------------------------------------------------ deleting
+
+
+def test_a_group_is_deleted_with_its_offsets_when_the_log_has_it() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            home.group().offsets.put("orders", 3, CommittedOffset(1, 0, "", 0))
+            assert refused(lambda: home.coordinator.for_delete("g")) is ErrorCode.NON_EMPTY_GROUP
+            home.leave("m1")
+            await wait_all_tasks_blocked()
+            home.journal.go = trio.Event()
+            home.nursery.start_soon(home.coordinator.delete, home.coordinator.for_delete("g"))
+            await wait_all_tasks_blocked()
+            for call in (
+                home.join, lambda: home.coordinator.for_commit("g", "", None, -1),
+                lambda: home.coordinator.for_delete("g"), lambda: home.coordinator.for_offset_delete("g"),
+            ):  # fmt: skip
+                assert refused(call) is LOADING
+            assert home.coordinator.for_fetch("g") is home.group()
+            home.journal.go.set()
+            await wait_all_tasks_blocked()
+            assert home.journal.deleted == [("g", [("orders", 3)])]
+            assert home.coordinator.for_fetch("g") is None
+            assert refused(lambda: home.coordinator.for_delete("g")) is ErrorCode.GROUP_ID_NOT_FOUND
+            assert home.coordinator.bytes == 0
+            await home.stable()
+
+    run(main)
+
+
+def test_a_group_whose_deletion_is_not_written_stays() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            home.leave("m1")
+            await wait_all_tasks_blocked()
+            home.journal.fails = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            with pytest.raises(KafkaError):
+                await home.coordinator.delete(home.coordinator.for_delete("g"))
+            home.journal.fails = None
+            assert home.group().machine.state is GroupState.EMPTY
+            assert (await home.join(new_member_id="m2").joined()).generation == 3
+
+    run(main)
+
+
+def test_only_what_nobody_uses_is_dropped() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            await home.coordinator.drop_if_unused(home.group())
+            home.leave("m1")
+            await wait_all_tasks_blocked()
+            home.group().offsets.put("orders", 3, CommittedOffset(1, 0, "", 0))
+            await home.coordinator.drop_if_unused(home.group())
+            home.group().offsets.put("orders", 3, None)
+            assert not home.journal.deleted
+            await home.coordinator.drop_if_unused(home.group())
+            assert home.journal.deleted == [("g", [])]
+            simple = home.coordinator.for_commit("never written", "", None, -1)
+            await home.coordinator.drop_if_unused(simple)
+            assert len(home.journal.deleted) == 1
+            assert home.coordinator.loaded() == []
+
+    run(main)
+
+
+# -------------------------------------------------------------------------------------------------- bounds
+
+
+def test_one_group_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "MAX_GROUP_BYTES", 10_000)
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            assert refused(lambda: home.join(metadata=b"x" * 8000)) is ErrorCode.GROUP_MAX_SIZE_REACHED
+            home.join(metadata=b"x" * 4000)
+            call = lambda: home.join(metadata=b"x" * 4000, new_member_id="m2")  # noqa: E731
+            assert refused(call) is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    run(main)
+
+
+def test_all_groups_have_one_bound_and_what_goes_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", 20_000)
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            groups = [f"g{n}" for n in range(100)]
+            taken = []
+            for group_id in groups:
+                try:
+                    home.join(group_id, metadata=b"x" * 100)
+                    taken.append(group_id)
+                except KafkaError:
+                    break
+            assert 3 < len(taken) < 10
+            assert refused(lambda: home.join("h")) is ErrorCode.POLICY_VIOLATION
+            for group_id in taken:
+                home.leave("m1", group_id)
+            await trio.sleep(1)
+            for group_id in taken:
+                await home.coordinator.drop_if_unused(home.group(group_id))
+            assert home.coordinator.bytes == 0
+            home.join("h")
+
+    run(main)
+
+
+def test_a_group_that_waits_for_nothing_has_no_task() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            idle = trio.lowlevel.current_statistics().tasks_living
+            await home.stable()
+            assert trio.lowlevel.current_statistics().tasks_living == idle + 1
+            home.leave("m1")
+            await trio.sleep(SESSION_MS / 1000 + 0.1)  # what was due next before it left
+            assert trio.lowlevel.current_statistics().tasks_living == idle
+
+    run(main)
