@@ -5,7 +5,7 @@ a time, and what one store knows of logs.
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import trio
 
@@ -24,6 +24,7 @@ from wireproto.dafka.additions import (
     GetRows,
     ListSegments,
     Lookup,
+    Ping,
     Verified,
     Verify,
 )
@@ -56,6 +57,16 @@ class NotServed(Exception):
         super().__init__(text)
         self.storage_error = storage_error
         self.silent = tuple(silent)
+
+
+UNKNOWN_BYTES = -1
+
+
+class Disk(NamedTuple):
+    """A store's disk, in bytes; UNKNOWN_BYTES for what the store does not know."""
+
+    total_bytes: int
+    free_bytes: int
 
 
 class Reader:
@@ -155,6 +166,11 @@ class Reader:
             if len(listed.segments) < LIST_COUNT:
                 return found
             first = listed.segments[-1][0].address
+
+    async def disk(self, member: str) -> Disk:
+        """How large one store's disk is, and what is free. Waits for ever for one that does not answer."""
+        pong = await self._requests.ask(member, partial(Ping, member))
+        return Disk(pong.disk_bytes or UNKNOWN_BYTES, pong.free_bytes or UNKNOWN_BYTES)
 
     async def verify(self, member: str, entries: Sequence[tuple[str, str]]) -> list[Verified]:
         """What one store knows of (log, address or "") each, in the same order.

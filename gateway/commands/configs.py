@@ -31,6 +31,9 @@ SOURCES: Final = {
 
 DEFAULT: Final = 5
 
+MEANING_WIDTH: Final = 60
+"""Characters of what a config means, in a table."""
+
 HELP: Final = """Configs of topics and brokers. It works with any Kafka: --bootstrap says which.
 
 \b
@@ -95,7 +98,7 @@ def describe(kind: str, names: Sequence[str], everything: bool, bootstrap: str, 
     for resource in shown:
         click.echo(f"{kind} {resource['name']}".rstrip())
         rows = [
-            (f"  {one['name']}", one["value"], one["source"], one["documentation"] or "")
+            (f"  {one['name']}", one["value"], one["source"], _in_short(one["documentation"]))
             for one in resource["configs"]
         ]
         if rows:
@@ -174,6 +177,12 @@ def _names(client: Any, kind: str, names: Sequence[str]) -> list[str]:
     if not names:
         raise CommandFailed("which topic? 'dafka topics list' shows those that are there.")
     return list(names)
+
+
+def _in_short(documentation: str | None) -> str:
+    """The beginning of the first sentence, for a table; --json has all of it."""
+    sentence = (documentation or "").partition(". ")[0]
+    return sentence if len(sentence) <= MEANING_WIDTH else sentence[: MEANING_WIDTH - 3] + "..."
 
 
 def _config(config: Any) -> dict[str, Any]:

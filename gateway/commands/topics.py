@@ -21,6 +21,7 @@ from gateway.commands.asking import (
 from gateway.commands.decorators import bootstrap_option, log_options
 from gateway.commands.parsing import MAX_PARTITIONS
 from gateway.commands.topics_alter import alter
+from gateway.commands.topics_trim import trim
 
 REQUEST_TIMEOUT_MS: Final = 8_000
 """What the server may take to make or delete a topic: less than this client waits, so that it answers."""
@@ -37,6 +38,7 @@ def topics() -> None:
 
 
 topics.add_command(alter)
+topics.add_command(trim)
 
 
 @topics.command(

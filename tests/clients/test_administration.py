@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka.admin
 import kafka.admin
 import pytest
-from confluent_kafka import ElectionType, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import InvalidPartitionsError, SecurityDisabledError
 
-from tests.clients.stored import stored_records
+from tests.clients.stored import put, stored_records
+from tests.differential.batches import Record
 from tests.peers.java import java_tool
 
 SECONDS = 30.0
@@ -101,6 +112,20 @@ def test_confluent_changes_configs_one_by_one(confluent: AdminClient, new_topic:
     assert configs(confluent, topic) == found
 
 
+def test_confluent_deletes_records(bootstrap: str, confluent: AdminClient, topic: str) -> None:
+    put(bootstrap, topic, [Record(b"%d" % number) for number in range(10)])
+    deleted = only(confluent.delete_records([TopicPartition(topic, 0, 7)]))
+    assert deleted.low_watermark == 7
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    assert reader.get_watermark_offsets(TopicPartition(topic, 0), SECONDS) == (7, 10)
+    reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found = reader.consume(3, SECONDS)
+    assert [(one.offset(), one.value()) for one in found] == [(7, b"7"), (8, b"8"), (9, b"9")]
+    reader.close()
+    with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
+        only(confluent.delete_records([TopicPartition(topic, 0, 11)]))
+
+
 def test_confluent_asks_what_is_off(bootstrap: str, confluent: AdminClient, topic: str) -> None:
     acls = library.AclBindingFilter(
         library.ResourceType.ANY,
@@ -137,6 +162,7 @@ def test_kafka_python_administers(bootstrap: str, new_topic: Callable[..., str])
         admin.describe_metadata_quorum()
         assert list(admin.list_transactions().values()) == [[]]
         assert admin.list_partition_reassignments() == {}
+        assert topic in repr(admin.describe_log_dirs())
         pages = admin.describe_topic_partitions([topic])
         assert topic in repr(pages)
         pattern = kafka.admin.ResourcePatternFilter(
@@ -178,6 +204,31 @@ def test_kafka_topics_and_kafka_configs(bootstrap: str, new_topic: Callable[...,
     shown = changed_by_kafka_configs(bootstrap, topic)
     assert "retention.ms=777 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=777}" in shown
     assert "cleanup.policy=compact,delete" in shown
+
+
+@pytest.mark.slow
+def test_kafka_log_dirs_and_kafka_delete_records(
+    bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = new_topic(partitions=2)
+    put(bootstrap, topic, [Record(b"x" * 500)] * 3, partition=1)
+
+    def sizes() -> dict[str, int]:
+        command = "org.apache.kafka.tools.LogDirsCommand"
+        shown = tool(bootstrap, command, "--describe", "--topic-list", topic)
+        (broker,) = json.loads(shown.splitlines()[-1])["brokers"]
+        return {one["partition"]: one["size"] for found in broker["logDirs"] for one in found["partitions"]}
+
+    found = sizes()
+    assert found.pop(f"{topic}-0") == 0
+    assert 1500 < found.pop(f"{topic}-1") < 2000
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(
+        json.dumps({"partitions": [{"topic": topic, "partition": 1, "offset": 2}], "version": 1})
+    )
+    command = "org.apache.kafka.tools.DeleteRecordsCommand"
+    shown = tool(bootstrap, command, "--offset-json-file", str(offsets))
+    assert f"partition: {topic}-1\tlow_watermark: 2" in shown
 
 
 @pytest.mark.slow

@@ -119,6 +119,9 @@ ALLOWED: list[Allowed] = [
     Allowed("*:*configs(min.insync.replicas)*", "Kafka stores its default as a cluster-wide dynamic config"),
     Allowed("produce.unusual_batches:id without epoch.*", "an id without an epoch: no producer sends it"),
     Allowed("produce.unusual_batches:read back*partitions(21).*", "the record of the line above"),
+    Allowed("describe_log_dirs.*:*.log_dir", "stores are the directories, and where theirs is is their own"),
+    Allowed("describe_log_dirs.*:*.usable_bytes", "asked at another moment, on a disk that others use"),
+    Allowed("describe_log_dirs.*:*.total_bytes", "as usable_bytes: the two servers may have other disks"),
     # ---- batches
     Allowed("produce.unusual_batches:read back*partitions(9).*", TIMES),
     Allowed("produce.unusual_batches:read back*partitions(12).*", TIMES),

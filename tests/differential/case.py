@@ -40,11 +40,13 @@ REGISTERED: dict[int, range] = {
     18: range(5),  # ApiVersions
     19: range(2, 8),  # CreateTopics
     20: range(1, 7),  # DeleteTopics
+    21: range(3),  # DeleteRecords
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
     29: range(1, 4),  # DescribeAcls
     32: range(1, 5),  # DescribeConfigs
     33: range(3),  # AlterConfigs
+    35: range(1, 6),  # DescribeLogDirs
     37: range(4),  # CreatePartitions
     42: range(3),  # DeleteGroups
     43: range(3),  # ElectLeaders

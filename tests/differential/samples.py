@@ -10,11 +10,13 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeAclsRequest,
     DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
@@ -94,6 +96,17 @@ def _alter_one(_: Side, version: int) -> Any:
     return IncrementalAlterConfigsRequest(version=version, resources=[resource], validate_only=True)
 
 
+def _records(_: Side, version: int) -> Any:
+    of = DeleteRecordsRequest.DeleteRecordsTopic
+    topic = of(name=TOPIC, partitions=[of.DeleteRecordsPartition(partition_index=0, offset=0)])
+    return DeleteRecordsRequest(version=version, topics=[topic], timeout_ms=100)
+
+
+def _log_dirs(_: Side, version: int) -> Any:
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic=TOPIC, partitions=[0])
+    return DescribeLogDirsRequest(version=version, topics=[topic])
+
+
 def _elect(_: Side, version: int) -> Any:
     topic = ElectLeadersRequest.TopicPartitions(topic=TOPIC, partitions=[0])
     return ElectLeadersRequest(version=version, topic_partitions=[topic], timeout_ms=100)
@@ -138,6 +151,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     ),
     19: _create,
     20: _delete,
+    21: _records,
     22: lambda _, version: InitProducerIdRequest(
         version=version, transactional_id=None, transaction_timeout_ms=1
     ),
@@ -145,6 +159,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     29: _acls,
     32: _configs,
     33: _alter,
+    35: _log_dirs,
     37: _partitions,
     43: _elect,
     44: _alter_one,

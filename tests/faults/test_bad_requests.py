@@ -11,7 +11,14 @@ import cramjam
 import lz4.frame
 import pytest
 import zstandard
-from kafka.protocol.admin import CreateTopicsRequest
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeTopicPartitionsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -23,6 +30,7 @@ from tests.differential.wire import encode
 from tests.faults.victim import MIB, Victim
 
 CORRUPT, TOO_LARGE, INVALID_TOPIC, INVALID_PARTITIONS = 2, 10, 17, 37
+INVALID_CONFIG = 40
 OUT_OF_RANGE, UNKNOWN_TOPIC, POLICY_VIOLATION, UNSUPPORTED_CODEC, INVALID_RECORD = 1, 3, 44, 76, 87
 BOMB_BYTES = 200 * MIB
 ONE, TWO = [Record(b"one")], [Record(b"one"), Record(b"two")]
@@ -185,6 +193,59 @@ def test_too_many_partitions(victim: Victim, partitions: int) -> None:
     with victim.bounded(16 * MIB), victim.connect() as connection:
         made = connection.ask(CreateTopicsRequest(version=5, topics=[topic], timeout_ms=5_000))
         assert made.topics[0].error_code in {INVALID_PARTITIONS, POLICY_VIOLATION}
+
+
+@pytest.mark.parametrize("partitions", [1_000_000, 2**31 - 1])
+def test_too_many_partitions_for_a_topic_that_is_there(victim: Victim, partitions: int) -> None:
+    name = victim.new_topic()
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
+    with victim.bounded(16 * MIB), victim.connect() as connection:
+        made = connection.ask(CreatePartitionsRequest(version=3, topics=[topic], timeout_ms=5_000))
+        assert made.results[0].error_code == POLICY_VIOLATION
+
+
+def alter(victim: Victim, name: str, configs: dict[str, str]) -> int:
+    """The error code of an IncrementalAlterConfigs of one topic."""
+    of = IncrementalAlterConfigsRequest.AlterConfigsResource
+    made = [of.AlterableConfig(name=n, config_operation=0, value=v) for n, v in configs.items()]
+    resource = of(resource_type=2, resource_name=name, configs=made)
+    with victim.connect() as connection:
+        request = IncrementalAlterConfigsRequest(version=1, resources=[resource], validate_only=False)
+        return int(connection.ask(request).responses[0].error_code)
+
+
+def test_configs_that_are_too_many_or_too_large(victim: Victim) -> None:
+    """Refused by name, and the topic stays as it was."""
+    name = victim.new_topic()
+    numbers = ("flush.messages", "flush.ms", "index.interval.bytes", "max.message.bytes", "retention.bytes",
+               "retention.ms", "segment.ms", "segment.jitter.ms", "delete.retention.ms",
+               "file.delete.delay.ms", "min.compaction.lag.ms")  # fmt: skip
+    with victim.bounded(64 * MIB):
+        assert alter(victim, name, {f"config.{n}": "1" for n in range(20_000)}) == INVALID_CONFIG
+        assert alter(victim, name, {"retention.ms": "9" * 30_000}) == INVALID_CONFIG
+        assert alter(victim, name, {"x" * 30_000: "1"}) == INVALID_CONFIG
+        # Each is a number for Java, which cuts the blanks; together they do not fit the catalog.
+        assert alter(victim, name, dict.fromkeys(numbers, "\1" * 32_000 + "1")) == INVALID_CONFIG
+        assert alter(victim, name, {"retention.ms": "1000"}) == 0
+    victim.check()
+
+
+def test_partitions_that_are_described_over_and_over(victim: Victim) -> None:
+    name = victim.new_topic()
+    put(victim.bootstrap, name, [Record(b"x")])
+    dirs = DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=[0, 1, -1] * 30_000)
+    producers = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[0] * 90_000)
+    pages = [DescribeTopicPartitionsRequest.TopicRequest(name=f"nowhere-{n}") for n in range(10_000)]
+    with victim.bounded(64 * MIB), victim.connect() as connection:
+        found = connection.ask(DescribeLogDirsRequest(version=5, topics=[dirs]))
+        assert [len(topic.partitions) for topic in found.results[0].topics] == [1]
+        told = connection.ask(DescribeProducersRequest(version=0, topics=[producers]))
+        assert len(told.topics[0].partitions) == 90_000
+        shown = connection.ask(
+            DescribeTopicPartitionsRequest(version=0, topics=pages, response_partition_limit=2**31 - 1)
+        )
+        assert {topic.error_code for topic in shown.topics} == {UNKNOWN_TOPIC}
+        assert len(shown.topics) == 10_000
 
 
 def test_metadata_of_ten_thousand_names(victim: Victim) -> None:

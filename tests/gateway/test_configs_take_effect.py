@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 import trio
 from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafka.protocol.producer import ProduceResponse
 
 from gateway.broker import Broker
 from gateway.configs.topic_configs import TOPIC_CONFIGS
+from gateway.log import retention
 from gateway.log.partition import Partition
 from gateway.standalone import Standalone
 from tests.gateway.in_process import RawClient, produce_request, running
@@ -54,6 +60,16 @@ class Scene:
             produce_request(bytes(build_batch(records)), topic=TOPIC), ProduceResponse
         )
         return int(answer.responses[0].partition_responses[0].error_code)
+
+    async def first_offset(self) -> int:
+        """Where the log begins, as a consumer is told."""
+        of = ListOffsetsRequest.ListOffsetsTopic
+        partition = of.ListOffsetsPartition(partition_index=0, timestamp=-2)
+        request = ListOffsetsRequest(
+            version=5, replica_id=-1, isolation_level=0, topics=[of(name=TOPIC, partitions=[partition])]
+        )
+        answer = await self.client.ask(request, ListOffsetsResponse)
+        return int(answer.topics[0].partitions[0].offset)
 
     async def fetched(self, offset: int) -> bytes:
         """The batch at an offset, as a consumer gets it."""
@@ -131,6 +147,43 @@ async def remote_storage_enable(scene: Scene) -> None:
     assert await scene.set("remote.storage.enable", "false") == 0
 
 
+async def retention_ms(scene: Scene) -> None:
+    old_ms = scene.broker.context.now_ms() - DAY_MS
+    assert await scene.produce(timestamp_ms=old_ms) == 0
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 0
+    assert await scene.set("retention.ms", str(DAY_MS // 2)) == 0
+    assert await scene.produce() == 0  # the change closed the segment of those before
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 0  # the first record of them is young
+    assert await scene.set("retention.ms", "0") == 0
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 3
+
+
+async def retention_bytes(scene: Scene) -> None:
+    for _ in range(3):
+        assert await scene.set("segment.bytes", "1048576") == 0
+        assert await scene.produce(b"x" * 600_000) == 0
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 0
+    assert await scene.set("retention.bytes", "1000000") == 0
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 2  # what is left is more than that, without its first one it is less
+
+
+async def retention_disk_percent(scene: Scene) -> None:
+    for _ in range(3):
+        assert await scene.set("segment.bytes", "1048576") == 0
+        assert await scene.produce(b"x" * 600_000) == 0
+    scene.broker.context.stores.own_disk_bytes = 10_000_000
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 0
+    assert await scene.set("retention.disk.percent", "15") == 0
+    await scene.broker.retention.check()
+    assert await scene.first_offset() == 2
+
+
 EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "max.message.bytes": max_message_bytes,
     "message.timestamp.after.max.ms": message_timestamp_after_max_ms,
@@ -138,6 +191,9 @@ EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "message.timestamp.type": message_timestamp_type,
     "min.insync.replicas": min_insync_replicas,
     "remote.storage.enable": remote_storage_enable,
+    "retention.bytes": retention_bytes,
+    "retention.disk.percent": retention_disk_percent,
+    "retention.ms": retention_ms,
     "segment.bytes": segment_bytes,
     "segment.ms": segment_ms,
 }
@@ -155,6 +211,8 @@ def test_every_config_that_is_said_to_take_effect_has_a_test() -> None:
 def test_takes_effect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers: list[Broker] = []
     monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
+
+    monkeypatch.setattr(retention, "SECOND_LOOK_SECONDS", 0.05)
 
     async def main() -> None:
         with trio.fail_after(60):

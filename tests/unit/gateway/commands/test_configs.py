@@ -16,8 +16,12 @@ CONFIGS: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_CONFIGS]
 ALTERED: Any = RESPONSE_CLASSES[ApiKey.INCREMENTAL_ALTER_CONFIGS]
 GROWN: Any = RESPONSE_CLASSES[ApiKey.CREATE_PARTITIONS]
 
+LONG = (
+    "Age of a segment at which it is closed, in milliseconds, as a number. It counts from its first record."
+)
+
 GIVEN = [
-    ("segment.ms", "5", 1, "Age of a segment."),
+    ("segment.ms", "5", 1, LONG),
     ("retention.ms", "9", 5, "Age of records."),
     ("max.message.bytes", "7", 3, None),
 ]
@@ -100,7 +104,7 @@ def test_what_was_set_is_shown_with_its_meaning(capsys: pytest.CaptureFixture[st
         assert out.splitlines() == [
             "topic orders",
             "  config             value  from                          meaning",
-            "  segment.ms         5      topic                         Age of a segment.",
+            "  segment.ms         5      topic                         " + LONG[:57] + "...",
             "  max.message.bytes  7      cluster, set since its start",
         ]
         assert run(server, "configs", "describe", "topic", "orders", "--all") == 0
@@ -118,7 +122,7 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
         "value": "5",
         "source": "topic",
         "read_only": False,
-        "documentation": "Age of a segment.",
+        "documentation": LONG,
         "synonyms": [{"name": "segment.ms", "value": "5", "source": "topic"}],
     }
 

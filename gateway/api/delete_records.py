@@ -1,0 +1,74 @@
+"""DeleteRecords (key 21), versions 0 to 2: the log start moves up to an offset (KIP-107).
+
+Behaviour
+  What lies below the offset is gone for every client when the answer goes out, and from the catalog; the
+  stores free its space in the background, whole segments at a time. -1 is the high watermark: everything.
+  The answer is the log start then; an offset below it changes nothing. An offset above the high watermark, or
+  below -1, is OFFSET_OUT_OF_RANGE; a topic whose cleanup.policy has no `delete` POLICY_VIOLATION; an internal
+  topic INVALID_TOPIC_EXCEPTION; a partition that is not there UNKNOWN_TOPIC_OR_PARTITION. A partition that is
+  there twice gets the last one of its offsets. All partitions of a request move together, in as few
+  transactions as may be.
+
+Version notes
+  v1 is v0 for a server that throttles. v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.log.partition import Partition
+
+NO_LOW_WATERMARK: Final = -1
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_RECORDS]
+_Topic: Any = _Answer.DeleteRecordsTopicResult
+_Partition: Any = _Topic.DeleteRecordsPartitionResult
+
+
+@api(key=ApiKey.DELETE_RECORDS, name="DeleteRecords", min_version=0, max_version=2)
+async def delete_records(request: Request, broker: Broker) -> Response:
+    """Move the log starts; one result per partition."""
+    found: dict[str, dict[int, Partition | None]] = {}
+    wanted: dict[Partition, int] = {}
+    done = 0
+    for asked in request.body.topics:
+        topic = broker.topics.get(asked.name)
+        partitions = found.setdefault(asked.name, {})
+        for one in asked.partitions:
+            await breathe(done)
+            done += 1
+            partition = None
+            if topic is not None and 0 <= one.partition_index < len(topic.partitions):
+                partition = topic.partitions[one.partition_index]
+                wanted[partition] = one.offset
+            partitions[one.partition_index] = partition
+    outcomes = await broker.log_starts.delete_records(wanted)
+    topics = [
+        _Topic(
+            name=name,
+            partitions=[
+                _result(index, None if partition is None else outcomes[partition])
+                for index, partition in partitions.items()
+            ],
+        )
+        for name, partitions in found.items()
+        if partitions
+    ]
+    return await answer_of(done + len(topics), request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _result(index: int, outcome: int | KafkaError | None) -> Any:
+    if outcome is None:
+        outcome = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if isinstance(outcome, KafkaError):
+        return _Partition(partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=outcome.code)
+    return _Partition(partition_index=index, low_watermark=outcome, error_code=ErrorCode.NONE)

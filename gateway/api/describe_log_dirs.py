@@ -1,0 +1,137 @@
+"""DescribeLogDirs (key 35), versions 1 to 5: what lies on the stores' disks.
+
+Behaviour
+  Each store that counts is one log directory, `store ID (NAME)`: the size of its disk and what is free there
+  as it says when it is asked, and per partition the bytes of the batches that it keeps: of all segments that
+  it is a member of, the open one included. A store that does not answer is KAFKA_STORAGE_ERROR, without
+  partitions. Null means all partitions; one that is not there is passed over. Nothing lags, and no log is a
+  future one.
+
+Version notes
+  v2 is flexible. v3 has an error for the whole answer, v4 the disk, v5 whether the directory is cordoned:
+  a store that leaves (`dafka store replace`) is, as it gets no new segment.
+
+Differs from Kafka
+  A broker's directories each keep other partitions; here a partition with three copies is in three of them.
+  A segment whose size is not known yet (a crash left it open) is counted when it is asked about; what is not
+  done within `COUNT_SECONDS` is missing in this answer, and goes on with the next one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.api.answers import answer_of, breathe
+from gateway.api.registry import Request, Response, api
+from gateway.log.segment import UNKNOWN
+from gateway.log.segment_sizes import count_sizes
+from gateway.stores import LEAVING, REMOVED
+from mesh.reader import UNKNOWN_BYTES
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gateway.broker import Broker
+    from gateway.log.partition import Partition
+    from gateway.stores import StoreEntry
+    from mesh.reader import Disk
+
+DISK_SECONDS: Final = 2.0
+"""How long a store may take to say how full its disk is; tools wait for the answer."""
+
+COUNT_SECONDS: Final = 5.0
+"""How long one request waits for sizes that have to be counted: below the 30 s that clients wait."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_LOG_DIRS]
+_Result: Any = _Answer.DescribeLogDirsResult
+_Topic: Any = _Result.DescribeLogDirsTopic
+_Partition: Any = _Topic.DescribeLogDirsPartition
+
+_Sizes = dict[str, dict[str, dict[int, int]]]
+"""Store -> topic -> partition -> bytes."""
+
+
+@api(key=ApiKey.DESCRIBE_LOG_DIRS, name="DescribeLogDirs", min_version=1, max_version=5)
+async def describe_log_dirs(request: Request, broker: Broker) -> Response:
+    """Ask the stores, and sum up what is known of segments."""
+    partitions = _asked(request, broker)
+    disks: dict[str, Disk] = {}
+    stores = [store for store in broker.context.stores.entries if store.state != REMOVED]
+    async with trio.open_nursery() as nursery:
+        for store in stores:
+            nursery.start_soon(_ask_disk, broker, store, disks)
+        with trio.move_on_after(COUNT_SECONDS):
+            for partition in partitions:
+                if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.closed):
+                    await count_sizes(broker.context, partition)
+    sizes = await _sizes(partitions)
+    results = [_result(broker, store, disks, sizes.get(store.incarnation, {})) for store in stores]
+    elements = sum(len(topic.partitions) for result in results for topic in result.topics)
+    answer = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
+    return await answer_of(elements, request, answer)
+
+
+def _asked(request: Request, broker: Broker) -> list[Partition]:
+    """The partitions that are asked about and that there are, each once."""
+    topics = broker.topics
+    if request.body.topics is None:
+        return [partition for topic in topics.all() for partition in topic.partitions]
+    found: dict[Partition, None] = {}
+    for asked in request.body.topics:
+        topic = topics.get(asked.topic)
+        if topic is not None:
+            count = len(topic.partitions)
+            found.update({topic.partitions[i]: None for i in asked.partitions if 0 <= i < count})
+    return list(found)
+
+
+async def _ask_disk(broker: Broker, store: StoreEntry, disks: dict[str, Disk]) -> None:
+    with trio.move_on_after(DISK_SECONDS):
+        disks[store.incarnation] = await broker.context.reader.disk(store.incarnation)
+
+
+async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
+    """What each store keeps of these partitions."""
+    sizes: _Sizes = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
+    for done, partition in enumerate(partitions):
+        await breathe(done)
+        name, index = partition.topic.name, partition.index
+        for member in partition.members:
+            sizes[member][name][index] += 0  # it is there, even while it is empty
+        for segment in partition.closed:
+            for member in segment.members:
+                sizes[member][name][index] += max(0, segment.size)
+        for opened in partition.open_segments():
+            for member in opened.segment.members:
+                sizes[member][name][index] += opened.bytes
+    return sizes
+
+
+def _result(
+    broker: Broker, store: StoreEntry, disks: Mapping[str, Disk], sizes: Mapping[str, Mapping[int, int]]
+) -> Any:
+    disk = disks.get(store.incarnation)
+    topics = [
+        _Topic(
+            name=name,
+            partitions=[
+                _Partition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+                for index, size in sorted(partitions.items())
+            ],
+        )
+        for name, partitions in sorted(sizes.items())
+    ]
+    return _Result(
+        error_code=ErrorCode.KAFKA_STORAGE_ERROR if disk is None else ErrorCode.NONE,
+        log_dir=f"store {broker.context.stores.name(store.incarnation)}",
+        topics=[] if disk is None else topics,
+        total_bytes=UNKNOWN_BYTES if disk is None else disk.total_bytes,
+        usable_bytes=UNKNOWN_BYTES if disk is None else disk.free_bytes,
+        is_cordoned=store.state == LEAVING,
+    )
