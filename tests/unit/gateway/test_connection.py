@@ -237,6 +237,48 @@ def test_requests_wait_for_memory_before_it_is_allocated_and_others_go_on() -> N
     serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
 
 
+@pytest.mark.parametrize("size", [600, 100 * KIB])
+def test_a_request_that_waits_for_minutes_gives_its_memory_back_at_once(size: int) -> None:
+    """As JoinGroup does; its answer comes all the same, and what is given back is not given twice."""
+    waits = 11
+    fakes = Fakes()
+    gone: list[bool] = []
+
+    def copied_body(_version: int, frame: memoryview, offset: int) -> bytes:
+        return bytes(frame[offset:])
+
+    @fakes.registry.api(key=waits, name="Wait", min_version=0, max_version=0, decoder=copied_body)
+    async def wait(request: Request, broker: object) -> Response:
+        request.forget_frame()
+        request.forget_frame()
+        try:
+            len(request.frame)
+        except ValueError:
+            gone.append(True)
+        await fakes.release.wait()
+        return answer(request.header.correlation_id, request.body)
+
+    async def body(server: Running, client: Client) -> None:
+        context = server.server.context
+        await client.send(request(waits, 1, b"x" * size), request(ECHO, 2, b"behind it"))
+        await wait_all_tasks_blocked()
+        assert gone == [True]
+        assert (context.request_memory.used, context.small_request_memory.used) == (0, 0)
+        fakes.release.set()
+        assert await client.frame() == answer(1, b"x" * size)
+        assert await client.frame() == answer(2, b"behind it")
+        assert (context.request_memory.used, context.small_request_memory.used) == (0, 0)
+        async with server.client() as other:
+            fakes.release = trio.Event()
+            await other.send(request(waits, 3, b"y" * size))
+            await wait_all_tasks_blocked()
+        fakes.release.set()
+        await wait_all_tasks_blocked()
+        assert (context.request_memory.used, context.small_request_memory.used) == (0, 0)
+
+    serve(body, fakes=fakes)
+
+
 def test_memory_comes_back_from_a_client_that_leaves_in_the_middle() -> None:
     async def body(server: Running, client: Client) -> None:
         memory = server.server.context.request_memory
