@@ -146,6 +146,17 @@ def register_store(metrics: Metrics, store: Store) -> None:
     metrics.counter(
         "dafka_store_storage_errors_total", "Reads that met corruption.", lambda: server.storage_errors
     )
+    reclaimer = store.reclaimer
+    metrics.gauge(
+        "dafka_store_garbage_bytes",
+        "Bytes on the disk that nothing refers to any more, when it was last looked: after every deletion.",
+        lambda: reclaimer.garbage_bytes,
+    )
+    metrics.counter(
+        "dafka_store_collections_total",
+        "How often what was left was written anew, so that such bytes could be given back.",
+        lambda: reclaimer.collections,
+    )
     _register_copies(metrics, store)
     metrics.gauge(
         "dafka_store_durable_head",

@@ -40,6 +40,14 @@ MAX_OPEN_FILES = 512
 LOG_FILES_KEPT = 4
 LOG_FILE_BYTES = 1024 * 1024
 
+COLLECT = {"enable_blob_garbage_collection": "true", "blob_garbage_collection_age_cutoff": "1.0"}
+DO_NOT_COLLECT = {"enable_blob_garbage_collection": "false"}
+"""Compactions move contents only while `Database.rewrite` is at it: if they always did, each byte would be
+written seven times."""
+
+CHECKED_AT_ONCE = 16
+"""Contents read together before they are moved."""
+
 STALLED = "Write stall"
 
 SHUTTING_DOWN = "Shutdown in progress"
@@ -112,6 +120,9 @@ class Database:
         self._write_options.no_slowdown = True
         self._compaction = rocksdict.CompactOptions()
         self._compaction.set_exclusive_manual_compaction(False)
+        self._rewriting = rocksdict.CompactOptions()
+        self._rewriting.set_exclusive_manual_compaction(False)
+        self._rewriting.set_bottommost_level_compaction(rocksdict.BottommostLevelCompaction.force_optimized())
         self._reclaiming = threading.Lock()
         self._closing = False
         self._read_only = read_only
@@ -241,6 +252,40 @@ class Database:
             for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
                 if not self._closing:
                     self._db.compact_range(prefix, keys.prefix_end(prefix), self._compaction)
+
+    def garbage(self) -> tuple[int, int]:
+        """Bytes of the blob files that no key refers to any more, and bytes of those files."""
+        number = self._db.property_int_value
+        garbage = number("rocksdb.live-blob-file-garbage-size") or 0
+        return garbage, number("rocksdb.live-blob-file-size") or 0
+
+    def check_contents(self, address: str) -> None:
+        """Read all contents of an address. Raises `StoreCorrupt`. Slow, as `reclaim`."""
+        prefix = keys.record_prefix(address)
+        first = next(iter(self.scan(prefix, keys.prefix_end(prefix), values=False)), None)
+        sequence = 0 if first is None else keys.sequence_of(first[0])
+        more = first is not None
+        while more and not self._closing:
+            at_once = range(sequence, sequence + CHECKED_AT_ONCE)
+            more = self.get_many([prefix + keys.sequence_bytes(number) for number in at_once])[-1] is not None
+            sequence += CHECKED_AT_ONCE
+
+    def rewrite(self, address: str) -> None:
+        """Write the contents of one address to new blob files, so that the old ones, which may have others'
+        garbage, can go; its neighbours come with it. Slow, as `reclaim`.
+
+        All contents must be readable: RocksDB ends all writing, for good, when it meets others in a
+        compaction.
+        """
+        prefix = keys.record_prefix(address)
+        with self._reclaiming:
+            if self._closing:
+                return
+            self._db.set_options(COLLECT)
+            try:
+                self._db.compact_range(prefix, keys.prefix_end(prefix), self._rewriting)
+            finally:
+                self._db.set_options(DO_NOT_COLLECT)
 
     # reading ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,10 @@ NATIVE_LISTED = b"i\x06native"
 """There once every native address has its `native_key`: stores did not always write them."""
 
 
+RECORDS = b"m"
+"""The letter of an address's records."""
+
+
 def name_key(letter: bytes, name: str) -> bytes:
     data = name.encode()
     return b"%b%c%b" % (letter, len(data), data)
@@ -48,7 +52,7 @@ def native_key(address: str) -> bytes:
 
 def record_prefix(address: str) -> bytes:
     """What the keys of an address's records start with; add `sequence_bytes`."""
-    return name_key(b"m", address)
+    return name_key(RECORDS, address)
 
 
 def row_prefix(address: str) -> bytes:

@@ -193,3 +193,60 @@ def test_a_damaged_table_that_is_merged_ends_the_store_with_the_next_step(tmp_pa
         database.write(commit)
     with pytest.raises(StoreFailed):
         database.close()
+
+
+def interleaved(database: Database, *, sequences: int = 40) -> bytes:
+    """Two addresses whose contents lie in the same blob files; the content of each record."""
+    content = bytes(range(256)) * 256
+    for sequence in range(sequences):
+        for address in (ADDRESS, OTHER):
+            database._db.put(keys.record_prefix(address) + keys.sequence_bytes(sequence), content)
+    database._db.flush()
+    return content
+
+
+def blob_bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.glob("*.blob"))
+
+
+def contents(database: Database, address: str, sequences: int = 40) -> list[bytes | None]:
+    prefix = keys.record_prefix(address)
+    return database.get_many([prefix + keys.sequence_bytes(number) for number in range(sequences)])
+
+
+def test_what_is_left_is_written_to_new_files_and_the_old_ones_go(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    content = interleaved(database)
+    before = blob_bytes(tmp_path / "db")
+    prefix = keys.record_prefix(OTHER)
+    database._db.delete_range(prefix, keys.prefix_end(prefix))
+    database.reclaim(OTHER)
+    garbage, size = database.garbage()
+    assert 0.45 * before < garbage < 0.55 * before <= size
+    database.rewrite(ADDRESS)
+    assert database.garbage()[0] == 0
+    assert blob_bytes(tmp_path / "db") < 0.55 * before
+    assert contents(database, ADDRESS) == [content] * 40
+    database.close()
+    again = Database(tmp_path / "db")
+    assert contents(again, ADDRESS) == [content] * 40
+    assert contents(again, OTHER) == [None] * 40
+    again.close()
+
+
+def test_contents_that_cannot_be_read_are_found_before_they_are_moved(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    content = interleaved(database)
+    database.check_contents(ADDRESS)
+    database.check_contents(OTHER)
+    database.check_contents("D" * 32)
+    database.close()
+    (blobs,) = (tmp_path / "db").glob("*.blob")
+    damaged = bytearray(blobs.read_bytes())
+    damaged[damaged.rindex(content) + 70] ^= 1
+    blobs.write_bytes(damaged)
+    database = Database(tmp_path / "db")
+    database.check_contents(ADDRESS)
+    with pytest.raises(StoreCorrupt):
+        database.check_contents(OTHER)
+    database.close()
