@@ -131,7 +131,14 @@ class Collecting:
         return list(self.database.rewritten)
 
 
+async def on_the_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    await trio.lowlevel.checkpoint()
+    return function(*arguments)
+
+
 def collecting(body: Callable[[Collecting], Awaitable[None]]) -> None:
+    """Without threads: the clock would not wait for them."""
+
     async def main() -> None:
         setup = Collecting()
         async with trio.open_nursery() as nursery:
@@ -139,7 +146,9 @@ def collecting(body: Callable[[Collecting], Awaitable[None]]) -> None:
             await body(setup)
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=MockClock(autojump_threshold=0.05))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "_in_thread", on_the_loop)
+        trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 @pytest.mark.parametrize(
