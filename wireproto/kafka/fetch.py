@@ -224,6 +224,13 @@ def _read_partitions(
     size = layout.size
     flexible = api_version >= _FLEXIBLE_FROM
     count, pos, budget = _read_count(flexible, frame, pos, budget, size)
+    end = pos + count * size
+    if flexible and not any(frame[pos + size - 1 : end : size]):  # none has tags, so all have one size
+        partitions += [
+            FetchPartition(i, epoch, at, last_epoch, start, limit)
+            for i, epoch, at, last_epoch, start, limit, _ in layout.iter_unpack(frame[pos:end])
+        ]
+        return end, budget
     if flexible:
         for _ in range(count):
             index, epoch, offset, last_epoch, log_start, max_bytes, tags = layout.unpack_from(frame, pos)
@@ -232,7 +239,6 @@ def _read_partitions(
                 pos, budget = skip_tags(frame, pos - 1, budget, _PARTITION_TAGS[api_version])
             partitions.append(FetchPartition(index, epoch, offset, last_epoch, log_start, max_bytes))
         return pos, budget
-    end = pos + count * size
     fields = layout.iter_unpack(frame[pos:end])
     if api_version >= _CURRENT_EPOCH_FROM:
         partitions += [

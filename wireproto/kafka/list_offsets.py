@@ -1,14 +1,32 @@
-"""ListOffsets answers, versions 1 to 11, without kafka-python: Spark asks thousands of times per task.
+"""ListOffsets, versions 1 to 11, without kafka-python: Spark asks thousands of times per task, for all
+partitions of a topic at once.
 
-Source: ``ListOffsetsResponse.json`` of Kafka 4.3.
+Source: ``ListOffsetsRequest.json`` and ``ListOffsetsResponse.json`` of Kafka 4.3.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from wireproto.kafka.primitives import compact_string, string, uvarint
+from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.primitives import (
+    MAX_REQUEST_ELEMENTS,
+    compact_string,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    refuses_bad_bytes,
+    skip_tags,
+    spend,
+    string,
+    uvarint,
+)
 
+MIN_VERSION: Final = 1
+MAX_VERSION: Final = 11
+_ISOLATION_FROM: Final = 2
+_TIMEOUT_FROM: Final = 10
 _THROTTLE_FROM: Final = 2
 _LEADER_EPOCH_FROM: Final = 4
 _FLEXIBLE_FROM: Final = 6
@@ -18,6 +36,109 @@ _SIZE_CORRELATION: Final = Struct(">ii")
 _OFFSET: Final = Struct(">ihqq")  # partition, error, timestamp, offset
 _OFFSET_EPOCH: Final = Struct(">ihqqi")
 _OFFSET_EPOCH_TAGS: Final = Struct(">ihqqiB")
+
+
+_ASKED: Final = Struct(">iq")  # partition, timestamp
+_ASKED_EPOCH: Final = Struct(">iiq")  # partition, current leader epoch, timestamp
+_ASKED_EPOCH_TAGS: Final = Struct(">iiqB")
+
+NO_EPOCH: Final = -1
+"""A leader epoch that is not given."""
+
+AskedOffset = tuple[int, int, int]
+"""What is asked of one partition: its index, the leader epoch that the client knows, the timestamp in ms (or
+a special one below 0).
+"""
+
+
+@dataclass(slots=True)
+class AskedOffsets:
+    """One topic of a request."""
+
+    name: str
+    partitions: list[AskedOffset]
+
+
+@dataclass(slots=True)
+class ListOffsetsRequest:
+    """A ListOffsets request. What the version does not have is as if not given."""
+
+    replica_id: int
+    isolation_level: int
+    topics: list[AskedOffsets]
+
+
+@refuses_bad_bytes
+def decode_list_offsets(api_version: int, frame: memoryview, pos: int) -> ListOffsetsRequest:
+    """Decode the body that starts at ``pos`` and fills the rest of the frame.
+
+    Raises :class:`MalformedRequest` when it is not a ListOffsets request of that version, to the last byte.
+    """
+    if not MIN_VERSION <= api_version <= MAX_VERSION:
+        raise MalformedRequest(f"ListOffsets has no version {api_version}")
+    flexible = api_version >= _FLEXIBLE_FROM
+    (replica_id,) = _INT32.unpack_from(frame, pos)
+    pos += 4
+    isolation_level = 0
+    if api_version >= _ISOLATION_FROM:
+        isolation_level = frame[pos] - ((frame[pos] & 0x80) << 1)  # signed
+        pos += 1
+    request = ListOffsetsRequest(replica_id, isolation_level, [])
+    count, pos, budget = _read_count(frame, pos, MAX_REQUEST_ELEMENTS, 6 - 3 * flexible, flexible=flexible)
+    for _ in range(count):
+        name, pos = (read_compact_string if flexible else read_string)(frame, pos)
+        if name is None:
+            raise MalformedRequest("a topic name is null")
+        partitions, pos, budget = _read_partitions(api_version, frame, pos, budget)
+        if flexible:
+            pos, budget = skip_tags(frame, pos, budget)
+        request.topics.append(AskedOffsets(name, partitions))
+    if api_version >= _TIMEOUT_FROM:
+        _INT32.unpack_from(frame, pos)
+        pos += 4
+    if flexible:
+        pos, budget = skip_tags(frame, pos, budget)
+    if pos != len(frame):
+        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
+    return request
+
+
+def _read_partitions(
+    api_version: int, frame: memoryview, pos: int, budget: int
+) -> tuple[list[AskedOffset], int, int]:
+    if api_version < _FLEXIBLE_FROM:
+        layout = _ASKED_EPOCH if api_version >= _LEADER_EPOCH_FROM else _ASKED
+        count, pos, budget = _read_count(frame, pos, budget, layout.size, flexible=False)
+        end = pos + count * layout.size
+        if layout is _ASKED:
+            asked = [(index, NO_EPOCH, time) for index, time in layout.iter_unpack(frame[pos:end])]
+        else:
+            asked = list(layout.iter_unpack(frame[pos:end]))
+        return asked, end, budget
+    layout = _ASKED_EPOCH_TAGS
+    count, pos, budget = _read_count(frame, pos, budget, layout.size, flexible=True)
+    end = pos + count * layout.size
+    if not any(frame[pos + layout.size - 1 : end : layout.size]):  # none has tags, so all have one size
+        return [(i, epoch, time) for i, epoch, time, _ in layout.iter_unpack(frame[pos:end])], end, budget
+    asked = []
+    for _ in range(count):
+        index, epoch, time, _ = layout.unpack_from(frame, pos)
+        pos, budget = skip_tags(frame, pos + layout.size - 1, budget)
+        asked.append((index, epoch, time))
+    return asked, pos, budget
+
+
+def _read_count(
+    frame: memoryview, pos: int, budget: int, smallest: int, *, flexible: bool
+) -> tuple[int, int, int]:
+    """The count of an array that may not be null, the position behind it and the rest of the budget."""
+    if flexible:
+        count, pos = read_uvarint(frame, pos)
+        count -= 1
+    else:
+        (count,) = _INT32.unpack_from(frame, pos)
+        pos += 4
+    return count, pos, spend(budget, count, len(frame) - pos, smallest)
 
 
 class PartitionOffset(NamedTuple):
@@ -30,10 +151,14 @@ class PartitionOffset(NamedTuple):
     leader_epoch: int = -1
 
 
+OffsetFields = tuple[int, int, int, int, int]
+"""The fields of a :class:`PartitionOffset`."""
+
+
 def encode_list_offsets_response(
     api_version: int,
     correlation_id: int,
-    topics: Sequence[tuple[str, Iterable[PartitionOffset]]],
+    topics: Sequence[tuple[str, Iterable[OffsetFields]]],
     throttle_ms: int = 0,
 ) -> bytes:
     """The framed response, size field and header included.
@@ -44,7 +169,8 @@ def encode_list_offsets_response(
     if api_version >= _FLEXIBLE_FROM:
         parts.append(b"\x00" + _INT32.pack(throttle_ms) + uvarint(len(topics) + 1))
         for name, offsets in topics:
-            packed = [_OFFSET_EPOCH_TAGS.pack(*offset, 0) for offset in offsets]
+            pack = _OFFSET_EPOCH_TAGS.pack
+            packed = [pack(i, error, time, at, epoch, 0) for i, error, time, at, epoch in offsets]
             parts += [compact_string(name), uvarint(len(packed) + 1), *packed, b"\x00"]
         parts.append(b"\x00")
     else:
@@ -53,9 +179,11 @@ def encode_list_offsets_response(
         parts.append(_INT32.pack(len(topics)))
         for name, offsets in topics:
             if api_version >= _LEADER_EPOCH_FROM:
-                packed = [_OFFSET_EPOCH.pack(*offset) for offset in offsets]
+                pack = _OFFSET_EPOCH.pack
+                packed = [pack(i, error, time, at, epoch) for i, error, time, at, epoch in offsets]
             else:
-                packed = [_OFFSET.pack(*offset[:4]) for offset in offsets]
+                pack = _OFFSET.pack
+                packed = [pack(i, error, time, at) for i, error, time, at, _ in offsets]
             parts += [string(name), _INT32.pack(len(packed)), *packed]
     parts[0] = _SIZE_CORRELATION.pack(4 + sum(map(len, parts)), correlation_id)
     return b"".join(parts)
