@@ -18,7 +18,8 @@ _run = f"{time.time_ns() // 1_000_000:x}"
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    with our_bootstrap() as address:
+    # Groups need not wait three seconds for more members.
+    with our_bootstrap("--group-initial-rebalance-delay-ms", "0") as address:
         yield address
 
 
