@@ -19,6 +19,7 @@ from gateway.first_start import FirstStart
 from gateway.interpreter import set_up_interpreter
 from gateway.life import Life, catalog_path
 from gateway.log.context import LogContext
+from gateway.loss_admin import LossAdmin
 from gateway.mesh_metrics import register_mesh_metrics
 from gateway.other_gateways import OtherGateways
 from gateway.process_metrics import register_log, register_nodes
@@ -102,6 +103,9 @@ class GatewayProcess(Life):
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
         """As ever; operators are answered before, since they may have to mend what it waits for."""
-        admin = StoreAdmin(self.stores, broker, self.beacon)
-        await nursery.start(serve_admin, self.directory.path, admin.handlers)
+        handlers = {
+            **StoreAdmin(self.stores, broker, self.beacon).handlers,
+            **LossAdmin(self.stores, broker).handlers,
+        }
+        await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

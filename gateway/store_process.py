@@ -25,7 +25,7 @@ from mesh.beacon import Beacon, beacon_host
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, Kind
 from mesh.store.committer import Fsync
-from mesh.store.opening import mend, open_store
+from mesh.store.opening import is_damaged, open_store
 from mesh.store.store import StoreSettings
 from mesh.tower_link import TowerAddress
 from mesh.zmq_trio import Context
@@ -62,10 +62,11 @@ def _become_another_if_lost(settings: MeshStoreSettings, directory: DataDirector
     """
     if directory.may_have_lost():
         why = "the machine was started anew, and the last run had not fsynced what it acknowledged"
-    elif mend(database_path(settings.data), accept_loss=settings.accept_loss):
-        why = "a part of its log was given up"
+    elif settings.accept_loss and is_damaged(database_path(settings.data)):
+        why = "a part of its log is given up"
     else:
         return
+    # Before anything is cut: a crash between both must not leave the old one with less than it acknowledged.
     directory.new_incarnation()
     logger.warning(
         "%s: %s: it is another store now, %s; let it count with 'dafka store admit'",

@@ -172,6 +172,17 @@ class Reader:
         pong = await self._requests.ask(member, partial(Ping, member))
         return Disk(pong.disk_bytes or UNKNOWN_BYTES, pong.free_bytes or UNKNOWN_BYTES)
 
+    async def segment(self, member: str, address: str) -> tuple[Announcement, AddressStatus] | None:
+        """What one store keeps of a segment, as `segments`; None if nothing was announced to it.
+
+        Waits for ever for a store that does not answer.
+        """
+        listed = await self._requests.ask(member, partial(_list_segments, member, address, 1))
+        if not listed.segments or listed.segments[0][0].address != address:
+            return None
+        found: tuple[Announcement, AddressStatus] = listed.segments[0]
+        return found
+
     async def verify(self, member: str, entries: Sequence[tuple[str, str]]) -> list[Verified]:
         """What one store knows of (log, address or "") each, in the same order.
 

@@ -1,17 +1,23 @@
 """`dafka store`, and below it what is done with the stores of a mesh."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.commands.configuration import load
 from gateway.commands.decorators import config_option, gateway_data_option, json_option, setting_options
+from gateway.commands.exits import CommandFailed
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import STORE_OPTIONS
 from gateway.commands.tables import print_json, print_table, size
 from gateway.settings import MeshStoreSettings
+
+if TYPE_CHECKING:
+    from gateway.lost_stores import LostStores
+    from gateway.store_loss import DamagedLog
 
 HELP = """Keep records for gateways, and for native Dafka producers: one store of a mesh.
 
@@ -131,6 +137,58 @@ def verify(directory: Path, as_json: bool) -> int:
         for line in report.lines:
             click.echo(line)
     return report.exit_code
+
+
+@store.command(
+    name="accept-loss",
+    short_help="Give up what cannot be had any more.",
+    help="""The last resort, when there is no copy to restore. What is given up is named, segment by segment,
+before anything is done, and asked for.
+
+\b
+With DIR: the data directory of a stopped store whose write-ahead log is
+damaged in the middle. The log is cut there, and it becomes another store.
+With --gone: stores that are lost for good, so many that partitions wait for
+them. The stores that are left decide where those partitions end.
+
+\b
+Try it:
+  dafka store accept-loss ./store-3
+  dafka store accept-loss --gone store-1 --gone store-2 --data ./gateway
+""",
+)
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--gone", metavar="STORE", multiple=True, help="A store that is lost, by id, name or incarnation."
+)
+@click.option("--yes", is_flag=True, help="Do not ask: for programs.")
+@gateway_data_option
+def accept_loss(directory: Path | None, gone: Sequence[str], yes: bool, data: Path) -> None:
+    """Give something up."""
+    from gateway.lost_stores import LostStores
+    from gateway.store_loss import DamagedLog  # loads RocksDB
+
+    if (directory is None) == (not gone):
+        raise CommandFailed(
+            "name either DIR, of a store whose log is damaged, or --gone, stores that are lost"
+        )
+    if directory is None:
+        _give_up(LostStores(data, gone), yes=yes)
+        return
+    with DamagedLog(directory, data) as damaged:
+        _give_up(damaged, yes=yes)
+
+
+def _give_up(loss: "DamagedLog | LostStores", *, yes: bool) -> None:
+    for line in loss.named():
+        click.echo(line)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise CommandFailed("nothing was changed: read what is given up, and run it again with --yes")
+        if not click.confirm("Give this up?"):
+            raise CommandFailed("nothing was changed")
+    for line in loss.accept():
+        click.echo(line)
 
 
 def _ask(data: Path, do: str, **details: Any) -> Any:

@@ -82,6 +82,15 @@ class Attempt:
         self._settled = settled
         self._progress = trio.Event()
         self._open_addresses: list[str] = []
+        self._given_up: frozenset[str] = frozenset()
+        self._seals: list[Seal] = []
+
+    def give_up(self, stores: Collection[str]) -> None:
+        """These stores will never answer again; what only they have of what is open is given up."""
+        self._given_up = frozenset(stores)
+        for seal in self._seals:
+            seal.give_up(stores)
+        self.progressed()
 
     def progressed(self) -> None:
         """Something was heard that it may wait for."""
@@ -140,7 +149,13 @@ class Attempt:
     async def verify(self, verification: Verification) -> None:
         """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified."""
         partition = self.partition
-        await self._until(lambda: verification.decidable(partition), lambda: verification.missing(partition))
+
+        def decidable() -> bool:
+            return verification.decidable(partition) or (
+                bool(self._given_up) and verification.missing(partition) <= self._given_up
+            )
+
+        await self._until(decidable, lambda: verification.missing(partition))
         if not verification.complete:
             with trio.move_on_after(GRACE_SECONDS):
                 while not verification.complete:
@@ -180,6 +195,8 @@ class Attempt:
             if segment.is_open
         ]
         producer = self._context.producer
+        self._seals = seals
+        self.give_up(self._given_up)
         try:
             for seal in seals:
                 producer.seal(seal, partial(self._seal_answered, seal))
@@ -190,6 +207,7 @@ class Attempt:
             for seal in seals:
                 await self._copied(seal)
         finally:
+            self._seals = []
             for seal in seals:
                 producer.unseal(seal.address)
         return {seal.address: seal.end() for seal in seals}
@@ -229,7 +247,7 @@ class Attempt:
             with trio.move_on_after(GRACE_SECONDS):
                 while any(map(self._context.stores.live, seal.missing())):
                     await self._progress.wait()
-        if not seal.known and self._segment(seal.address).announced:
+        if not seal.known and not seal.has_given_up and self._segment(seal.address).announced:
             raise Inconsistent(f"segment {seal.address} was announced, and no store knows it")
 
     @staticmethod
@@ -326,7 +344,7 @@ class Attempt:
         end = partition.closed[-1].end_offset if partition.closed else None
         if end is None:
             end = partition.log_start_offset
-        if end < partition.high_watermark and not self._accept_loss:
+        if end < partition.high_watermark and not self._accept_loss and not self._given_up:
             raise Inconsistent(
                 f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
             )
@@ -343,6 +361,9 @@ class Attempt:
             except NotServed as error:
                 if not error.silent:
                     raise
+                if self._given_up and self._given_up.issuperset(error.silent):
+                    logger.warning("%s: what is known of its idempotent producers is given up", self._name)
+                    return ProducerState()
                 self._wait_for(error.silent, f": {error}")
                 await trio.sleep(AGAIN_SECONDS)
                 self._check_wanted()

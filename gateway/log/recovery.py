@@ -21,7 +21,7 @@ nothing is served at all. A store that is only slow, or away, decides nothing: i
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,8 @@ class Recovery:
         self._again: dict[Partition, None] = {}
         self._attempts: dict[Partition, Attempt] = {}
         """The attempts that are under way."""
+        self._given_up: dict[Partition, frozenset[str]] = {}
+        """Stores that an operator has given up, for partitions that waited for them."""
         self._work = trio.Event()
         self._settled = trio.Event()
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
@@ -98,6 +100,15 @@ class Recovery:
     def waiting_for(self) -> tuple[str, ...]:
         """The stores that partitions wait for."""
         return tuple(sorted({store for stores in self.waiting.values() for store in stores}))
+
+    def give_up(self, partitions: Iterable[Partition], stores: Collection[str]) -> None:
+        """These stores will never answer again: partitions that wait for them go on without, with what is
+        left. Only until they serve.
+        """
+        for partition in partitions:
+            self._given_up[partition] = frozenset(stores)
+            if partition in self._attempts:
+                self._attempts[partition].give_up(stores)
 
     async def recover(self, partitions: Sequence[Partition], *, new: bool = False) -> None:
         """Bring partitions to READY (or FAILED, with the reason), or to where they wait for stores that are
@@ -163,6 +174,7 @@ class Recovery:
 
     def _attempt(self, partition: Partition) -> Attempt:
         attempt = Attempt(self._context, partition, accept_loss=self._accept_loss, settled=self._settle)
+        attempt.give_up(self._given_up.get(partition, ()))
         self._attempts[partition] = attempt
         return attempt
 
@@ -198,6 +210,7 @@ class Recovery:
             await attempt.close(self._turns)
             attempt.set_ends()
             partition.serve(await attempt.read_producers(self._rebuilds))
+            self._given_up.pop(partition, None)
         except Superseded:
             pass
         except CatalogRefuted as error:

@@ -371,6 +371,8 @@ class Ingest:
         if refusal != STATUS_DONE:
             self._addresses.drop_empty(state)
             return AddressStatus(copy.address, refusal, state.head)
+        if state.phase is Phase.OPEN:
+            self._seal(AddressStatus(copy.address, STATUS_DONE, -1))
         if state.announcement is None:
             self._announce(state, segment, max(state.phase, Phase.SEALED))
             if state.accepted < state.end:
@@ -384,11 +386,12 @@ class Ingest:
 
     def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
         """Why a segment is not copied here, STATUS_DONE if it is. An older epoch alone is no reason: a chain
-        has many, and its segments come in any order.
+        has many, and its segments come in any order. Nor is one that is open here and was announced to the
+        store that this one was before it lost something: nobody seals it, because this one is no member.
         """
-        if state.phase is Phase.OPEN:
-            return STATUS_OPEN
         known = state.announcement
+        if state.phase is Phase.OPEN and (known is None or self.incarnation in known.members):
+            return STATUS_OPEN
         if (
             state.phase is Phase.DELETED
             or (state.phase is Phase.CLOSED and copy.end > state.end)

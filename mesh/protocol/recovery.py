@@ -10,6 +10,10 @@ unless it is known to have confirmed the announcement: then it has lost what it 
 less than it acknowledged. If no member has heard of a segment that was announced to them, the stores are not
 those that they were.
 
+Rule: who accepts a loss (`give_up`) says which members will never answer again. If fewer than n-w+1 are left,
+all of those that are must answer, and the highest head among them is the end: what only the others had is
+gone. Members that are left and silent are waited for as ever.
+
 Rule: once decided, the end stays, whoever answers later. It counts when w members have everything up to it:
 those that have more or just that (`holders`) are the sources, those that answered and have less (`lacking`)
 are to copy it. Then the catalog closes the segment, and only then members are told the end.
@@ -24,23 +28,48 @@ class Seal:
     `confirmed` are members that are known to have had the announcement on their disks.
     """
 
-    __slots__ = ("_confirmed", "_end", "_heads", "_known", "_refused", "_rows", "address", "members", "w")
+    __slots__ = (
+        "_confirmed",
+        "_end",
+        "_given_up",
+        "_heads",
+        "_known",
+        "_refused",
+        "_rows",
+        "address",
+        "members",
+        "w",
+    )
 
     def __init__(self, address: str, members: Sequence[str], w: int, confirmed: Collection[str] = ()) -> None:
         self.address = address
         self.members = tuple(members)
         self.w = w
         self._confirmed = frozenset(confirmed)
+        self._given_up: frozenset[str] = frozenset()
         self._heads: dict[str, int] = {}
         self._rows: dict[str, bytes] = {}
         self._known: set[str] = set()
         self._refused: dict[str, int | None] = {}
         self._end: tuple[int, bytes] | None = None
 
+    def give_up(self, gone: Collection[str]) -> None:
+        """These members will never answer again, and what only they have is given up."""
+        self._given_up = frozenset(gone)
+
+    @property
+    def has_given_up(self) -> bool:
+        return not self._given_up.isdisjoint(self.members)
+
+    @property
+    def _left(self) -> int:
+        """How many members have answered or may still do so."""
+        return sum(member not in self._given_up or member in self._heads for member in self.members)
+
     @property
     def needed(self) -> int:
-        """Answers that are enough: n-w+1."""
-        return len(self.members) - self.w + 1
+        """Answers that are enough: n-w+1, or all that are left if those are fewer."""
+        return min(len(self.members) - self.w + 1, self._left)
 
     def on_sealed(self, member: str, head: int, row: bytes, *, known: bool = True) -> None:
         """A member persisted the seal: its durable head, the row there, whether it knew the segment."""
@@ -101,8 +130,8 @@ class Seal:
         if self._end is None:
             if not self.decidable:
                 raise ValueError(f"{len(self._heads)} of {self.needed} members answered")
-            member = max(self._heads, key=lambda name: self._heads[name])
-            self._end = self._heads[member], self._rows[member]
+            member = max(self._heads, key=lambda name: self._heads[name], default=None)
+            self._end = (-1, b"") if member is None else (self._heads[member], self._rows[member])
         return self._end
 
     # behind the end ---------------------------------------------------------------------------------------
@@ -124,5 +153,7 @@ class Seal:
 
     @property
     def enough(self) -> bool:
-        """The end is durable on w members, or there is nothing to keep: the catalog may close the segment."""
-        return self.end()[0] < 0 or len(self.holders()) >= self.w
+        """The end is durable on w members, or all that are left, or there is nothing to keep: the catalog may
+        close the segment.
+        """
+        return self.end()[0] < 0 or len(self.holders()) >= min(self.w, self._left)

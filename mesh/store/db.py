@@ -309,7 +309,7 @@ class Database:
         if meta is None and head is None:
             return None
         try:
-            return AddressState.unpack(address, meta, _unpack_head(head))
+            return AddressState.unpack(address, meta, unpack_head(head))
         except (ValueError, struct.error) as error:
             raise StoreCorrupt(f"the record of address {address} cannot be read: {error}") from None
 
@@ -463,7 +463,8 @@ def _pack_head(sequence: int, row: bytes, running_max: int, subject: str) -> byt
     return _HEAD.pack(sequence, running_max, len(row)) + row + subject.encode()
 
 
-def _unpack_head(value: bytes | None) -> tuple[int, bytes, int, str]:
+def unpack_head(value: bytes | None) -> tuple[int, bytes, int, str]:
+    """(head, its row, running maximum timestamp, subject) of a head's value. Raises struct.error."""
     if value is None:
         return -1, b"", -1, ""
     sequence, running_max, size = _HEAD.unpack_from(value)

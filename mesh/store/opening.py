@@ -55,8 +55,30 @@ def mend(path: Path, *, accept_loss: bool) -> bool:
             raise DataDirectoryRefused(path, report.cause, report.next_step)
         given_up = True
         logger.error("%s: given up, as --accept-loss says", report.cause)
-        wal.cut(report.file, report.corrupt_offset)
-        for log in path.glob("*.log"):
-            if log.name > report.file.name:
-                log.unlink()
+        _cut_corrupt(path, report.file, report.corrupt_offset)
     return given_up
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether a log is damaged where only an accepted loss lets it be opened. Raises OSError."""
+    return path.exists() and wal.examine(path).remainder_kind == "corrupt"
+
+
+def cut(path: Path) -> None:
+    """Cut off whatever cannot be read, without a word: for who has said before what it is. Raises OSError."""
+    while path.exists():
+        report = wal.examine(path)
+        if report.file is None or report.remainder_kind == "none":
+            return
+        if report.remainder_kind == "corrupt":
+            _cut_corrupt(path, report.file, report.corrupt_offset)
+        else:
+            wal.cut(report.file, report.last_whole_record_end)
+
+
+def _cut_corrupt(path: Path, file: Path, offset: int) -> None:
+    """Newer logs go too: one that goes on behind a gap is none."""
+    wal.cut(file, offset)
+    for log in path.glob("*.log"):
+        if log.name > file.name:
+            log.unlink()

@@ -65,7 +65,8 @@ class WalReport(NamedTuple):
         """What an operator can do about a corrupt log."""
         return (
             "restore the directory from a copy, or empty it if other stores hold its data; to go on without"
-            " everything from that byte on, start once with --accept-loss"
+            " everything from that byte on, 'dafka store accept-loss DIR' says first what that is (dafka"
+            " standalone: start once with --accept-loss)"
         )
 
 
@@ -76,7 +77,7 @@ def examine(path: Path) -> WalReport:
     closed. Raises OSError when the disk does.
     """
     oldest, last = _read_manifest(path)
-    logs = [Log(file, number) for number, file in _numbered_logs(path) if number >= oldest]
+    logs = [Log(file, number) for number, file in numbered_logs(path) if number >= oldest]
     torn: Log | None = None
     for log in logs:
         for offset, prefix in log.records():
@@ -123,7 +124,7 @@ def _report(
     return WalReport(log.path, log.end, kind, corrupt_offset, behind, reason)
 
 
-def _numbered_logs(path: Path) -> list[tuple[int, Path]]:
+def numbered_logs(path: Path) -> list[tuple[int, Path]]:
     """The logs in this directory, oldest first."""
     return sorted((int(file.stem), file) for file in path.glob("*.log") if file.stem.isdecimal())
 
@@ -151,18 +152,18 @@ def _numbers(edit: bytes) -> Iterator[tuple[int, int]]:
     """(tag, number) of an edit's fields, up to the first of another shape."""
     position = 0
     while position < len(edit):
-        tag, position = _varint(edit, position)
+        tag, position = varint(edit, position)
         if tag not in _NUMBER_TAGS and tag not in _TEXT_TAGS:
             return
-        value, position = _varint(edit, position)
+        value, position = varint(edit, position)
         if tag in _TEXT_TAGS:
             position += value
         else:
             yield tag, value
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """(value, where the next field starts). The end of the data ends the value, too."""
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """(a number in seven bits a byte, where the next field starts). The end of the data ends it, too."""
     value = shift = 0
     while position < len(data):
         byte = data[position]

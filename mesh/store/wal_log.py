@@ -27,10 +27,11 @@ SECTOR_BYTES: Final = 512
 
 BLOCK_BYTES: Final = 32 * 1024
 _HEADER: Final = struct.Struct("<IHB")
+HEADER_BYTES: Final = _HEADER.size
 _LOG_NUMBER: Final = struct.Struct("<I")
 _TYPE_AT: Final = 6
 
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 _RECYCLED: Final = 4
 """Added to the four types in a log that reuses the file of an older one."""
 _IGNORABLE: Final = 0x80
@@ -75,13 +76,13 @@ class Log:
         start, prefix = -1, b""
         with self.path.open("rb") as file:
             for offset, end, record in self._physical_records(file):
-                if (record.type in (_FULL, _FIRST)) != (start < 0):
+                if (record.type in (FULL, FIRST)) != (start < 0):
                     self._stop("corrupt", "a record inside another one, or the rest of none", offset)
                     return
                 if start < 0:
                     start, prefix = offset, b""
                 prefix += record.payload[: PREFIX_BYTES - len(prefix)]
-                if record.type in (_FULL, _LAST):
+                if record.type in (FULL, LAST):
                     yield start, prefix
                     self.end, start = end, -1
         if start >= 0 and self.kind == "none":
@@ -95,8 +96,8 @@ class Log:
         offset = 0
         while block := file.read(BLOCK_BYTES):
             position = 0
-            while len(block) - position >= _HEADER.size:
-                record = _parse(block, position)
+            while len(block) - position >= HEADER_BYTES:
+                record = parse(block, position)
                 if record is None:
                     self._judge(block, position, offset, file.read())
                     return
@@ -116,7 +117,7 @@ class Log:
         checksum, length, kind = _HEADER.unpack_from(block, position)
         remainder = block[position:] + rest
         zeros = len(remainder) - len(remainder.rstrip(b"\0"))
-        end = position + _HEADER.size + length
+        end = position + HEADER_BYTES + length
         corrupt = ""
         if zeros == len(remainder):
             self._stop("zeros", ZEROS)
@@ -124,7 +125,7 @@ class Log:
             corrupt = "a damaged record with whole ones behind it"
         elif self._recycled:
             self._stop("torn", "the end of a recycled log")
-        elif not _FULL <= kind <= _LAST:
+        elif not FULL <= kind <= LAST:
             corrupt = f"no record has type {kind}"
         elif end > BLOCK_BYTES:
             corrupt = "a length that leaves its block"
@@ -147,24 +148,24 @@ class Log:
 
         A length that a bad bit made too long hides all of them from RocksDB, which sees a torn tail there.
         """
-        for start in range(position + 1, len(block) - _HEADER.size + 1):
-            if _FULL <= block[start + _TYPE_AT] <= _RECYCLED + _LAST:
-                record = _parse(block, start)
+        for start in range(position + 1, len(block) - HEADER_BYTES + 1):
+            if FULL <= block[start + _TYPE_AT] <= _RECYCLED + LAST:
+                record = parse(block, start)
                 if record is not None and record.log_number in (-1, self.number):
                     return True
         return False
 
 
-def _parse(block: bytes, position: int) -> _Physical | None:
+def parse(block: bytes, position: int) -> _Physical | None:
     """The physical record at `position`, if its type is known, it is all there and its checksum is right."""
     checksum, length, kind = _HEADER.unpack_from(block, position)
-    start, log_number = position + _HEADER.size, -1
-    if _RECYCLED + _FULL <= kind <= _RECYCLED + _LAST and start + _LOG_NUMBER.size <= len(block):
+    start, log_number = position + HEADER_BYTES, -1
+    if _RECYCLED + FULL <= kind <= _RECYCLED + LAST and start + _LOG_NUMBER.size <= len(block):
         (log_number,) = _LOG_NUMBER.unpack_from(block, start)
         start += _LOG_NUMBER.size
         kind -= _RECYCLED
     end = start + length
-    if not (_FULL <= kind <= _LAST or kind & _IGNORABLE) or end > len(block):
+    if not (FULL <= kind <= LAST or kind & _IGNORABLE) or end > len(block):
         return None
     if _masked(block[position + _TYPE_AT : end]) != checksum:
         return None

@@ -182,6 +182,18 @@ ROWS = (
         "they wait for each other; nobody is refused, no MemoryError",
         ("test_little_memory_and_many_large_requests",),
     ),
+    Row(
+        "-",
+        "a byte flipped in a table file of one store, or in every tenth of its records",
+        "its scrub finds it and mends it from the others; nobody else notices",
+        ("test_a_flipped_byte_is_found_and_mended",),
+    ),
+    Row(
+        "-",
+        "two of three stores lost for good; a byte flipped in the middle of a store's write-ahead log",
+        "the partition waits, the store does not start; accept-loss names what goes, and exactly that goes",
+        ("test_stores_that_are_lost_for_good", "test_a_log_that_is_damaged_in_the_middle"),
+    ),
 )
 
 COUNTS = ("begun", "ok", "failed", "unknown")

@@ -97,6 +97,23 @@ def test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_en
     assert kept(machine) == (Phase.SEALED, END)
 
 
+def test_what_an_earlier_incarnation_had_open_is_sealed_and_copied_on() -> None:
+    """It lost something and is another store now: as no member it is never sealed by anybody else."""
+    machine = Machine()
+    machine.incarnation = "another incarnation"
+    formerly = segment()
+    machine.on_request(open_request(formerly))
+    for number in range(2):
+        machine.on_record(record(number, batch(number)), 0.0)
+    machine.settle()
+    now = formerly._replace(members=("another incarnation", *PEERS))
+    entry = Copy(now, END, PEERS).pack()
+    machine.on_request(Request(b"Y", "another incarnation", "R1", (entry,)))
+    assert set(copied(machine, 2, END)) == {Taken.TAKEN}
+    machine.settle()
+    assert kept(machine) == (Phase.SEALED, END)
+
+
 def test_what_was_copied_is_what_the_writer_would_have_brought() -> None:
     """Rows and running maxima too: members are compared byte for byte."""
     one, other = Machine(), Machine()

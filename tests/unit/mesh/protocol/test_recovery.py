@@ -99,3 +99,55 @@ def test_a_member_that_could_not_seal_may_do_it_later() -> None:
     assert (seal.hopeless, seal.refused, seal.decidable) == (False, {}, True)
     seal.on_refused("s0", 2)
     assert seal.decidable
+
+
+def test_all_that_are_left_decide_when_too_few_will_ever_answer() -> None:
+    """For every set of members that is given up: who must answer, the end, and who must have it."""
+    members = "abcde"
+    for n, w in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (5, 4)):
+        for count in range(1, n + 1):
+            for gone in combinations(members[:n], count):
+                seal = Seal("A" * 32, list(members[:n]), w)
+                seal.give_up(gone)
+                left = [member for member in members[:n] if member not in gone]
+                wanted = min(n - w + 1, len(left))
+                for number, member in enumerate(left):
+                    assert seal.decidable == (number >= wanted)
+                    seal.on_sealed(member, number, b"row %d" % number)
+                assert seal.decidable
+                if not left:
+                    assert seal.end() == (-1, b"")
+                    assert seal.enough
+                    continue
+                end = len(left) - 1
+                assert seal.end() == (end, b"row %d" % end)
+                for member in left:
+                    assert seal.enough == (len(seal.holders()) >= min(w, len(left)))
+                    seal.on_copied(member, end)
+                assert seal.enough
+
+
+def test_a_member_that_was_given_up_and_answers_all_the_same_counts() -> None:
+    seal = Seal("A" * 32, ["a", "b", "c"], 2)
+    seal.give_up(["a", "b"])
+    assert seal.has_given_up
+    seal.on_sealed("a", 7, b"seven")
+    assert not seal.decidable, "one that is left has not answered"
+    seal.on_sealed("c", 3, b"three")
+    assert seal.end() == (7, b"seven")
+    assert not seal.enough
+    seal.on_copied("c", 7)
+    assert seal.enough
+
+
+def test_nothing_changes_for_a_segment_that_lost_no_more_than_it_can_bear() -> None:
+    seal = Seal("A" * 32, ["a", "b", "c"], 2)
+    seal.give_up(["c", "another store"])
+    seal.on_sealed("a", 7, b"seven")
+    assert not seal.decidable
+    seal.on_sealed("b", 5, b"five")
+    assert seal.end() == (7, b"seven")
+    assert not seal.enough
+    other = Seal("A" * 32, ["a", "b", "c"], 2)
+    other.give_up(["another store"])
+    assert not other.has_given_up
