@@ -83,6 +83,10 @@ class Settings:
     group_max_size: int = 2**31 - 1
     """Members of one group; Kafka's `group.max.size`."""
 
+    offsets_retention_minutes: int = 7 * 24 * 60
+    """Minutes that a committed offset is kept when nobody needs it any more; Kafka's
+    `offsets.retention.minutes`."""
+
     tail_cache_bytes: int = 64 * 1024 * 1024
     """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
     busy log, and an idle process stays below 100 MB."""
@@ -134,6 +138,7 @@ class GatewaySettings:
     group_min_session_timeout_ms: int = 6000
     group_max_session_timeout_ms: int = 30 * 60 * 1000
     group_max_size: int = 2**31 - 1
+    offsets_retention_minutes: int = 7 * 24 * 60
     tail_cache_bytes: int = 64 * 1024 * 1024
     metrics: ListenerSpec | None = None
     rebuild_catalog: bool = False

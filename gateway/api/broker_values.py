@@ -33,6 +33,8 @@ def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
         "log.retention.check.interval.ms": str(settings.retention_check_interval_ms),
         "node.id": str(broker.node_id),
         "num.partitions": str(settings.partitions),
+        "offsets.retention.minutes": str(settings.offsets_retention_minutes),
+        "offsets.topic.replication.factor": str(broker.context.stores.default_replication_factor),
         "process.roles": "broker,controller",
     }
     defaults = broker_configs()

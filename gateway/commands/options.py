@@ -19,6 +19,9 @@ MAX_CHECK_INTERVAL_MS: Final = 7 * 24 * 3_600_000
 MAX_MILLISECONDS: Final = 2**31 - 1
 """Milliseconds: the largest that Kafka's settings of this kind may be, 24 days."""
 
+MAX_MINUTES: Final = 2**31 - 1
+"""Minutes: as many as Kafka's `offsets.retention.minutes` can say."""
+
 MAX_GROUP_SIZE: Final = 2**31 - 1
 """Members: as many as Kafka's `group.max.size` can say."""
 
@@ -134,6 +137,13 @@ OPTIONS: Final[dict[str, Option]] = {
         "Members that one consumer group may have.",
         parsing.parse_number(1, MAX_GROUP_SIZE),
         "2147483647",
+        metavar="N",
+    ),
+    "offsets_retention_minutes": Option(
+        "Minutes after which a committed offset of a consumer group is forgotten: since its last member left, "
+        "or, of a topic that it does not read, since the commit. Kafka's default is seven days.",
+        parsing.parse_number(1, MAX_MINUTES),
+        "10080",
         metavar="N",
     ),
     "tail_cache_bytes": Option(

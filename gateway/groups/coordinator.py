@@ -61,7 +61,7 @@ class Coordinator:
         """Generations that began in this life."""
         self.journal = Journal(broker)
         self.journal.lost = self._lost
-        self.expiry = OffsetExpiry(self, broker.topics)
+        self.expiry = OffsetExpiry(self, broker.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
         self._session_timeouts_ms = (
             settings.group_min_session_timeout_ms,

@@ -17,7 +17,7 @@ from gateway.groups.events import Now
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
 from gateway.groups.journal import Journal
-from gateway.groups.offsets import OFFSETS_RETENTION_MINUTES, OffsetTable, TopicPartition
+from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import NO_TOPIC_ID
 from wireproto.kafka.errors import KafkaError
 
@@ -60,9 +60,7 @@ class Groups(Protocol):
 class OffsetExpiry:
     """The offsets of all groups."""
 
-    def __init__(
-        self, coordinator: Groups, topics: Topics, retention_minutes: int = OFFSETS_RETENTION_MINUTES
-    ) -> None:
+    def __init__(self, coordinator: Groups, topics: Topics, retention_minutes: int) -> None:
         self.forgotten = 0
         """Offsets that were forgotten in this life."""
         self._coordinator = coordinator

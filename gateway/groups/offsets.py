@@ -17,10 +17,6 @@ OFFSET_METADATA_MAX_BYTES: Final = 4096
 """Kafka's `offset.metadata.max.bytes`: metadata of one committed offset. Kafka counts UTF-16 units, in
 spite of the name, and so do we; a longer one is OFFSET_METADATA_TOO_LARGE."""
 
-OFFSETS_RETENTION_MINUTES: Final = 7 * 24 * 60
-"""Kafka's `offsets.retention.minutes`: a committed offset is forgotten so long after nobody needs it any
-more."""
-
 TopicPartition: TypeAlias = tuple[str, int]
 
 

@@ -97,6 +97,7 @@ def test_the_brokers_own_values_are_static() -> None:
         "listeners": "PLAINTEXT://gateway.example:9092",
         "node.id": "1",
         "num.partitions": "4",
+        "offsets.topic.replication.factor": "1",
         "process.roles": "broker,controller",
     }
     shown = {config["name"]: config for config in result["configs"]}

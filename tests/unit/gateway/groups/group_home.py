@@ -83,6 +83,7 @@ class Home:
             "group_min_session_timeout_ms": 6000,
             "group_max_session_timeout_ms": 1_800_000,
             "group_max_size": 100,
+            "offsets_retention_minutes": 10_080,
         } | settings
         self.broker = SimpleNamespace(
             topics=self.topics,
