@@ -140,8 +140,8 @@ OPTIONS: Final[dict[str, Option]] = {
         metavar="N",
     ),
     "offsets_retention_minutes": Option(
-        "Minutes after which a committed offset of a consumer group is forgotten: since its last member left, "
-        "or, of a topic that it does not read, since the commit. Kafka's default is seven days.",
+        "Minutes after which a committed offset of a consumer group is forgotten: since its last member "
+        "left, or, of a topic that it does not read, since the commit. Kafka's default is seven days.",
         parsing.parse_number(1, MAX_MINUTES),
         "10080",
         metavar="N",
