@@ -138,6 +138,12 @@ class SimSettings:
     """What the broker asks of the settings."""
 
     accept_loss = False
+    group_initial_rebalance_delay_ms = 0
+    group_max_size = 1
+    group_min_session_timeout_ms = 6000
+    group_max_session_timeout_ms = 1_800_000
+    """There are no groups in a schedule."""
+
     retention_check_interval_ms = 86_400_000
     """Never, within a schedule."""
 
