@@ -55,7 +55,7 @@ class Broker:
         self.replacement = Replacement(context, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.completions = Completions()
-        self.fetch_sessions = FetchSessions()
+        self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""

@@ -87,6 +87,9 @@ class Settings:
     """Minutes that a committed offset is kept when nobody needs it any more; Kafka's
     `offsets.retention.minutes`."""
 
+    fetch_session_slots: int = 1000
+    """Fetch sessions that are kept; Kafka's `max.incremental.fetch.session.cache.slots`."""
+
     tail_cache_bytes: int = 64 * 1024 * 1024
     """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
     busy log, and an idle process stays below 100 MB."""
@@ -139,6 +142,7 @@ class GatewaySettings:
     group_max_session_timeout_ms: int = 30 * 60 * 1000
     group_max_size: int = 2**31 - 1
     offsets_retention_minutes: int = 7 * 24 * 60
+    fetch_session_slots: int = 1000
     tail_cache_bytes: int = 64 * 1024 * 1024
     metrics: ListenerSpec | None = None
     rebuild_catalog: bool = False

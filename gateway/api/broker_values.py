@@ -31,6 +31,7 @@ def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
         "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
         "listeners": address,
         "log.retention.check.interval.ms": str(settings.retention_check_interval_ms),
+        "max.incremental.fetch.session.cache.slots": str(settings.fetch_session_slots),
         "node.id": str(broker.node_id),
         "num.partitions": str(settings.partitions),
         "offsets.retention.minutes": str(settings.offsets_retention_minutes),

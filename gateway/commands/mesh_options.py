@@ -75,6 +75,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "group_max_session_timeout_ms": OPTIONS["group_max_session_timeout_ms"],
     "group_max_size": OPTIONS["group_max_size"],
     "offsets_retention_minutes": OPTIONS["offsets_retention_minutes"],
+    "fetch_session_slots": OPTIONS["fetch_session_slots"],
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
     "metrics": OPTIONS["metrics"],
     "rebuild_catalog": replace(

@@ -25,6 +25,10 @@ MAX_MINUTES: Final = 2**31 - 1
 MAX_GROUP_SIZE: Final = 2**31 - 1
 """Members: as many as Kafka's `group.max.size` can say."""
 
+MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
+"""Fetch sessions: as many as Kafka's `max.incremental.fetch.session.cache.slots` can say. Their memory is
+bounded apart."""
+
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
@@ -144,6 +148,13 @@ OPTIONS: Final[dict[str, Option]] = {
         "left, or, of a topic that it does not read, since the commit. Kafka's default is seven days.",
         parsing.parse_number(1, MAX_MINUTES),
         "10080",
+        metavar="N",
+    ),
+    "fetch_session_slots": Option(
+        "Fetch sessions that are kept, so that consumers need not name all of their partitions in each "
+        "request; 0 keeps none.",
+        parsing.parse_number(0, MAX_FETCH_SESSION_SLOTS),
+        "1000",
         metavar="N",
     ),
     "tail_cache_bytes": Option(

@@ -56,6 +56,7 @@ DOCUMENTATION: Final = {
     "log.segment.delete.delay.ms": "Default of the topic config file.delete.delay.ms.",
     "max.connections": "Most connections to this node.",
     "max.connections.per.ip": "Most connections from one client address.",
+    "max.incremental.fetch.session.cache.slots": "Most fetch sessions of consumers that are kept.",
     "message.max.bytes": "Default of the topic config max.message.bytes.",
     "min.insync.replicas": "Default of the topic config min.insync.replicas.",
     "node.id": "This node's id: what Metadata calls the broker id.",

@@ -22,7 +22,8 @@ from gateway.fetch.session import FetchSession
 from wireproto.kafka.errors import ErrorCode
 
 MAX_SESSIONS: Final = 1000
-"""Sessions that are kept: Kafka's `max.incremental.fetch.session.cache.slots`, and its default."""
+"""Sessions that are kept if nothing else is set: Kafka's `max.incremental.fetch.session.cache.slots`, and its
+default."""
 
 EVICTION_MS: Final = 120_000
 """Milliseconds for which a session keeps its place against other consumers: Kafka's

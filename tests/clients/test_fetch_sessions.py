@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaConsumer, TopicPartition
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
 
 from tests.clients.sample import T0, text
@@ -24,6 +27,8 @@ from tests.peers.standalone import Standalone
 PARTITIONS = 200
 ROUNDS = 2
 SECONDS = 60
+BROKER = 4
+SLOTS = "max.incremental.fetch.session.cache.slots"
 FULL_FETCH_BYTES = 30 * PARTITIONS
 """At least so many has a Fetch that names all partitions."""
 
@@ -156,3 +161,31 @@ def test_a_consumer_without_one_names_them_each_time(gateway: Gateway) -> None:
 
 def test_librdkafka_which_knows_no_sessions_reads_everything(gateway: Gateway) -> None:
     assert with_librdkafka(gateway) == gateway.wanted
+
+
+def test_there_are_as_many_sessions_as_are_set(tmp_path: Path) -> None:
+    with (
+        Standalone(tmp_path / "data", "--fetch-session-slots", "1", directory=tmp_path / "logs") as server,
+        Connection(server.bootstrap) as connection,
+    ):
+        create_topic(server.bootstrap, "t")
+        topic = FetchRequest.FetchTopic
+        wanted = topic.FetchPartition(
+            partition=0, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, partition_max_bytes=1
+        )
+        ask: Any = FetchRequest(
+            version=11, replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=1, isolation_level=0, rack_id="",
+            session_id=0, session_epoch=0, topics=[topic(topic="t", partitions=[wanted])],
+            forgotten_topics_data=[],
+        )  # fmt: skip
+        assert [bool(connection.ask(ask).session_id) for _ in range(3)] == [True, False, False]
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=BROKER, resource_name="1", configuration_keys=[SLOTS]
+        )
+        answer = connection.ask(
+            DescribeConfigsRequest(
+                version=4, resources=[resource], include_synonyms=False, include_documentation=False
+            )
+        )
+        ((shown,),) = (result.configs for result in answer.results)
+        assert (shown.name, shown.value) == (SLOTS, "1")

@@ -300,6 +300,18 @@ def test_many_fetch_sessions(victim: Victim) -> None:
         assert len(given - {0}) <= 1000
 
 
+def test_fetch_sessions_of_very_many_partitions(victim: Victim) -> None:
+    """Their memory is bounded as their number is: who finds no room is answered without one."""
+    topic = victim.new_topic()
+    wanted = {topic: [fetch_partition(index, 0) for index in range(10_000)]}
+    ask = fetch(side(victim), 11, wanted, session_id=0, session_epoch=0)
+    with victim.bounded(160 * MIB):
+        with victim.connect() as connection:
+            given = [connection.ask(ask).session_id for _ in range(20)]
+        assert 4 <= len([session_id for session_id in given if session_id]) <= 9
+        assert given[-1] == 0
+
+
 def test_one_partition_named_a_thousand_times(victim: Victim) -> None:
     """A Fetch that names a large partition over and over stays within max_bytes."""
     topic = victim.new_topic()

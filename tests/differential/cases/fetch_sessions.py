@@ -10,6 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from tests.differential.batches import batch_of
 from tests.differential.case import case
+from tests.differential.cases.delete_records import request as delete_records
 from tests.differential.cases.delete_topics import gone
 from tests.differential.requests import FETCH_BY_ID, fetch, fetch_partition
 from tests.differential.side import Side
@@ -148,6 +149,24 @@ def wrong(side: Side, version: int) -> None:
     session.ask("begins again", wanted, session_epoch=0)
     session.ask("nothing at all, no session", session_id=0, session_epoch=0)
     session.ask("goes on with nothing")
+
+
+@case(FetchRequest, SOME)
+def trimmed(side: Side, version: int) -> None:
+    """The log's start moves under a session: it is told, and an offset before it is out of range."""
+    topic = side.own_topic("t", partitions=3)
+    for partition in range(2):
+        side.put(topic, *numbered(side, 3), partition=partition)
+    session = Session(side, version)
+    session.ask("all", {topic: [fetch_partition(0, 3), fetch_partition(1, 0), fetch_partition(2, 0)]})
+    session.ask("moved", {topic: [fetch_partition(1, 3)]})
+    session.ask("idle")
+    side.connection.ask(delete_records(1, (topic, {0: 2, 1: 3})))
+    session.ask("trimmed")
+    session.ask("idle again")
+    session.ask("before the start", {topic: [fetch_partition(0, 1)]})
+    session.ask("still")
+    session.ask("at the start", {topic: [fetch_partition(0, 2)]})
 
 
 @case(FetchRequest, SOME)

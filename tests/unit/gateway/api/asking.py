@@ -122,6 +122,7 @@ class FakeBroker:
                 "group_max_session_timeout_ms": 1_800_000,
                 "group_max_size": 2**31 - 1,
                 "offsets_retention_minutes": 10_080,
+                "fetch_session_slots": 1000,
             }
             | settings
         )

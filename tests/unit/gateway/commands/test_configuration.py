@@ -37,6 +37,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "group_max_session_timeout_ms": ("60000", 60_000),
     "group_max_size": ("12", 12),
     "offsets_retention_minutes": ("60", 60),
+    "fetch_session_slots": ("0", 0),
     "tail_cache_bytes": ("0", 0),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
