@@ -91,7 +91,7 @@ class FirstStart:
                 self._path,
                 f"the stores hold data of cluster {clusters[0]}, and the catalog that says what it is is "
                 "empty or lost",
-                "Restore the gateway's data directory, or start once with --rebuild-catalog",
+                "Restore the gateway's data directory, or read the catalog back: 'dafka gateway rebuild-catalog'",
             )
         if not clusters and self._settings.rebuild_catalog:
             raise DataDirectoryRefused(

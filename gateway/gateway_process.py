@@ -36,12 +36,14 @@ from mesh.zmq_trio import Context
 logger = logging.getLogger(__name__)
 
 
-def run(settings: GatewaySettings) -> int:
-    """Serve until a signal; the exit code. Raises as `gateway.life.Life`."""
+def run(settings: GatewaySettings, kind: "type[GatewayProcess] | None" = None) -> int:
+    """Serve until a signal, or do what another `kind` of process does; the exit code. Raises as
+    `gateway.life.Life`.
+    """
     directory = DataDirectory(settings.data, Kind.GATEWAY)
     context = Context()
     try:
-        process = GatewayProcess(settings, directory, context)
+        process = (kind or GatewayProcess)(settings, directory, context)
         set_up_interpreter()
         trio.run(process.run)
     finally:

@@ -8,7 +8,7 @@ import click
 from gateway.commands.configuration import load, with_partitions
 from gateway.commands.decorators import config_option, setting_options
 from gateway.commands.logs import set_up_logs
-from gateway.commands.mesh_options import GATEWAY_OPTIONS
+from gateway.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
 from gateway.settings import GatewaySettings
 
 HELP = """Serve Kafka on stores that are processes of their own, found through a tower.
@@ -25,13 +25,38 @@ Try it, on one machine:
 """
 
 
-@click.command(help=HELP, short_help="Serve Kafka: one gateway of a mesh.")
+@click.group(help=HELP, short_help="Serve Kafka: one gateway of a mesh.", invoke_without_command=True)
 @setting_options(GATEWAY_OPTIONS)
 @config_option
-def gateway(config: Path | None, **flags: Any) -> int:
-    """Serve until a signal; the exit code."""
+@click.pass_context
+def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int | None:
+    """Serve until a signal; the exit code. With a subcommand, only that is done."""
+    if context.invoked_subcommand is not None:
+        return None
     settings = with_partitions(load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config))
     set_up_logs(settings.log_level, settings.log_format)
     from gateway.gateway_process import run  # loads ZeroMQ, which --help has no need of
+
+    return run(settings)
+
+
+@gateway.command(
+    name="rebuild-catalog",
+    short_help="Read a lost catalog back from the stores.",
+    help="Set the catalog in the data directory aside, if there is one, and read it back from the stores: "
+    "topics, configs, segments and epochs. Waits for --stores of them, says what it found, and ends; "
+    "'dafka gateway' then serves it. The gateway must not run meanwhile.",
+)
+@setting_options(REBUILD_OPTIONS)
+@config_option
+@click.pass_context
+def rebuild_catalog(context: click.Context, /, config: Path | None, **flags: Any) -> int:
+    """Rebuild the catalog; the exit code."""
+    before = context.parent.params if context.parent is not None else {}
+    given = {name: before.get(name) if value in (None, ()) else value for name, value in flags.items()}
+    config = config or before.get("config")
+    settings = load(GatewaySettings, GATEWAY_OPTIONS, given | {"rebuild_catalog": True}, config=config)
+    set_up_logs(settings.log_level, settings.log_format)
+    from gateway.catalog_rebuild import run
 
     return run(settings)

@@ -93,6 +93,20 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
 }
 """Every field of `GatewaySettings`, in the same order."""
 
+_OF_A_REBUILD: Final = (
+    "data",
+    "tower",
+    "stores",
+    "mesh_listen",
+    "mesh_advertise",
+    "accept_loss",
+    "log_level",
+    "log_format",
+)
+
+REBUILD_OPTIONS: Final = {name: GATEWAY_OPTIONS[name] for name in _OF_A_REBUILD}
+"""Those that `dafka gateway rebuild-catalog` has a use for."""
+
 STORE_OPTIONS: Final[dict[str, Option]] = {
     "data": replace(
         OPTIONS["data"],

@@ -108,12 +108,24 @@ def test_a_lost_catalog_is_refused_and_can_be_rebuilt(tmp_path: Path) -> None:
         (mesh.gateway.data / "catalog.sqlite").rename(tmp_path / "lost")
         for left in mesh.gateway.data.glob("catalog.sqlite-*"):
             left.unlink()
-        refuses(mesh.gateway, EXIT_DATA_REFUSED, "hold data of cluster", "--rebuild-catalog")
-        mesh.gateway.arguments = ["--rebuild-catalog"]
+        refuses(mesh.gateway, EXIT_DATA_REFUSED, "hold data of cluster", "rebuild-catalog")
+        done = rebuild(mesh)
+        assert done.returncode == 0, done.stderr
+        assert f"topic {TOPIC}: 1 partitions, 1 segments\n" in done.stdout
+        assert "was read back from the stores: 1 topics. 'dafka gateway'" in done.stdout
         mesh.gateway.start()
         assert values(mesh) == expected(500)
         write(mesh, 500, 600)
         assert values(mesh) == expected(600)
+
+
+def rebuild(mesh: MeshCluster) -> subprocess.CompletedProcess[str]:
+    """`dafka gateway rebuild-catalog`; options may stand on either side of the subcommand."""
+    tower = mesh.tower.address
+    before = ["gateway", "--data", str(mesh.gateway.data)]
+    after = ["rebuild-catalog", "--stores", "3", "--tower", f"{tower.host}:{tower.port_in}:{tower.port_out}"]
+    command = [sys.executable, "-m", "gateway.cli", *before, *after]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_second_gateway_leaves_the_first_one_alone(tmp_path: Path) -> None:
