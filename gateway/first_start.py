@@ -91,7 +91,8 @@ class FirstStart:
                 self._path,
                 f"the stores hold data of cluster {clusters[0]}, and the catalog that says what it is is "
                 "empty or lost",
-                "Restore the gateway's data directory, or read the catalog back: 'dafka gateway rebuild-catalog'",
+                "Restore the gateway's data directory, or read the catalog back with "
+                "'dafka gateway rebuild-catalog'",
             )
         if not clusters and self._settings.rebuild_catalog:
             raise DataDirectoryRefused(
