@@ -147,6 +147,8 @@ class SimSettings:
     retention_check_interval_ms = 86_400_000
     """Never, within a schedule."""
 
+    fetch_session_slots = 0
+
 
 def state_of(partition: Partition) -> dict[str, Any]:
     """For messages."""
