@@ -35,6 +35,11 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Batches that a store gave and that failed their checks.",
         lambda: context.cold.bad_copies,
     )
+    metrics.counter(
+        "dafka_mesh_refused_answers_total",
+        "Answers of stores that nobody waited for, or that were not of what was asked.",
+        lambda: context.reader.refused_answers,
+    )
     metrics.gauge(
         "dafka_store_unconfirmed_segments",
         "Closed segments whose end a store has not confirmed: it is away, or catching up.",

@@ -77,6 +77,11 @@ class Reader:
         self._beginnings = AddressRequests(requests, BEGINNINGS)
         self._limit = trio.CapacityLimiter(MAX_RANGES_AT_ONCE)
 
+    @property
+    def refused_answers(self) -> int:
+        """Answers that nobody waited for, or that were not of what was asked."""
+        return self._requests.refused_answers
+
     async def read(
         self, members: Sequence[str], address: str, subject: str, first: int, count: int, byte_cap: int
     ) -> list[bytes]:

@@ -2,8 +2,8 @@
 
 Each request has an id of its own (see `wireproto.dafka.additions`), so an answer that comes twice, late, or
 from another store than the one asked is recognised and ignored. The ids are counted up, so anybody can guess
-them: an answer of another type than the request's is ignored too, and of a range no more is kept than was
-asked for. Whoever asks bounds the wait with a cancel scope.
+them: an answer of another type than the request's, or about another address, is ignored too, and of a range
+no more is kept than was asked for. Whoever asks bounds the wait with a cancel scope.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,6 +57,14 @@ ANSWER_TYPES: dict[type[Any], type[Any]] = {
     Fetch: End,
 }
 
+TOLD_ADDRESS: dict[type[Any], Callable[[Any], str]] = {
+    Found: lambda found: str(found.found.address),
+    Rows: lambda rows: str(rows.status.address),
+    Digested: lambda digested: str(digested.digested.address),
+    End: lambda end: str(end.last.address),
+}
+"""The address that an answer tells of; that of VERIFY names the store there."""
+
 Make = Callable[[str], Any]
 """requester id -> message, of a type in `ANSWER_TYPES`."""
 
@@ -74,11 +82,14 @@ class Pending:
         self.hurried = False
 
     def fits(self, answer: Any) -> bool:
-        """Whether this is of the type that was asked for, and from the store that was asked."""
+        """Whether this is of the type that was asked for, from the store and about the address asked."""
         asked = self.message
         if type(answer) is not ANSWER_TYPES[type(asked)]:
             return False
         if isinstance(answer, Answer) and answer.id != asked.id.lower():
+            return False
+        told = TOLD_ADDRESS.get(type(answer))
+        if told is not None and told(answer) != (asked.store if isinstance(asked, Verify) else asked.address):
             return False
         return answer.store == self.store or (self.store == ANY_STORE and isinstance(answer, Pong))
 

@@ -120,6 +120,37 @@ def test_only_the_answer_that_was_asked_for_is_taken(asked: str) -> None:
     run(body)
 
 
+@pytest.mark.parametrize("asked", ["LOOKUP", "ROWS", "DIGEST", "FETCH"])
+def test_an_answer_about_another_address_is_not_taken(asked: str) -> None:
+    """It is counted, and the right one is waited for."""
+    elsewhere = STATUS._replace(address="E" * 32)
+
+    async def body(node: FakeNode, requests: Requests) -> None:
+        found: list[Any] = []
+
+        async def ask() -> None:
+            found.append(await answer_of(requests, asked))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            requester = node.sent[0].requester
+            right = answers(requester, STORE)[asked]
+            wrong = {
+                "LOOKUP": Found(requester, STORE, elsewhere),
+                "ROWS": Rows(requester, STORE, elsewhere, b""),
+                "DIGEST": Digested(requester, STORE, elsewhere._replace(row=bytes(32))),
+                "FETCH": End(requester, STORE, elsewhere),
+            }[asked]
+            node.hears(wrong)
+            await wait_all_tasks_blocked()
+            assert (found, requests.refused_answers) == ([], 1)
+            node.hears(right)
+        assert found == [right]
+
+    run(body)
+
+
 def test_the_first_of_two_answers_is_taken() -> None:
     async def body(node: FakeNode, requests: Requests) -> None:
         def answer(message: Any) -> None:
