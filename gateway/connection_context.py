@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,36 +10,11 @@ import trio
 from gateway.budget import Budget, Gate
 from gateway.connection_limits import Limits
 from gateway.dispatch import Dispatcher
+from gateway.log_limit import LogLimit
 from gateway.metrics import Metrics
-
-LOG_LINES = 20
-"""Lines about misbehaving clients within LOG_SECONDS; the others are counted and summed up in one line."""
 
 DECODING_AT_ONCE = 1
 """Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
-
-LOG_SECONDS = 10.0
-"""See LOG_LINES. A scanner or a broken client would otherwise fill the disk with log."""
-
-
-class LogLimit:
-    """A logger that writes at most LOG_LINES lines in LOG_SECONDS."""
-
-    def __init__(self, logger: logging.Logger) -> None:
-        self._logger = logger
-        self._began = -LOG_SECONDS
-        self._lines = 0
-
-    def warning(self, message: str, *args: object) -> None:
-        """Logs as `logging.Logger.warning` does, if there were not too many lines lately."""
-        now = trio.current_time()
-        if now - self._began >= LOG_SECONDS:
-            if self._lines > LOG_LINES:
-                self._logger.warning("%d more such lines were left out", self._lines - LOG_LINES)
-            self._began, self._lines = now, 0
-        self._lines += 1
-        if self._lines <= LOG_LINES:
-            self._logger.warning(message, *args)
 
 
 @dataclass(slots=True)

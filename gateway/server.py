@@ -24,7 +24,7 @@ import trio
 from gateway.api.registry import Registry
 from gateway.budget import Budget, Gate
 from gateway.connection import Connection, is_disk_failure
-from gateway.connection_context import ConnectionContext, LogLimit
+from gateway.connection_context import ConnectionContext
 from gateway.connection_limits import (
     ACCEPT_BACKOFF_SECONDS,
     CHECK_SECONDS,
@@ -36,6 +36,7 @@ from gateway.dispatch import Dispatcher
 from gateway.failures import DiskFailed
 from gateway.listener_sockets import ListenerSocket, close_all
 from gateway.listeners import Listener, join_host_port
+from gateway.log_limit import LogLimit
 from gateway.metrics import Metrics
 
 ACCEPT_CAPACITY_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})

@@ -31,6 +31,10 @@ all of it, as in a Kafka without an authorizer."""
 
 NOT_FOUND_SINCE_VERSION: Final = 6
 
+MAX_DESCRIBED_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of the groups that one answer describes: two of the largest. A request of a few bytes could ask for
+one of them 100,000 times; the groups beyond are POLICY_VIOLATION."""
+
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
 
@@ -42,11 +46,15 @@ async def describe_groups(request: Request, broker: Broker) -> Response:
     """Describe each group on its own."""
     described, members, size = [], 0, 0
     for done, group_id in enumerate(request.body.groups):
-        answer, machine = _describe(request, broker, group_id)
-        described.append(answer)
-        if machine is not None:
-            members += len(answer.members)
-            size += machine.size
+        if size > MAX_DESCRIBED_BYTES:
+            message = "ask for fewer groups at a time"
+            described.append(_described(request, group_id, ErrorCode.POLICY_VIOLATION, message))
+        else:
+            answer, machine = _describe(request, broker, group_id)
+            described.append(answer)
+            if machine is not None:
+                members += len(answer.members)
+                size += machine.size
         await breathe(done)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)

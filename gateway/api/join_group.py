@@ -39,6 +39,9 @@ MEMBER_ID_REQUIRED_SINCE_VERSION: Final = 4
 NULL_PROTOCOL_SINCE_VERSION: Final = 7
 SKIP_ASSIGNMENT_SINCE_VERSION: Final = 9
 
+MAX_PROTOCOLS: Final = 64
+"""Protocols that one member may name; consumers have one to five. More is POLICY_VIOLATION."""
+
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer with so much metadata takes from the memory of large answers, as Fetch's do: hostile members
 could have the leader's made many times."""
@@ -52,9 +55,10 @@ async def join_group(request: Request, broker: Broker) -> Response:
     """Hand the member to its group and wait for the next generation."""
     ticket = Ticket()
     group_id, member_id = request.body.group_id, request.body.member_id
-    join = _join(request, ticket)
     try:
-        broker.groups.join(group_id, join)
+        if len(request.body.protocols) > MAX_PROTOCOLS:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"it names more than {MAX_PROTOCOLS} protocols")
+        broker.groups.join(group_id, _join(request, ticket))
     except KafkaError as error:
         if error.code in {ErrorCode.POLICY_VIOLATION, ErrorCode.GROUP_MAX_SIZE_REACHED}:
             warn_once(_logger, "group %r: a member was refused: %s", group_id[:100], error.message)
@@ -65,7 +69,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
     size = sum(len(member.metadata) for member in reply.members)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)
-    return await _large_answer(request, reply) if reply.members else _answer(request, reply)
+    return await answer_of(len(reply.members), request, _response(request, reply))
 
 
 def _join(request: Request, ticket: Ticket) -> Join:
@@ -102,10 +106,6 @@ def client_host(request: Request) -> str:
 
 def _answer(request: Request, reply: JoinReply) -> Response:
     return answer(request, _response(request, reply))
-
-
-async def _large_answer(request: Request, reply: JoinReply) -> Response:
-    return await answer_of(len(reply.members), request, _response(request, reply))
 
 
 def _response(request: Request, reply: JoinReply) -> Any:

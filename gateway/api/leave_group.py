@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer, answer_of
+import trio
+
+from gateway.api.answers import BREATH, answer, answer_of
 from gateway.api.registry import Request, Response, api
 from gateway.groups.events import Leaving
 from wireproto.kafka.api_keys import ApiKey
@@ -39,7 +41,7 @@ async def leave_group(request: Request, broker: Broker) -> Response:
     else:
         leaving = [Leaving(body.member_id, None, "not provided")]
     try:
-        results = broker.groups.leave(body.group_id, leaving)
+        results = await _leave(broker, body.group_id, leaving)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, members=[]))
@@ -54,3 +56,12 @@ async def leave_group(request: Request, broker: Broker) -> Response:
     ]
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
     return await answer_of(len(members), request, response)
+
+
+async def _leave(broker: Broker, group_id: str, leaving: list[Leaving]) -> list[ErrorCode]:
+    """Have them leave, some at a time: there may be 100,000. Raises KafkaError as `Coordinator.leave`."""
+    results = broker.groups.leave(group_id, leaving[:BREATH])
+    for start in range(BREATH, len(leaving), BREATH):
+        await trio.lowlevel.checkpoint()
+        results += broker.groups.leave(group_id, leaving[start : start + BREATH])
+    return results

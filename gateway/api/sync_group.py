@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer
+from gateway.api.answers import answer, breathe
 from gateway.api.registry import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Ticket
@@ -38,6 +38,10 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         body.protocol_name,
     }:
         return _answer(request, SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    assignments: dict[str, bytes] = {}
+    for done, each in enumerate(body.assignments):
+        assignments[each.member_id] = each.assignment
+        await breathe(done)
     ticket = Ticket()
     sync = Sync(
         ticket=ticket,
@@ -46,13 +50,13 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         generation=body.generation_id,
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
-        assignments={each.member_id: each.assignment for each in body.assignments},
+        assignments=assignments,
     )
     try:
         broker.groups.sync(body.group_id, sync)
     except KafkaError as error:
         return _answer(request, SyncReply(error.code))
-    if not (ticket.answered or sync.assignments):
+    if not (ticket.answered or assignments):
         request.forget_frame()  # a leader's is kept: its assignments wait for the log, which is not long
     return _answer(request, await ticket.synced())
 

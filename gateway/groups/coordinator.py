@@ -10,6 +10,7 @@ JoinGroup; what is loaded from the log is taken in any case.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,7 @@ from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.partition_loads import PartitionLoads
 from gateway.groups.served import Group
+from gateway.log_limit import LogLimit
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -44,6 +46,13 @@ MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
 """Memory of one group: the leader is sent all of its members' metadata at once. Its record, which has one
 protocol of each member, may have `max.message.bytes` of the topic anyway (1 MiB). Beyond it nobody new may
 join (GROUP_MAX_SIZE_REACHED)."""
+
+NOTE_LINES: Final = 200
+"""Lines about groups in the log within ten seconds; the others are counted. Members that come and go without
+end would otherwise fill the disk."""
+
+MAX_NOTE_CHARS: Final = 300
+"""Characters of such a line, and of the group's id in it: clients choose their ids."""
 
 LOAD_PATIENCE_SECONDS: Final = 2.0
 """How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
@@ -72,6 +81,7 @@ class Coordinator:
         self._loading: PartitionLoads | None = None
         self._tasks: trio.Nursery | None = None
         self._stopped = False
+        self._notes = LogLimit(logging.getLogger(__name__), NOTE_LINES)
 
     async def run(self) -> None:
         """Load what there is, and serve groups until cancelled."""
@@ -340,6 +350,10 @@ class Coordinator:
         """See `gateway.groups.served.Home`."""
         self.rebalances += 1
 
+    def note(self, group: Group, text: str) -> None:
+        """See `gateway.groups.served.Home`."""
+        self._notes.info("group %s: %s", printable(group.group_id), printable(text))
+
     def failed(self, group: Group) -> None:
         """See `gateway.groups.served.Home`."""
         self._lost(group.partition)
@@ -348,6 +362,12 @@ class Coordinator:
     def now() -> Now:
         """See `gateway.groups.served.Home`."""
         return Now(trio.current_time(), time.time_ns() // 1_000_000)
+
+
+def printable(text: str) -> str:
+    """What a client chose, as it may stand in a line of the log."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[:MAX_NOTE_CHARS])
+    return shown if len(text) <= MAX_NOTE_CHARS else shown + "..."
 
 
 def _check_not_deleting(group: Group) -> None:

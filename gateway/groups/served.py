@@ -11,7 +11,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import trio
 
@@ -22,6 +22,10 @@ from gateway.groups.group_state import GroupState
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from wireproto.kafka.errors import ErrorCode, KafkaError
+
+MEMBER_TICK_SECONDS: Final = 20e-6
+"""Wait between two ticks for each member of the group: a tick looks at all of them, which takes a fortieth of
+that. Hostile members could have their deadlines one by one, each with a tick of its own."""
 
 _logger = logging.getLogger(__name__)
 
@@ -75,6 +79,9 @@ class Home(Protocol):
     def generation_began(self) -> None:
         """Count it."""
 
+    def note(self, group: Group, text: str) -> None:
+        """Tell operators."""
+
     def failed(self, group: Group) -> None:
         """A defect: what the group's machine knows cannot be relied on any more."""
 
@@ -86,6 +93,7 @@ class Group:
         "_changed",
         "_generation",
         "_home",
+        "_next_tick",
         "_running",
         "_size",
         "_sleeps_until",
@@ -114,6 +122,7 @@ class Group:
         self._changed = Waiter()
         self._running = False
         self._sleeps_until = -math.inf
+        self._next_tick = -math.inf
         self._size = 0
         self._generation = machine.generation
 
@@ -132,7 +141,7 @@ class Group:
                 self.recorded = True
                 self._writes.append(effect)
             else:
-                _logger.info("group %s: %s", self.group_id, effect.text)
+                self._home.note(self, effect.text)
         self._account()
         if self._writes or self.machine.wake < self._sleeps_until:
             self._changed.wake()
@@ -172,13 +181,15 @@ class Group:
             self._running = False
 
     async def _sleep(self) -> None:
-        self._sleeps_until = self.machine.wake
+        self._sleeps_until = max(self.machine.wake, self._next_tick)
         with trio.move_on_at(self._sleeps_until):
             await self._changed.wait()
         self._sleeps_until = -math.inf
-        now = self._home.now()
-        if self.machine.wake <= now.seconds and self.machine.state is not GroupState.DEAD:
-            self.carry_out(self.machine.tick(now))
+        machine, now = self.machine, self._home.now()
+        if now.seconds >= max(machine.wake, self._next_tick) and machine.state is not GroupState.DEAD:
+            self.carry_out(machine.tick(now))
+            members = len(machine.roster) + len(machine.pending)
+            self._next_tick = now.seconds + members * MEMBER_TICK_SECONDS
 
     async def _write(self, write: Write) -> None:
         error = ErrorCode.NONE

@@ -43,11 +43,11 @@ class Server:
             server.cluster_id = answer.cluster_id
             server.node_id = answer.brokers[0].broker_id
             for key_type in COORDINATORS[name]:
-                _await_coordinator(connection, key_type)
+                await_coordinator(connection, key_type)
         return server
 
 
-def _await_coordinator(connection: Connection, key_type: int) -> None:
+def await_coordinator(connection: Connection, key_type: int) -> None:
     """The first question makes Kafka create an internal topic: have that behind us before the cases start."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while (
