@@ -80,7 +80,7 @@ class Life:
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
         self.context = self._context(requests, Stores(self.catalog, presence))
-        self.broker = Broker(self.context, cast("Settings", SimSettings()), lambda: None)
+        self.broker = Broker(self.context, SETTINGS, lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self._adjust_topics()
@@ -134,20 +134,11 @@ class Life:
             self._scope.cancel()
 
 
-class SimSettings:
-    """What the broker asks of the settings."""
-
-    accept_loss = False
-    group_initial_rebalance_delay_ms = 0
-    group_max_size = 1
-    group_min_session_timeout_ms = 6000
-    group_max_session_timeout_ms = 1_800_000
-    """There are no groups in a schedule."""
-
-    retention_check_interval_ms = 86_400_000
-    """Never, within a schedule."""
-
-    fetch_session_slots = 0
+SETTINGS = Settings(
+    group_initial_rebalance_delay_ms=0,
+    group_max_size=1,  # there are no groups in a schedule
+    retention_check_interval_ms=86_400_000,  # never, within a schedule
+)
 
 
 def state_of(partition: Partition) -> dict[str, Any]:
