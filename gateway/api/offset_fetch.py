@@ -38,18 +38,18 @@ TOPIC_IDS_SINCE_VERSION: Final = 10
 
 NO_OFFSET: Final = -1
 
-MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
-"""Of one answer, about: a request of some bytes may ask for offsets with kilobytes of metadata each, and
-for the same ones again and again."""
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""Memory of one answer, about: some 250,000 offsets. A request of some bytes may ask for all of them, and for
+the same ones again and again, and each may have kilobytes of metadata."""
 
-PARTITION_BYTES: Final = 32
-"""Bytes of a partition in an answer beside its metadata, rounded up."""
+PARTITION_BYTES: Final = 256
+"""Memory of a partition in an answer beside its metadata, with what it is encoded to."""
 
-UNCOUNTED_BYTES: Final = 64 * 1024
+CHARACTER_BYTES: Final = 4
+"""Memory of a character of metadata: what it is encoded to is copied until it is a framed answer."""
+
+UNCOUNTED_BYTES: Final = 256 * 1024
 """An answer with more takes its share of the memory for large answers."""
-
-UTF8_BYTES: Final = 3
-"""Bytes of a character in UTF-8, of most scripts at most."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.OFFSET_FETCH]
 _Group: Any = _Answer.OffsetFetchResponseGroup
@@ -89,7 +89,7 @@ class _Fetch:
             (_GroupTopic, _GroupPartition) if several else (_Topic, _Partition)
         )
         self.bytes = 0
-        """Of the offsets in the answer, about."""
+        """Memory of the offsets in the answer, about."""
         self.elements = 0
 
     async def group(self, group_id: str, wanted: list[Any] | None) -> tuple[list[Any], ErrorCode]:
@@ -178,7 +178,7 @@ class _Fetch:
             number, epoch, metadata = NO_OFFSET, NO_EPOCH, ""
         else:
             number, epoch, metadata = offset.offset, offset.leader_epoch, offset.metadata
-            self.bytes += PARTITION_BYTES + len(metadata) * UTF8_BYTES
+            self.bytes += PARTITION_BYTES + len(metadata) * CHARACTER_BYTES
             if self.bytes > MAX_ANSWER_BYTES:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "too many offsets in one answer: ask for fewer")
         return self._partition_class(

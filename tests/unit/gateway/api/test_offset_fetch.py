@@ -184,9 +184,9 @@ def test_stable_offsets_are_waited_for(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 9])
 def test_an_answer_is_bounded(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_fetch, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(offset_fetch, "MAX_ANSWER_BYTES", 1500)
     broker, groups = with_offsets()
-    groups.groups["g"].offsets.put("orders", 1, CommittedOffset(1, 0, "m" * 400, NOW_MS))
+    groups.groups["g"].offsets.put("orders", 1, CommittedOffset(1, 0, "é" * 400, NOW_MS))
     refused = ErrorCode.POLICY_VIOLATION
     if version == 1:
         assert fetch(broker, 1, {"orders": [1]}) == ({"orders": {1: (-1, -1, "", refused)}}, 0)
