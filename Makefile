@@ -74,7 +74,7 @@ sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)
 
 faults: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest $(FAULT_ARGS) $(FAULT_TESTS)
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(FAULT_ARGS) $(FAULT_TESTS)
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)

@@ -27,6 +27,8 @@ KILLS_OF_A_ROUND = 50
 SIZES = (100, 1000, 6000)
 PAUSE_SECONDS = 0.002
 """Between two records: how much is in flight matters, not how much there is in the end."""
+WATCH_SECONDS = 0.05
+"""Between two looks at the high watermarks: often enough for a life of a gateway, and no load."""
 WAIT_SECONDS = 120.0
 
 # How often which kind is killed, and whether what was killed is awaited before the next.
@@ -54,7 +56,7 @@ class Round:
             load = Load(
                 mesh.bootstrap, TOPIC, self.history, partitions=PARTITIONS, sizes=SIZES, pause=PAUSE_SECONDS
             )
-            watch = WatermarkWatch(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
+            watch = WatermarkWatch(mesh.bootstrap, TOPIC, self.history, PARTITIONS, WATCH_SECONDS)
             load.wait_for_acks(100, WAIT_SECONDS)
             for _ in range(self._count):
                 self._kill(mesh, load)

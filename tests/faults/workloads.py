@@ -164,7 +164,10 @@ class Load:
 class WatermarkWatch:
     """Asks for the high watermarks all the time, over restarts; what it hears goes into the history."""
 
-    def __init__(self, bootstrap: str, topic: str, history: History, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, history: History, partitions: int, pause: float = 0.005
+    ) -> None:
+        self._pause = pause
         self._bootstrap, self._history, self._partitions = bootstrap, history, partitions
         of = ListOffsetsRequest.ListOffsetsTopic
         wanted = [of.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(partitions)]
@@ -179,7 +182,7 @@ class WatermarkWatch:
         while not self._stop.wait(0.01):
             try:
                 with Connection(self._bootstrap, timeout=10.0) as connection:
-                    while not self._stop.wait(0.005):
+                    while not self._stop.wait(self._pause):
                         self._note(connection.ask(self._question))
             except (OSError, UndecodableError):
                 continue  # killed in the middle of an answer, or not up yet

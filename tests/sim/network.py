@@ -189,7 +189,7 @@ class Network:
         if not fate:
             return ""
         name = f"{fate} {link[0]}>{link[1]} {draw:016x}"
-        if name in plan.left_out:
+        if name in plan.left_out or (plan.only_fates is not None and name not in plan.only_fates):
             return ""
         self.reached[f"messages {fate}"] += 1
         self.fates.append(name)

@@ -61,6 +61,8 @@ class Plan:
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""
     left_out: frozenset[str] = field(default_factory=frozenset)
+    only_fates: frozenset[str] | None = None
+    """The messages that fare badly, instead of shares of all."""
 
     @property
     def w(self) -> int:
