@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of, breathe
+from gateway.api.answers import answer_of, breathe, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.api.topic_creation import check_replicas
 from gateway.configs.values import quoted
@@ -41,6 +41,7 @@ _Partition: Any = _Topic.ReassignablePartitionResponse
 async def alter_partition_reassignments(request: Request, broker: Broker) -> Response:
     """Judge each assignment; none of them changes anything."""
     body = request.body
+    check_elements(sum(1 + len(topic.partitions) for topic in body.topics), "partitions")
     done = 0
     topics: list[Any] = []
     timed_out = body.timeout_ms <= 0

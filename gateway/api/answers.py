@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from gateway.api.registry import Request
+from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.responses import encode_response
 
 TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
@@ -43,6 +44,17 @@ async def encoded(elements: int, encode: Callable[[], _R]) -> _R:
 async def answer_of(elements: int, request: Request, response: Any) -> bytes:
     """As :func:`answer`, for answers that may be large."""
     return await encoded(elements, partial(answer, request, response))
+
+
+MAX_ELEMENTS: Final = 50_000
+"""Elements of one request that are each answered: more than all topics and partitions that there may be. The
+8 MiB that a request may have hold millions of empty names, and the answer to each takes half a kilobyte."""
+
+
+def check_elements(count: int, what: str) -> None:
+    """Whether a request may ask for so many. Raises MalformedRequest: the connection is closed."""
+    if count > MAX_ELEMENTS:
+        raise MalformedRequest(f"{count} {what} in one request, more than {MAX_ELEMENTS}")
 
 
 BREATH: Final = 256

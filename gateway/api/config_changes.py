@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
+from gateway.api.answers import check_elements
 from gateway.configs.broker_validation import validate_broker_configs
 from gateway.configs.validation import validate_topic_configs
 from gateway.configs.values import quoted
@@ -59,6 +60,7 @@ async def change_resources(
     `change_of(resource, kind)` says what is to become of its configs, and raises KafkaError when what the
     request asks for cannot be meant.
     """
+    check_elements(len(resources) + sum(len(one.configs) for one in resources), "resources and configs")
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     outcomes: list[Outcome] = []
     for resource in resources:

@@ -13,9 +13,10 @@ Version notes
   v2 is flexible. v3 is v2 for a server that throttles, which this one does not.
 
 Differs from Kafka
-  Assignments by hand may name this node only. The number of partitions of all topics together is limited
-  (`gateway.api.topic_creation.MAX_PARTITIONS`), and so is the number that one request may make:
-  POLICY_VIOLATION.
+  Kafka adds partitions to its internal topics, too, and then does not find the groups that were kept there:
+  INVALID_PARTITIONS here. Assignments by hand may name this node only. The number of partitions of all topics
+  together is limited (`gateway.api.topic_creation.MAX_PARTITIONS`), and so is the number that one request may
+  make: POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer_of
+from gateway.api.answers import answer_of, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.api.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -48,6 +49,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_PARTITIONS]
 async def create_partitions(request: Request, broker: Broker) -> Response:
     """Add what is asked for; one result per topic name."""
     body = request.body
+    check_elements(len(body.topics), "topics")
     times = Counter(topic.name for topic in body.topics)
     once = [topic for topic in body.topics if times[topic.name] == 1]
     results = [
@@ -82,6 +84,12 @@ def _check(broker: Broker, wanted: Any, left: int) -> Topic:
     topic = broker.topics.get(wanted.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions of the internal topic {topic.name} cannot be changed: it says where "
+            "each group is kept.",
+        )
     existing = len(topic.partitions)
     if wanted.count == existing:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partition(s).")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe
+from gateway.api.answers import answer_of, breathe, check_elements
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -37,6 +37,7 @@ _Partition: Any = _Topic.DeleteRecordsPartitionResult
 @api(key=ApiKey.DELETE_RECORDS, name="DeleteRecords", min_version=0, max_version=2)
 async def delete_records(request: Request, broker: Broker) -> Response:
     """Move the log starts; one result per partition."""
+    check_elements(sum(1 + len(topic.partitions) for topic in request.body.topics), "partitions")
     found: dict[str, dict[int, Partition | None]] = {}
     wanted: dict[Partition, int] = {}
     done = 0

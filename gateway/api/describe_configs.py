@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer_of
+from gateway.api.answers import answer_of, check_elements
 from gateway.api.broker_values import own_broker_configs
 from gateway.api.registry import Request, Response, api
 from gateway.configs.describe import (
@@ -63,6 +63,7 @@ _Config: Any = _Result.DescribeConfigsResourceResult
 @api(key=ApiKey.DESCRIBE_CONFIGS, name="DescribeConfigs", min_version=1, max_version=4)
 async def describe_configs(request: Request, broker: Broker) -> Response:
     """Describe each resource; nothing is read from anywhere."""
+    check_elements(len(request.body.resources), "resources")
     description = _Description(request, broker)
     results = []
     for resource in request.body.resources:

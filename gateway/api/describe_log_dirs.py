@@ -60,7 +60,7 @@ _Sizes = dict[str, dict[str, dict[int, int]]]
 @api(key=ApiKey.DESCRIBE_LOG_DIRS, name="DescribeLogDirs", min_version=1, max_version=5)
 async def describe_log_dirs(request: Request, broker: Broker) -> Response:
     """Ask the stores, and sum up what is known of segments."""
-    partitions = _asked(request, broker)
+    partitions = await _asked(request, broker)
     disks: dict[str, Disk] = {}
     stores = [store for store in broker.context.stores.entries if store.state != REMOVED]
     async with trio.open_nursery() as nursery:
@@ -71,23 +71,24 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
                 if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.closed):
                     await count_sizes(broker.context, partition)
     sizes = await _sizes(partitions)
-    results = [_result(broker, store, disks, sizes.get(store.incarnation, {})) for store in stores]
+    results = [await _result(broker, store, disks, sizes.get(store.incarnation, {})) for store in stores]
     elements = sum(len(topic.partitions) for result in results for topic in result.topics)
     answer = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
     return await answer_of(elements, request, answer)
 
 
-def _asked(request: Request, broker: Broker) -> list[Partition]:
+async def _asked(request: Request, broker: Broker) -> list[Partition]:
     """The partitions that are asked about and that there are, each once."""
     topics = broker.topics
     if request.body.topics is None:
         return [partition for topic in topics.all() for partition in topic.partitions]
     found: dict[Partition, None] = {}
-    for asked in request.body.topics:
+    for done, asked in enumerate(request.body.topics):
+        await breathe(done)
         topic = topics.get(asked.topic)
         if topic is not None:
             count = len(topic.partitions)
-            found.update({topic.partitions[i]: None for i in asked.partitions if 0 <= i < count})
+            found.update({topic.partitions[i]: None for i in set(asked.partitions) if 0 <= i < count})
     return list(found)
 
 
@@ -113,20 +114,18 @@ async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
     return sizes
 
 
-def _result(
+async def _result(
     broker: Broker, store: StoreEntry, disks: Mapping[str, Disk], sizes: Mapping[str, Mapping[int, int]]
 ) -> Any:
     disk = disks.get(store.incarnation)
-    topics = [
-        _Topic(
-            name=name,
-            partitions=[
-                _Partition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
-                for index, size in sorted(partitions.items())
-            ],
-        )
-        for name, partitions in sorted(sizes.items())
-    ]
+    topics = []
+    for done, (name, partitions) in enumerate(sorted(sizes.items())):
+        await breathe(done)
+        kept = [
+            _Partition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+            for index, size in sorted(partitions.items())
+        ]
+        topics.append(_Topic(name=name, partitions=kept))
     return _Result(
         error_code=ErrorCode.KAFKA_STORAGE_ERROR if disk is None else ErrorCode.NONE,
         log_dir=f"store {broker.context.stores.name(store.incarnation)}",

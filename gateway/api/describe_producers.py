@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe
+from gateway.api.answers import answer_of, breathe, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
@@ -41,6 +41,7 @@ _Producer: Any = _Partition.ProducerState
 @api(key=ApiKey.DESCRIBE_PRODUCERS, name="DescribeProducers", min_version=0, max_version=0)
 async def describe_producers(request: Request, broker: Broker) -> Response:
     """Describe the producers of each partition."""
+    check_elements(sum(1 + len(topic.partition_indexes) for topic in request.body.topics), "partitions")
     left = MAX_PRODUCERS_PER_ANSWER
     done = 0
     topics = []

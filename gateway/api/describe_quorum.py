@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer
+from gateway.api.answers import answer, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
@@ -39,6 +39,7 @@ async def describe_quorum(request: Request, broker: Broker) -> Response:
     """Describe the one partition of the metadata."""
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions])
              for topic in request.body.topics]  # fmt: skip
+    check_elements(sum(1 + len(indexes) for _, indexes in asked), "partitions")
     known = asked == [(CLUSTER_METADATA_TOPIC, [0])]
     topics = [
         _Topic(

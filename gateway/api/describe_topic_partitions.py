@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.api.answers import TOPIC_OPERATIONS, answer_of, breathe
+from gateway.api.answers import TOPIC_OPERATIONS, answer_of, breathe, check_elements
 from gateway.api.metadata import states
 from gateway.api.registry import Request, Response, api
 from gateway.stores import Replicas
@@ -49,6 +49,7 @@ _Partition: Any = _Topic.DescribeTopicPartitionsResponsePartition
 async def describe_topic_partitions(request: Request, broker: Broker) -> Response:
     """Describe a page of partitions."""
     body, cursor = request.body, request.body.cursor
+    check_elements(len(body.topics), "topics")
     first = "" if cursor is None else cursor.topic_name
     everything = not body.topics
     if everything:

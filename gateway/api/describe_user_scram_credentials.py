@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of
+from gateway.api.answers import answer_of, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
@@ -30,6 +30,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS]
 )
 async def describe_user_scram_credentials(request: Request, _broker: Broker) -> Response:
     """Nobody has any."""
+    check_elements(len(request.body.users or ()), "users")
     times = Counter(user.name for user in request.body.users or ())
     results = [_result(name, twice=count > 1) for name, count in times.items()]
     whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", results=results)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe
+from gateway.api.answers import answer_of, breathe, check_elements
 from gateway.api.registry import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
@@ -35,6 +35,7 @@ _Partition: Any = _Topic.PartitionResult
 async def elect_leaders(request: Request, broker: Broker) -> Response:
     """Say of each partition that it has the leader that it should have."""
     body = request.body
+    check_elements(sum(1 + len(topic.partitions) for topic in body.topic_partitions or ()), "partitions")
     wrong_type = request.header.api_version >= 1 and body.election_type not in ELECTION_TYPES
     error = ErrorCode.INVALID_REQUEST if wrong_type else ErrorCode.NONE
     if wrong_type and body.topic_partitions is None:

@@ -98,6 +98,7 @@ ALLOWED: list[Allowed] = [
     Allowed("produce.broken_*:*.error_code", "Kafka fails inside: an error with a name here", _kafka_fails),
     Allowed("produce.broken_batches:*partition_responses(1).*", WHOLE_REQUEST, _ours_is_stored),
     Allowed("produce.broken_batches:*, read back.*partitions(1).*", WHOLE_REQUEST, _ours_is_stored),
+    Allowed("create_partitions.internal:*", "Kafka grows the offsets topic, and its groups are lost"),
     Allowed("create_partitions.too_many:*.error_code", "Kafka fails inside on so many", _kafka_fails),
     Allowed("alter_configs.incremental_faults:operation 4.*.error_code", "Kafka fails inside", _kafka_fails),
     Allowed("describe_topic_partitions.named:bad names.*", "Kafka fails inside on the name without letters"),

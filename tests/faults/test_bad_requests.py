@@ -17,6 +17,9 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -234,18 +237,58 @@ def test_partitions_that_are_described_over_and_over(victim: Victim) -> None:
     name = victim.new_topic()
     put(victim.bootstrap, name, [Record(b"x")])
     dirs = DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=[0, 1, -1] * 30_000)
-    producers = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[0] * 90_000)
+    producers = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[0] * 40_000)
     pages = [DescribeTopicPartitionsRequest.TopicRequest(name=f"nowhere-{n}") for n in range(10_000)]
     with victim.bounded(64 * MIB), victim.connect() as connection:
         found = connection.ask(DescribeLogDirsRequest(version=5, topics=[dirs]))
         assert [len(topic.partitions) for topic in found.results[0].topics] == [1]
         told = connection.ask(DescribeProducersRequest(version=0, topics=[producers]))
-        assert len(told.topics[0].partitions) == 90_000
+        assert len(told.topics[0].partitions) == 40_000
         shown = connection.ask(
             DescribeTopicPartitionsRequest(version=0, topics=pages, response_partition_limit=2**31 - 1)
         )
         assert {topic.error_code for topic in shown.topics} == {UNKNOWN_TOPIC}
         assert len(shown.topics) == 10_000
+
+
+MANY = 60_000
+
+
+@pytest.mark.parametrize(
+    "request_of_many",
+    [
+        DescribeTransactionsRequest(version=0, transactional_ids=[""] * MANY),
+        DescribeUserScramCredentialsRequest(
+            version=0, users=[DescribeUserScramCredentialsRequest.UserName(name="u")] * MANY
+        ),
+        ElectLeadersRequest(
+            version=2,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0] * MANY)],
+            timeout_ms=1000,
+        ),
+        DescribeProducersRequest(
+            version=0,
+            topics=[DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0] * MANY)],
+        ),
+        IncrementalAlterConfigsRequest(
+            version=1,
+            resources=[
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    resource_type=2, resource_name="", configs=[]
+                )
+            ]
+            * MANY,
+            validate_only=False,
+        ),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_too_many_small_questions_are_refused(victim: Victim, request_of_many: Any) -> None:
+    """Each answer would be hundreds of times as large as its question."""
+    with victim.bounded(64 * MIB), victim.connect() as connection:
+        connection.send(encode(request_of_many))
+        assert connection.receive() is None
+    victim.check()
 
 
 def test_metadata_of_ten_thousand_names(victim: Victim) -> None:

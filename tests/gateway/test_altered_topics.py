@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import trio
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from gateway.configs.alteration import Alteration, Operation, altered, topic_list_default
 from gateway.log.partition import PartitionState
+from tests.gateway.in_process import RawClient
 from tests.gateway.several_stores import Cluster, Gateway, batch, cluster, produce, produce_until_taken
 from tests.gateway.test_several_stores import caught_up
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -177,5 +179,102 @@ def test_defaults_that_are_set_for_the_broker_hold_for_topics_without_their_own(
             assert await produce_until_taken(client, large, topic="later") == 0
             await gateway.broker.alter_broker(1, lambda _: {})
             assert (await produce(client, large, topic="later"))[0] == TOO_LARGE
+
+    stores(body)
+
+
+def test_changes_at_one_time_are_all_kept_and_a_deleted_topic_takes_none(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(made: Cluster) -> None:
+        outcomes: list[ErrorCode] = []
+
+        async def grow(gateway: Gateway, topic: Any, count: int) -> None:
+            try:
+                await gateway.broker.add_partitions(topic, count)
+                outcomes.append(ErrorCode.NONE)
+            except KafkaError as error:
+                outcomes.append(error.code)
+
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            topic = await gateway.broker.create_topic("orders", 1, {}, 3)
+            wanted = {"retention.ms": "1", "segment.ms": "2", "retention.bytes": "3", "flush.ms": "4"}
+            async with trio.open_nursery() as nursery:
+                for name, value in wanted.items():
+                    nursery.start_soon(alter, gateway, name, value)
+                for count in (3, 3, 2):
+                    nursery.start_soon(grow, gateway, topic, count)
+            assert topic.configs == wanted
+            assert len(topic.partitions) == 3
+            assert sorted(outcomes) in (
+                [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_PARTITIONS],
+                [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS],  # two before three
+            )
+            await gateway.broker.delete_topic(topic)
+            again = await gateway.broker.create_topic("orders", 1, {}, 3)
+            outcomes.clear()
+            await grow(gateway, topic, 5)
+            with pytest.raises(KafkaError) as error:
+                await gateway.broker.alter_topic(topic, lambda _: {"flush.ms": "9"})
+            assert [error.value.code, *outcomes] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+            assert (again.configs, len(again.partitions)) == ({}, 1)
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_ready(0)
+            assert (topic_of(gateway).configs, len(topic_of(gateway).partitions)) == ({}, 1)
+            assert await produce_until_taken(client, batch()) == 0
+
+    stores(body)
+
+
+async def until_parked(gateway: Gateway) -> None:
+    for _ in range(2000):
+        if gateway.broker.parked:
+            return
+        await trio.sleep(0.01)
+    raise AssertionError("no Fetch waits")
+
+
+def test_a_consumer_that_waits_goes_on_and_reads_the_new_partitions(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(made: Cluster) -> None:
+        async def fetch(port_client: RawClient, partition: int, wait_ms: int) -> Any:
+            of = FetchRequest.FetchTopic
+            wanted = of.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+            request = FetchRequest(
+                version=11,
+                max_wait_ms=wait_ms,
+                min_bytes=1,
+                max_bytes=1 << 20,
+                topics=[of(topic="orders", partitions=[wanted])],
+            )
+            answer = await port_client.ask(request, FetchResponse)
+            return answer.responses[0].partitions[0]
+
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 1, {}, 3)
+            host, port = client.stream.socket.getpeername()[:2]
+            assert host == "127.0.0.1"
+            async with await RawClient.connect(port) as consumer:
+                found: list[Any] = []
+
+                async def wait() -> None:
+                    found.append(await fetch(consumer, 0, 30_000))
+
+                assert (await fetch(client, 1, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(wait)
+                    await until_parked(gateway)
+                    await gateway.broker.add_partitions(topic_of(gateway), 2)
+                    new = await fetch(client, 1, 0)
+                    assert (new.error_code, new.high_watermark) == (0, 0)
+                    assert await produce(client, batch(), partition=1) == (0, 0)
+                    assert not found
+                    assert await produce(client, batch(), partition=0) == (0, 0)
+                (waited,) = found
+                assert (waited.error_code, waited.high_watermark) == (0, 1)
+                assert (await fetch(consumer, 1, 30_000)).high_watermark == 1
 
     stores(body)

@@ -109,6 +109,11 @@ def nothing(side: Side, version: int) -> None:
 
 
 @case(CreatePartitionsRequest, [3])
+def internal(side: Side, version: int) -> None:
+    side.ask(request(version, topic("__consumer_offsets", 1000), only=True))
+
+
+@case(CreatePartitionsRequest, [3])
 def timeouts(side: Side, version: int) -> None:
     name = side.topic("t")
     side.ask(request(version, topic(name, 2), only=True, ms=-1), "validating, negative")

@@ -158,3 +158,14 @@ def test_somebody_else_was_faster() -> None:
     broker.add("a")
     broker.failure = KafkaError(ErrorCode.INVALID_PARTITIONS, "Topic already has 4 partition(s).")
     assert create(broker, topic("a", 3)) == [("a", 37, "Topic already has 4 partition(s).")]
+
+
+def test_an_internal_topic_keeps_its_number() -> None:
+    """Where a group is kept follows from it."""
+    broker = FakeBroker()
+    broker.add("__consumer_offsets", 4)
+    ((_, code, message),) = create(broker, topic("__consumer_offsets", 8))
+    assert code == ErrorCode.INVALID_PARTITIONS
+    assert message is not None
+    assert message.startswith("The number of partitions of the internal topic __consumer_offsets cannot")
+    assert count(broker, "__consumer_offsets") == 4
