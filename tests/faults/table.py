@@ -165,12 +165,6 @@ ROWS = (
         ("test_wrong_bytes_on_two_stores",),
     ),
     Row(
-        "",
-        "a byte flipped in a table file, or in records, of one store that scrubs",
-        "found, and mended from another store",
-        ("test_a_flipped_byte_is_found_and_mended",),
-    ),
-    Row(
         "25",
         "a directory that another process uses, of another mesh, on a read-only file system",
         "refused with the process's id, not admitted, exit code 2 with the reason",
