@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.admin import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeAclsRequest,
@@ -25,6 +27,7 @@ from kafka.protocol.admin import (
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
+    ListGroupsRequest,
     ListPartitionReassignmentsRequest,
     ListTransactionsRequest,
 )
@@ -32,11 +35,15 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
+from tests.differential import groups, offsets
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
 
 TOPIC = "no-such-topic"
+IDS = {TOPIC: UUID(int=4711)}
+GROUP = "no-such-group"
+NOBODY = "nobody"
 
 
 def _create(_: Side, version: int) -> Any:
@@ -145,7 +152,17 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     1: lambda side, version: fetch(side, version, {TOPIC: [fetch_partition(0, 0)]}),
     2: _offsets,
     3: _metadata,
+    8: lambda _, version: offsets.commit(
+        GROUP, {TOPIC: [offsets.offset(0, 1)]}, version=version, ids=IDS, member=NOBODY
+    ),
+    9: lambda _, version: offsets.fetch(GROUP, {TOPIC: [0]}, version=version, ids=IDS),
     10: lambda _, version: FindCoordinatorRequest(version=version, key="k", coordinator_keys=["k"]),
+    11: lambda _, version: groups.join(GROUP, NOBODY, version=version),
+    12: lambda _, version: groups.heartbeat(GROUP, NOBODY, 1, version=version),
+    13: lambda _, version: groups.leave(GROUP, (NOBODY, None), version=version),
+    14: lambda _, version: groups.sync(GROUP, NOBODY, 1, version=version),
+    15: lambda _, version: groups.describe(GROUP, version=version),
+    16: lambda _, version: ListGroupsRequest(version=version),
     18: lambda _, version: ApiVersionsRequest(
         version=version, client_software_name="differential", client_software_version="1"
     ),
@@ -161,10 +178,12 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     33: _alter,
     35: _log_dirs,
     37: _partitions,
+    42: lambda _, version: DeleteGroupsRequest(version=version, groups_names=[GROUP]),
     43: _elect,
     44: _alter_one,
     45: _reassign,
     46: lambda _, version: ListPartitionReassignmentsRequest(version=version, timeout_ms=100, topics=None),
+    47: lambda _, __: offsets.delete(GROUP, {TOPIC: [0]}),
     48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
     50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
     55: _quorum,
