@@ -13,6 +13,7 @@ from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log import catalog_keys as keys
 from gateway.log.appends import Completions
+from gateway.log.compaction import Compaction
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.recovery import Recovery
@@ -54,6 +55,7 @@ class Broker:
         self.log_starts = context.log_starts
         self.replacement = Replacement(context, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
+        self.compaction = Compaction(context, self.topics, settings.compaction_backoff_ms)
         self.completions = Completions()
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
@@ -84,6 +86,7 @@ class Broker:
                 self.deletion.run,
                 self.replacement.run,
                 self.retention.run,
+                self.compaction.run,
             ):
                 nursery.start_soon(worker)
 

@@ -69,6 +69,10 @@ class Settings:
     retention_check_interval_ms: int = 300_000
     """Milliseconds between two looks for what retention drops; Kafka's `log.retention.check.interval.ms`."""
 
+    compaction_backoff_ms: int = 15_000
+    """Milliseconds between two looks for something to compact, when there was nothing; Kafka's
+    `log.cleaner.backoff.ms`."""
+
     group_initial_rebalance_delay_ms: int = 3000
     """Milliseconds that the first rebalance of an empty group waits for more members; Kafka's
     `group.initial.rebalance.delay.ms`."""
@@ -137,6 +141,7 @@ class GatewaySettings:
     auto_create_topics: bool = True
     relax_replication_factor: bool = False
     retention_check_interval_ms: int = 300_000
+    compaction_backoff_ms: int = 15_000
     group_initial_rebalance_delay_ms: int = 3000
     group_min_session_timeout_ms: int = 6000
     group_max_session_timeout_ms: int = 30 * 60 * 1000

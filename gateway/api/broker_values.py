@@ -30,6 +30,7 @@ def own_broker_configs(request: Request, broker: Broker) -> dict[str, str]:
         "group.max.size": str(settings.group_max_size),
         "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
         "listeners": address,
+        "log.cleaner.backoff.ms": str(settings.compaction_backoff_ms),
         "log.retention.check.interval.ms": str(settings.retention_check_interval_ms),
         "max.incremental.fetch.session.cache.slots": str(settings.fetch_session_slots),
         "node.id": str(broker.node_id),

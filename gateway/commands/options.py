@@ -118,6 +118,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "300000",
         metavar="N",
     ),
+    "compaction_backoff_ms": Option(
+        "Milliseconds between two looks for topics to compact, when there was nothing to do.",
+        parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
+        "15000",
+        metavar="N",
+    ),
     "group_initial_rebalance_delay_ms": Option(
         "Milliseconds that the first rebalance of an empty consumer group waits for more members. 0 is "
         "pleasant where consumers come one at a time, as in tests.",

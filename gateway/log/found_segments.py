@@ -1,7 +1,8 @@
 """What several stores say of one segment, and what follows from it, for a catalog that is rebuilt. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gateway.log.segment import Segment
@@ -96,10 +97,32 @@ class FoundSegment:
             announced=len(self.told) >= max(announced.w, len(self.members) - announced.w + 1),
             confirmed=tuple(member for member in self.members if member in self.told),
         )
+        if "compaction" in self.details:
+            # How far it is clean is not told: it counts as dirty.
+            segment = replace(segment, cleaned_to=announced.start)
         if end is None:
             return segment
         row = Row.unpack(end.row)
         return segment.closed(row.last_offset + 1, end.sequence, row.running_max_timestamp)
+
+
+def superseded_by_compactions(found: Mapping[str, FoundSegment]) -> set[str]:
+    """The addresses that a compaction has left behind: what it replaced, or what it wrote itself.
+
+    It tells w members of each of its segments where that ends before it has anything deleted. So where no
+    store knows one as closed, everything that it was to replace is still there.
+    """
+    runs: dict[str, list[FoundSegment]] = {}
+    for segment in found.values():
+        if "compaction" in segment.details:
+            runs.setdefault(segment.details["compaction"], []).append(segment)
+    superseded: set[str] = set()
+    for outputs in runs.values():
+        if any(told.status == Phase.CLOSED for segment in outputs for told in segment.told.values()):
+            superseded.update(outputs[0].details["replaces"])
+        else:
+            superseded.update(segment.announcement.address for segment in outputs)
+    return superseded
 
 
 def check_chain(name: str, segments: Sequence[FoundSegment], ends: Sequence[End | None]) -> None:

@@ -10,6 +10,8 @@ closed by guessing and nothing comes back that was deleted:
 * A segment that some store has closed ends where that store says. One that another one follows ends where
   that one begins, whatever its members hold. Any other one is taken as open, and recovery seals it.
 * A segment that some store has deleted is gone: the others are told to delete it.
+* A compaction has happened if a store knows one of its segments as closed: then those that it replaced are
+  gone. Otherwise its own are.
 * So many stores may be missing that w members of no segment fit into them; otherwise the newest segment of a
   log may be one that nobody tells of, and its offsets would be given again.
 
@@ -28,7 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.log import catalog_keys as keys
 from gateway.log.closer import Closer
-from gateway.log.found_segments import CannotRebuild, End, FoundSegment, check_chain
+from gateway.log.found_segments import (
+    CannotRebuild,
+    End,
+    FoundSegment,
+    check_chain,
+    superseded_by_compactions,
+)
 from gateway.log.opener import log_name
 from gateway.log.producer_ids import BLOCK
 from mesh.protocol.address_state import Phase
@@ -65,8 +73,9 @@ async def read_back(
         _check_missing(found.values(), incarnations)
     entries: dict[str, bytes] = {}
     chains: Chains = defaultdict(list)
+    superseded = superseded_by_compactions(found)
     for segment in found.values():
-        if segment.deleted_at:
+        if segment.deleted_at or segment.announcement.address in superseded:
             _forget(entries, segment)
         else:
             chains[segment.details["topic_id"], segment.details["partition"]].append(segment)

@@ -138,6 +138,7 @@ SETTINGS = Settings(
     group_initial_rebalance_delay_ms=0,
     group_max_size=1,  # there are no groups in a schedule
     retention_check_interval_ms=86_400_000,  # never, within a schedule
+    compaction_backoff_ms=86_400_000,
 )
 
 

@@ -117,6 +117,7 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "retention_check_interval_ms": 300_000,
+                "compaction_backoff_ms": 15_000,
                 "group_initial_rebalance_delay_ms": 3000,
                 "group_min_session_timeout_ms": 6000,
                 "group_max_session_timeout_ms": 1_800_000,

@@ -29,7 +29,7 @@ from mesh.reader import Reader
 from mesh.store.db import Database
 from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
-from wireproto.dafka.additions import BEGINNINGS, GetRows, ListSegments, Lookup, Request, Verify
+from wireproto.dafka.additions import BEGINNINGS, Answer, GetRows, ListSegments, Lookup, Request, Verify
 from wireproto.dafka.messages import Fetch, Head, Record, decode
 
 STORE = "5" * 32
@@ -188,7 +188,10 @@ class Life:
             message = self.node.published.popleft()
             if self.store.hears(message):
                 for effect in self.store.take(message):
-                    self.node.handlers[type(effect)](effect)
+                    if isinstance(effect, Answer):  # SEALED, to a writer that was cut off
+                        self.context.producer.requests.unclaimed(effect)
+                    else:
+                        self.node.handlers[type(effect)](effect)
             await wait_all_tasks_blocked()
 
     async def write(self, records: int = 1, partition: Partition | None = None) -> None:
