@@ -93,6 +93,7 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         "Bytes of those segments.",
         lambda: context.log_starts.bytes_removed,
     )
+    _register_compaction(metrics, broker)
     metrics.counter(
         "dafka_retention_checks_total", "Looks for what retention drops.", lambda: broker.retention.checks
     )
@@ -109,6 +110,7 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
     )
 
 
+<<<<<<< HEAD
 def _register_offsets(metrics: Metrics, broker: Broker) -> None:
     """What groups have committed, and how it is written."""
     groups, written = broker.groups, broker.groups.journal.group_commit
@@ -130,6 +132,36 @@ def _register_offsets(metrics: Metrics, broker: Broker) -> None:
         "dafka_group_offsets_forgotten_total",
         "Offsets whose time was over, or whose topic was deleted.",
         lambda: groups.expiry.forgotten,
+=======
+def _register_compaction(metrics: Metrics, broker: Broker) -> None:
+    compaction = broker.compaction
+    metrics.counter("dafka_compactions_total", "Compactions of a partition.", lambda: compaction.runs)
+    metrics.counter(
+        "dafka_compaction_failures_total",
+        "Compactions that were given up; the log says why, and they are tried again.",
+        lambda: compaction.failures,
+    )
+    metrics.counter(
+        "dafka_compaction_records_removed_total",
+        "Records that compactions left out.",
+        lambda: compaction.records_removed,
+    )
+    metrics.counter(
+        "dafka_compaction_bytes_removed_total",
+        "Bytes that compactions saved.",
+        lambda: compaction.bytes_removed,
+    )
+    metrics.gauge(
+        "dafka_compaction_dirty_bytes",
+        "Bytes of closed segments that no compaction has been through, at its last look.",
+        lambda: compaction.dirty_bytes,
+    )
+    metrics.gauge(
+        "dafka_compaction_last_error",
+        "Why the latest of the failed compactions was given up: 1, with the text as a label.",
+        lambda: {(compaction.last_error,): 1} if compaction.last_error else {},
+        ("error",),
+>>>>>>> 3889056 (Compacted topics refuse records without keys and name them; compression.type has batches stored with the topic's codec; metrics and a page on what a topic keeps)
     )
 
 

@@ -15,17 +15,19 @@ nothing is visible before they do), or with acks=all fewer than min.insync.repli
 before anything is appended; not durable in time -> REQUEST_TIMED_OUT, or NOT_ENOUGH_REPLICAS_AFTER_APPEND
 when those stores are not there: the batch may still become durable, as in Kafka; under CreateTime, a
 timestamp outside of the topic's bounds -> INVALID_TIMESTAMP; an internal topic -> INVALID_TOPIC_EXCEPTION,
-unless the client calls itself `__admin_client`.
+unless the client calls itself `__admin_client`; a record without a key on a compacted topic -> INVALID_RECORD
+for the batch, with each such record named.
 
 Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
 INVALID_TXN_STATE).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import Any
 
+from gateway.api.produce_opening import Opened, Opening, open_all, open_now
 from gateway.api.registry import NotNow, Request, Response, api
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
@@ -113,6 +115,8 @@ class PendingProduce:
         now_ms = self._broker.context.now_ms()
         if body.acks == 0:
             self._check_room(has_room)
+        if self._request.opened is None:
+            self._open_batches()
         for topic in body.topics:
             results: list[tuple[int, Append | _Refused]] = []
             for data in topic.partitions:
@@ -143,6 +147,36 @@ class PendingProduce:
                 if not found.room_for(size):
                     raise NotNow(partial(found.wait_for_room, size))
 
+    @property
+    def _zstd_allowed(self) -> bool:
+        return self._request.header.api_version >= ZSTD_SINCE_VERSION
+
+    def _open_batches(self) -> None:
+        """Open those whose topics ask for it. Raises NotNow: nothing is appended before that is done."""
+        openings: list[Opening] = []
+        for wanted in self._request.body.topics:
+            topic = self._topic(wanted)
+            if topic is not None and topic.settings.opens_batches:
+                openings += [
+                    Opening(data, topic.settings, f"{topic.name}-{data.index}")
+                    for data in wanted.partitions
+                    if data.records
+                ]
+        if openings:
+            self._request.opened = open_now(openings, zstd_allowed=self._zstd_allowed)
+            if self._request.opened is None:
+                raise NotNow(partial(self._open_in_threads, openings))
+
+    async def _open_in_threads(self, openings: Sequence[Opening]) -> None:
+        self._request.opened = await open_all(openings, zstd_allowed=self._zstd_allowed)
+
+    def _topic(self, wanted: ProduceTopic) -> Topic | None:
+        topics = self._broker.topics
+        found: Topic | None = (
+            topics.by_id(wanted.topic_id) if wanted.name is None else topics.get(wanted.name)
+        )
+        return found
+
     def _append(self, wanted: ProduceTopic, data: ProducePartition, has_room: bool, now_ms: int) -> Append:
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
@@ -158,11 +192,13 @@ class PendingProduce:
         if not records:
             raise _Refused(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         settings = partition.topic.settings
+        if settings.opens_batches and self._request.opened is not None:
+            records = self._opened(data, records, partition)
         try:
             header = validate_produced(
                 records,
                 max_message_bytes=settings.max_message_bytes,
-                zstd_allowed=self._request.header.api_version >= ZSTD_SINCE_VERSION,
+                zstd_allowed=self._zstd_allowed or settings.codec is not None,
             )
             if header.max_timestamp < header.base_timestamp:
                 header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
@@ -180,6 +216,17 @@ class PendingProduce:
         except (InvalidBatch, KafkaError) as error:
             raise _Refused(error.code, error.message, partition.log_start_offset) from None
 
+    def _opened(self, data: ProducePartition, records: memoryview, partition: Partition) -> memoryview:
+        """The batch as it is to be appended. Raises _Refused: a record has no key, or it cannot be read."""
+        opened: Opened | None = self._request.opened.get(id(data))
+        if opened is None:
+            return records  # the topic was altered while the request waited
+        if opened.error is not ErrorCode.NONE:
+            raise _Refused(
+                opened.error, opened.message, partition.log_start_offset, list(opened.record_errors)
+            )
+        return opened.records
+
     @staticmethod
     def _check_times(partition: Partition, header: BatchHeader, records: memoryview, now_ms: int) -> None:
         """Raises _Refused as Kafka answers it, unless the timestamp is none (-1)."""
@@ -196,14 +243,10 @@ class PendingProduce:
             ) from None
 
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
-        if wanted.name is not None:
-            topic: Topic | None = self._broker.topics.get(wanted.name)
-            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            topic = self._broker.topics.by_id(wanted.topic_id)
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
+        topic = self._topic(wanted)
         if topic is None:
-            raise _Refused(missing)
+            by_id = wanted.name is None
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partitions = topic.partitions
         if not 0 <= index < len(partitions):
             raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

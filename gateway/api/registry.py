@@ -58,7 +58,7 @@ class PendingResponse(Protocol):
 
 
 class NotNow(Exception):
-    """A request without an answer cannot begin yet. `over()` returns when to try again."""
+    """A request cannot begin yet. `over()` returns when to try again."""
 
     def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
@@ -86,6 +86,7 @@ class Request:
         "holds_frame",
         "let_go",
         "local_address",
+        "opened",
         "reserved",
         "response_memory",
         "shutting_down",
@@ -111,6 +112,8 @@ class Request:
         self.shutting_down = shutting_down
         self.response_memory = response_memory
         self.reserved = 0
+        self.opened: Any = None
+        """What a Produce had opened while it waited (`gateway.api.produce_opening`)."""
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
 

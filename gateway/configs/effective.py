@@ -28,6 +28,9 @@ LEVELS: Final[dict[int | None, str]] = {
 }
 """The config with the level of a codec."""
 
+OWN_DEFAULTS: Final = frozenset({(Codec.GZIP, -1), (Codec.LZ4, 9)})
+"""Levels that stand for the codec's own default."""
+
 
 @dataclass(frozen=True, slots=True)
 class EffectiveTopicConfigs:
@@ -58,6 +61,11 @@ class EffectiveTopicConfigs:
     """What batches are stored with, by its number in a batch's attributes; None: as they came."""
     compression_level: int | None
     """Of that codec; None: its own default."""
+
+    @property
+    def opens_batches(self) -> bool:
+        """Whether a produced batch has to be opened before it is appended."""
+        return self.cleanup_compact or self.codec is not None
 
     @property
     def max_segment_ms(self) -> int:
@@ -113,10 +121,14 @@ def effective_topic_configs(
 
 
 def _level(codec: int | None, value: Callable[[str], Value]) -> int | None:
-    """The level of a codec that has some. gzip's -1 is its own default."""
+    """The level of a codec that has some, None for the codec's own default: gzip's -1, and lz4's 9, with
+    which Kafka takes its fastest compressor (`Lz4BlockOutputStream`).
+    """
     name = LEVELS.get(codec)
-    level = -1 if name is None else _integer(value(name))
-    return None if name is None or (codec == Codec.GZIP and level < 0) else level
+    if name is None:
+        return None
+    level = _integer(value(name))
+    return None if (codec, level) in OWN_DEFAULTS else level
 
 
 def _number(value: Value) -> float:

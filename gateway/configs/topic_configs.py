@@ -158,6 +158,7 @@ _RETENTION: Final = (
         "log.cleaner.delete.retention.ms",
         "Milliseconds that a compacted topic keeps tombstones (records without a value), so that a "
         "consumer which reads from the start has that long to see the final state.",
+        effect="A compaction drops a tombstone so long after the first one that kept it.",
     ),
     TopicConfig(
         "min.compaction.lag.ms",
@@ -166,6 +167,7 @@ _RETENTION: Final = (
         Between(0),
         "log.cleaner.min.compaction.lag.ms",
         "Milliseconds that a record stays uncompacted at least.",
+        effect="A segment with a younger record is not compacted.",
     ),
     TopicConfig(
         "max.compaction.lag.ms",
@@ -174,6 +176,8 @@ _RETENTION: Final = (
         Between(1),
         "log.cleaner.max.compaction.lag.ms",
         "Milliseconds after which a record has to be considered for compaction.",
+        effect="A log is compacted when a dirty segment is older, whatever its dirty ratio; the open segment "
+        "is closed at this age.",
     ),
     TopicConfig(
         "file.delete.delay.ms",
@@ -190,6 +194,7 @@ _RETENTION: Final = (
         Between(0, 1),
         "log.cleaner.min.cleanable.ratio",
         "Share of the log that is not compacted yet from which on a compaction is worth while.",
+        effect="A log is compacted when more than this share of its closed segments' bytes is dirty.",
     ),
     TopicConfig(
         "cleanup.policy",
@@ -199,6 +204,8 @@ _RETENTION: Final = (
         "log.cleanup.policy",
         "What becomes of old segments: delete drops them by age and size, compact keeps the latest record "
         "of each key; both may be given.",
+        effect="As described. A record without a key is refused on a compacted topic: its batch with "
+        "INVALID_RECORD, and each such record is named.",
     ),
 )
 
@@ -231,6 +238,7 @@ _WRITES: Final = (
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         "compression.type",
         "Codec that batches are stored with; producer keeps the one each batch came with.",
+        effect="A batch that comes with another codec is compressed anew before it is written.",
     ),
     TopicConfig(
         "compression.gzip.level",
@@ -239,6 +247,7 @@ _WRITES: Final = (
         Between(1, 9, special=-1),
         "compression.gzip.level",
         "Level of gzip when compression.type is gzip; -1 is gzip's own default.",
+        effect="The level that gzip is used with then.",
     ),
     TopicConfig(
         "compression.lz4.level",
@@ -247,6 +256,7 @@ _WRITES: Final = (
         Between(1, 17),
         "compression.lz4.level",
         "Level of lz4 when compression.type is lz4.",
+        effect="The level that lz4 is used with then; 9 is its fastest mode, as in Kafka.",
     ),
     TopicConfig(
         "compression.zstd.level",
@@ -255,6 +265,7 @@ _WRITES: Final = (
         Between(-131072, 22),
         "compression.zstd.level",
         "Level of zstd when compression.type is zstd.",
+        effect="The level that zstd is used with then.",
     ),
     TopicConfig(
         "preallocate",

@@ -69,7 +69,6 @@ ALLOWED: list[Allowed] = [
     Allowed("init_producer_id.transactional:*", NO_TRANSACTIONS + ": a fatal error at once"),
     Allowed("produce.transactional:*", NO_TRANSACTIONS + ": INVALID_TXN_STATE for all that belongs to one"),
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),
-    Allowed("produce.compacted:*", "cleanup.policy has no effect yet: keyless records are kept"),
     Allowed("produce.broken_batches:*.log_start_offset", LOG_START),
     Allowed("produce.old_formats:*.log_start_offset", LOG_START),
     Allowed("produce.unusual_batches:max timestamp above.*", TIMES),

@@ -168,8 +168,9 @@ def _expect_one_zstd_frame(data: memoryview, position: int, frame: zstandard.Fra
         raise corrupt("zstd: the frame states a size of 0 and is not empty")
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """``data`` in the form the Java client writes for ``codec``. For tests, tools and internal topics.
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """``data`` in the form the Java client writes for ``codec``; ``level`` for those that have some, None for
+    their own default. For what the server writes itself, tests and tools.
 
     Raises :class:`ValueError`: no such codec.
     """
@@ -177,16 +178,19 @@ def compress(codec: int, data: Buffer) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            deflater = zlib.compressobj(wbits=_GZIP_WBITS)
+            deflater = zlib.compressobj(-1 if level is None else level, wbits=_GZIP_WBITS)
             return deflater.compress(data) + deflater.flush()
         case Codec.SNAPPY:
             return snappy.compress_xerial(data)
         case Codec.LZ4:
             # Java reads only frames of independent blocks.
             frame = lz4.frame.compress(
-                bytes(data), block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX64KB
+                bytes(data),
+                compression_level=0 if level is None else level,
+                block_linked=False,
+                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
             )
             return bytes(frame)
         case Codec.ZSTD:
-            return zstandard.ZstdCompressor().compress(data)
+            return zstandard.ZstdCompressor(3 if level is None else level).compress(data)
     raise ValueError(f"codec {codec} does not exist")

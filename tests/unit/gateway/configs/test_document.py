@@ -9,6 +9,15 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS
 
 PAGE = Path(__file__).parents[4] / "docs" / "topic-configs.md"
 IN_EFFECT = {
+    "cleanup.policy",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "delete.retention.ms",
+    "max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms",

@@ -78,7 +78,8 @@ def test_overrides_are_in_force() -> None:
         ({"compression.type": "snappy"}, Codec.SNAPPY, None),
         ({"compression.type": "gzip"}, Codec.GZIP, None),
         ({"compression.type": "gzip", "compression.gzip.level": "9"}, Codec.GZIP, 9),
-        ({"compression.type": "lz4"}, Codec.LZ4, 9),
+        ({"compression.type": "lz4"}, Codec.LZ4, None),
+        ({"compression.type": "lz4", "compression.lz4.level": "8"}, Codec.LZ4, 8),
         ({"compression.type": "zstd", "compression.zstd.level": "-7"}, Codec.ZSTD, -7),
     ],
 )
