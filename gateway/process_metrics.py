@@ -110,7 +110,6 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
     )
 
 
-<<<<<<< HEAD
 def _register_offsets(metrics: Metrics, broker: Broker) -> None:
     """What groups have committed, and how it is written."""
     groups, written = broker.groups, broker.groups.journal.group_commit
@@ -132,7 +131,9 @@ def _register_offsets(metrics: Metrics, broker: Broker) -> None:
         "dafka_group_offsets_forgotten_total",
         "Offsets whose time was over, or whose topic was deleted.",
         lambda: groups.expiry.forgotten,
-=======
+    )
+
+
 def _register_compaction(metrics: Metrics, broker: Broker) -> None:
     compaction = broker.compaction
     metrics.counter("dafka_compactions_total", "Compactions of a partition.", lambda: compaction.runs)
@@ -161,7 +162,6 @@ def _register_compaction(metrics: Metrics, broker: Broker) -> None:
         "Why the latest of the failed compactions was given up: 1, with the text as a label.",
         lambda: {(compaction.last_error,): 1} if compaction.last_error else {},
         ("error",),
->>>>>>> 3889056 (Compacted topics refuse records without keys and name them; compression.type has batches stored with the topic's codec; metrics and a page on what a topic keeps)
     )
 
 
