@@ -37,7 +37,13 @@ import trio
 
 from gateway.api.registry import NotNow, PendingResponse, Request, Response
 from gateway.connection_context import ConnectionContext
-from gateway.connection_limits import FAIR_SHARE_REQUESTS, LINGER_SECONDS, MAX_GATE_SECONDS
+from gateway.connection_limits import (
+    DECODED_BYTES_PER_BYTE,
+    FAIR_SHARE_REQUESTS,
+    LINGER_SECONDS,
+    MAX_GATE_SECONDS,
+    MIN_COUNTED_REQUEST_BYTES,
+)
 from gateway.connection_output import Output
 from gateway.connection_wait import Waiter, call_before_blocking
 from gateway.dispatch import Route, UnsupportedRequest
@@ -76,6 +82,7 @@ class Connection:
 
     __slots__ = (
         "_context",
+        "_decoded",
         "_failure",
         "_frame_began",
         "_frames",
@@ -119,6 +126,7 @@ class Connection:
         self._receiving = 0  # bytes of budget taken for the frame that is being received
         self._reserved = 0  # bytes of budget held by big requests
         self._reserved_small = 0  # and by small ones
+        self._decoded = 0  # and by what the request in the reader became
         self._held_answers: list[int] = []  # reservations of answers that are not written yet
         self._input_waiting_since = math.inf
         self._frame_began = math.inf
@@ -141,6 +149,7 @@ class Connection:
             self._pending.clear()
             self._context.request_memory.release(self._reserved)
             self._context.small_request_memory.release(self._reserved_small)
+            self._release_decoded()
             self._release_answers()
 
     async def finish(self, *, linger: bool) -> None:
@@ -295,6 +304,18 @@ class Connection:
         else:
             self._reserved += size
 
+    async def _take_decoded_memory(self, size: int) -> None:
+        """Takes the budget of what a request becomes."""
+        memory = self._context.decoded_memory
+        if not memory.try_reserve(size):
+            self._flush()
+            await memory.reserve(size)
+        self._decoded = size
+
+    def _release_decoded(self) -> None:
+        self._context.decoded_memory.release(self._decoded)
+        self._decoded = 0
+
     async def _serve(self, frame: memoryview) -> None:
         """Handles one request, as far as it can be before its answer is there."""
         started = perf_counter()
@@ -310,6 +331,8 @@ class Connection:
         arrived = trio.current_time()
         dispatcher = context.dispatcher
         route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
+        if route.begin is None and size >= MIN_COUNTED_REQUEST_BYTES:
+            await self._take_decoded_memory(size * DECODED_BYTES_PER_BYTE)
         if dispatcher.takes_long(route, frame):
             self._flush()
             decode = partial(dispatcher.decode, route, header, frame)
@@ -377,12 +400,15 @@ class Connection:
             if request.reserved:
                 self._held_answers.append(request.reserved)
         self._ready(response, route, size, started, held=size if request.holds_frame else 0)
+        if self._decoded:
+            self._release_decoded()
         if output.unsent > COALESCE_BYTES:
             self._flush()
 
     def _let_go(self, request: Request) -> None:
         """Gives back the memory of a request that waits for its answer: it may wait for minutes."""
         self._release_request(len(request.frame))
+        self._release_decoded()
         request.frame.release()
 
     def _flush(self) -> None:

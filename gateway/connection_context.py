@@ -22,7 +22,8 @@ class ConnectionContext:
     """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops.
 
     Requests from BIG_FRAME_BYTES on take from `request_memory` before they are received, others from
-    `small_request_memory` once they are here: no client can hold that without being served.
+    `small_request_memory` once they are here: no client can hold that without being served. What they
+    become takes from `decoded_memory`, and their answers from `response_memory`, always in this order.
     """
 
     dispatcher: Dispatcher
@@ -31,6 +32,7 @@ class ConnectionContext:
     metrics: Metrics
     request_memory: Budget
     small_request_memory: Budget
+    decoded_memory: Budget
     response_memory: Budget
     produce_gate: Gate
     log: LogLimit

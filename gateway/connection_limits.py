@@ -25,6 +25,17 @@ SMALL_REQUEST_MEMORY_BYTES = 64 * MIB
 """Bytes of requests below 16 KiB held by the whole gateway until they are answered. A budget of its own:
 clients that send large requests slowly can fill the other one, and must not stop those who only fetch."""
 
+DECODED_MEMORY_BYTES = 512 * MIB
+"""Bytes that the decoded requests of the whole gateway may take until they are answered, those of Produce
+apart: a Fetch of 100,000 partitions is 2 MB on the wire and 40 MB in memory, and may wait for minutes."""
+
+DECODED_BYTES_PER_BYTE = 24
+"""Memory for each byte of such a request: measured with a parked Fetch 4 of many partitions, the smallest
+there are; a Fetch 12 takes half as much."""
+
+MIN_COUNTED_REQUEST_BYTES = 1 * KIB
+"""Bytes of a request below which this memory is not counted: all connections together hold 240 MB of it."""
+
 RESPONSE_MEMORY_BYTES = 256 * MIB
 """Bytes of large answers (Fetch) held by the whole gateway until they are written."""
 
@@ -107,6 +118,7 @@ class Limits:
     max_other_request_bytes: int = MAX_OTHER_REQUEST_BYTES
     request_memory_bytes: int = REQUEST_MEMORY_BYTES
     small_request_memory_bytes: int = SMALL_REQUEST_MEMORY_BYTES
+    decoded_memory_bytes: int = DECODED_MEMORY_BYTES
     response_memory_bytes: int = RESPONSE_MEMORY_BYTES
     max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS
     max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES

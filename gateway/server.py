@@ -87,6 +87,7 @@ class Server:
             metrics=metrics,
             request_memory=Budget(self.limits.request_memory_bytes),
             small_request_memory=Budget(self.limits.small_request_memory_bytes),
+            decoded_memory=Budget(self.limits.decoded_memory_bytes),
             response_memory=Budget(self.limits.response_memory_bytes),
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.connection")),
@@ -100,6 +101,7 @@ class Server:
         budgets = {
             ("large requests",): self.context.request_memory,
             ("small requests",): self.context.small_request_memory,
+            ("decoded requests",): self.context.decoded_memory,
             ("large answers",): self.context.response_memory,
         }
         metrics.gauge(
@@ -240,7 +242,8 @@ class Server:
                 if why is not None:
                     _log.info("closing the connection of %s: %s", connection.client_address, why)
                     connection.close("deadline")
-            requests = (self.context.request_memory, self.context.small_request_memory)
+            context = self.context
+            requests = (context.request_memory, context.small_request_memory, context.decoded_memory)
             if any(memory.longest_wait(now) >= HURRY_SECONDS for memory in requests):
                 self._hurry()
             starved = self.limits.starved_seconds

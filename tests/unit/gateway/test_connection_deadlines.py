@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.api.registry import Request, Response
 from gateway.connection_limits import (
+    DECODED_BYTES_PER_BYTE,
     FIRST_REQUEST_SECONDS,
     HURRY_SECONDS,
     IDLE_SECONDS,
@@ -256,6 +257,51 @@ def test_when_memory_is_short_the_client_that_hoards_it_is_closed() -> None:
             assert reasons(server) == {("memory",): 1}
 
     serve(body, Limits(max_request_bytes=100 * KIB, request_memory_bytes=100 * KIB))
+
+
+def test_a_parked_request_gives_the_memory_of_what_it_became_to_those_who_wait_for_it() -> None:
+    """A request of a kilobyte may become twenty; the smallest, and those of Produce, are not counted."""
+    size = 40 * KIB
+
+    async def body(server: Running, client: Client, time: Time) -> None:
+        memory = server.server.context.decoded_memory
+        async with server.client() as parked, server.client() as other, trio.open_nursery() as nursery:
+            await parked.send(request(PARK, 1, bytes(size)))
+            await wait_all_tasks_blocked()
+            assert size * DECODED_BYTES_PER_BYTE <= memory.used < (size + 100) * DECODED_BYTES_PER_BYTE
+            held = memory.used
+            await other.send(request(ECHO, 3, b"small"), request(BEGIN, 4, bytes(size)))
+            assert await other.frame() == answer(3, b"small")
+            await wait_all_tasks_blocked()
+            assert memory.used == held
+            server.fakes.pending[0].finish()
+            assert await other.frame() == answer(4, bytes(size))
+            nursery.start_soon(client.send, request(ECHO, 2, bytes(size)))
+            await wait_all_tasks_blocked()
+            assert memory.waiting == 1
+            await time.passes(HURRY_SECONDS)
+            assert await client.frame() == answer(2, bytes(size))
+            assert await parked.frame() == answer(1, bytes(size))
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+
+    serve(body, Limits(decoded_memory_bytes=60 * KIB * DECODED_BYTES_PER_BYTE))
+
+
+def test_what_a_parked_request_became_is_free_when_its_client_goes_away() -> None:
+    async def body(server: Running, _client: Client, _time: Time) -> None:
+        memory = server.server.context.decoded_memory
+        async with server.client() as parked:
+            await parked.send(request(PARK, 1, bytes(2 * KIB)))
+            await wait_all_tasks_blocked()
+            assert memory.used > 0
+            (connection,) = (one for one in server.server.connections if one._decoded)
+            connection.close("a test")
+            assert await parked.closed()
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+
+    serve(body)
 
 
 @pytest.mark.parametrize("size", [60 * KIB, 10 * KIB])
