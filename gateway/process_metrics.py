@@ -195,6 +195,7 @@ def register_store(metrics: Metrics, store: Store) -> None:
         lambda: reclaimer.collections,
     )
     _register_copies(metrics, store)
+    _register_native(metrics, store)
     metrics.gauge(
         "dafka_store_durable_head",
         "Highest sequence that is durable, by address of an open segment.",
@@ -253,4 +254,30 @@ def _register_copies(metrics: Metrics, store: Store) -> None:
         "dafka_store_differing_segments",
         "Closed segments of which another store has other records, each good for itself: see the log.",
         lambda: len(scrub.differing),
+    )
+
+
+def _register_native(metrics: Metrics, store: Store) -> None:
+    """What a store keeps of native producers, which are no Kafka topics'."""
+    native, keeping = store.native, store.native.keeping
+    metrics.gauge(
+        "dafka_store_native_addresses",
+        "Native addresses: one for each life of a producer.",
+        lambda: len(keeping),
+    )
+    metrics.gauge("dafka_store_native_bytes", "Bytes of native records.", lambda: keeping.bytes)
+    metrics.gauge(
+        "dafka_store_native_quota_bytes",
+        "Bytes from where on the oldest native records go.",
+        lambda: keeping.quota_bytes,
+    )
+    metrics.counter(
+        "dafka_store_native_trimmed_bytes_total",
+        "Bytes of native records that went, by quota and retention.",
+        lambda: keeping.trimmed_bytes,
+    )
+    metrics.counter(
+        "dafka_store_native_begun_later_total",
+        "Native addresses that are kept from a later record on than their first, which is nowhere any more.",
+        lambda: native.begun_later,
     )

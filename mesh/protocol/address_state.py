@@ -41,6 +41,7 @@ class AddressState:
         "address",
         "announcement",
         "asker",
+        "begins",
         "copied_epoch",
         "end",
         "head",
@@ -59,6 +60,9 @@ class AddressState:
         self.phase = Phase.NATIVE
         self.head = -1
         self.accepted = -1
+        self.begins = 0
+        """The first sequence that is kept here, in memory only: above 0 for a native address whose first
+        records are gone everywhere."""
         self.running_max = -1
         """The running maximum timestamp (ms) up to `accepted`, -1 before the first row."""
         self.last_row = b""

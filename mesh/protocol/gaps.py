@@ -175,6 +175,11 @@ class Gaps:
         gap.keep(sequence, content, room)
         self._ahead_bytes += gap.ahead_bytes
 
+    def begins_ahead(self, address: str) -> int | None:
+        """The first of the records that are kept out of turn, None if there are none."""
+        gap = self._gaps.get(address)
+        return None if gap is None or not gap.ahead else gap.missing_to + 1
+
     def accepted(self, state: AddressState, sequence: int, now: float) -> bytes | None:
         """The next record is here. The content of the one behind it, if that was kept."""
         gap = self._gaps.get(state.address)

@@ -203,6 +203,24 @@ class Ingest:
         elif head.sequence > state.accepted:
             self._gaps.ask(state, head.sequence, now)
 
+    def begin_native(self, address: str, first: int, now: float) -> bool:
+        """Keep a native address from sequence `first` on: what lies before is nowhere any more. False if some
+        of it is here, or it is none.
+        """
+        state = self._live.get(address)
+        if (
+            state is None
+            or state.phase is not Phase.NATIVE
+            or state.accepted >= state.begins
+            or first <= state.accepted
+        ):
+            return False
+        ahead = self._gaps.begins_ahead(address)
+        state.begins = first if ahead is None else min(first, ahead)
+        state.accepted = state.head = state.begins - 1
+        self._close_gap(state, state.accepted, now)
+        return True
+
     def on_copy(self, address: str, sequence: int, content: bytes, source: str, now: float) -> Taken:
         """A record of an address in `take_wants`, as store `source` keeps it."""
         state = self._live.get(address)
@@ -418,6 +436,7 @@ class Ingest:
         """
         if state.accepted >= 0:
             state.head = state.accepted = state.running_max = -1
+            state.begins = 0
             state.head_row = state.last_row = b""
             self._repeat.pop(state.address, None)
             self._gaps.end(state.address)
@@ -567,7 +586,9 @@ class Ingest:
 
     def take_effects(self, now: float) -> list[Ack | Answer | Fetch]:
         """Repeated ACKs, SEALED notices to writers that were cut off, FETCHes to writers that are due."""
-        effects: list[Ack | Answer | Fetch] = [self._ack(state) for state in self._repeat.values()]
+        effects: list[Ack | Answer | Fetch] = [
+            self._ack(state) for state in self._repeat.values() if state.head >= state.begins
+        ]
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)

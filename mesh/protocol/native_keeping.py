@@ -100,6 +100,11 @@ class Kept:
         return kept
 
 
+def first_kept(address: str, first: int) -> bytes:
+    """What the disk has of an address with its first record: nothing was counted yet."""
+    return Kept(address, "", first, first - 1).pack() if first else b""
+
+
 class NativeKeeping:
     """All native addresses of a store."""
 

@@ -21,6 +21,7 @@ import rocksdict
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.commit import Commit, Repair, Truncation
 from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
@@ -185,8 +186,8 @@ class Database:
             put(keys.record_prefix(address) + sequence, entry.content)
             if entry.row:
                 put(keys.row_prefix(address) + sequence, entry.row)
-            elif entry.sequence == 0:
-                put(keys.native_key(address), b"")
+            elif entry.sequence == entry.state.begins:
+                put(keys.native_key(address), first_kept(address, entry.sequence))
             heads[address] = entry
         for address, entry in heads.items():
             packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)

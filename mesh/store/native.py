@@ -18,6 +18,7 @@ from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
+from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
@@ -107,6 +108,9 @@ class NativeStore:
         """Bytes of an address dropped since its space was last given back."""
         self._queue, self._work = trio.open_memory_channel[GetHeads | Fetch](MAX_QUEUED_NATIVE_READS)
         self.resends = Resends()
+        self.begun_later = 0
+        """Addresses that are kept from a later record on than their first."""
+        self._late = LateBeginnings()
         self._told: set[str] = set()
         """Addresses of which the log says that records are missing."""
         for prefix in (b"F", b"G", b"E" + incarnation.encode(), b"W" + incarnation.encode()):
@@ -282,6 +286,15 @@ class NativeStore:
             GetHeads(subject, self._incarnation)
             for subject in self.resends.take_subjects(trio.current_time())
         ]
+
+    def on_end(self, end: End) -> None:
+        """A store has not what this one has asked for of an address, because it begins later there."""
+        if end.last.status != STATUS_BEGINS_LATER:
+            return
+        first = self._late.on_told(end.last.address, end.last.sequence)
+        if first is not None and self._ingest.begin_native(end.last.address, first, trio.current_time()):
+            self.begun_later += 1
+            logger.info("native address %s is kept from sequence %d on", end.last.address, first)
 
     def _on_direct_head(self, head: DirectHead) -> None:
         if head.requester == self._incarnation:

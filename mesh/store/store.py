@@ -139,6 +139,7 @@ class Store:
             node.subscribe(prefix)
         for answer_id in (b"D", b"N"):
             node.subscribe(answer_id + self.life.encode())
+        node.subscribe(b"N" + incarnation)
         for letter in REQUEST_IDS:
             node.subscribe(b"%c%b%b/" % (letter, DIRECTED.encode(), incarnation))
         node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
@@ -211,6 +212,8 @@ class Store:
     def _on_end(self, end: End) -> None:
         if end.requester.startswith(self.requests.prefix):
             self.requests.on_answer(end)
+        elif end.requester == self.settings.incarnation:
+            self.native.on_end(end)
         else:
             self.catch_up.on_end(end, trio.current_time())
 

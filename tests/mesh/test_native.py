@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.metrics import Metrics
+from gateway.process_metrics import register_store
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
+from mesh.protocol.native_keeping import Kept
 from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
@@ -297,6 +300,68 @@ def test_beyond_the_quota_the_oldest_go_and_a_consumer_goes_on_from_there(tmp_pa
         assert (first.sequence, first.content) == (kept.first, BIG + b"%d" % kept.first)
         assert consumer.order.skipped == kept.first
         await produce(producer, [b"more"])
+
+    run(tmp_path, test)
+
+
+def test_a_store_that_comes_late_keeps_what_others_still_have_of_an_address(tmp_path: Path) -> None:
+    """Its first records are gone everywhere; what is left, and what comes, is the same on both."""
+
+    async def test(mesh: NativeMesh) -> None:
+        one = await mesh.store("one", native_bytes=10 * 65536)
+        producer = await mesh.producer()
+        await produce(producer, [BIG + b"%d" % number for number in range(30)])
+        kept = one.native.keeping.get(producer.address)
+        assert kept is not None
+        one.native.keep(kept.written)
+        first = kept.first
+        assert first > 0
+        two = await mesh.store("two")
+        await produce(producer, [b"more %d" % number for number in range(3)])
+        await until(lambda: two.ingest.heads().get(producer.address) == 32)
+        late = two.native.keeping.get(producer.address)
+        assert late is not None
+        assert (late.first, late.head, two.native.begun_later) == (first, 32, 1)
+        expected = read_records(one.database, producer.address, first, 32, 1 << 30)
+        assert read_records(two.database, producer.address, first, 32, 1 << 30) == expected
+        assert expected[-1] == b"more 2"
+
+    run(tmp_path, test)
+    database = Database(tmp_path / "two")
+    ((address, value),) = database.native_addresses()
+    found = Kept.unpack(address, "t", value)
+    state = database.load(address)
+    database.close()
+    assert found.first > 0
+    assert state is not None
+    assert state.head == 32
+
+
+def test_figures_of_what_is_kept(tmp_path: Path) -> None:
+    async def test(mesh: NativeMesh) -> None:
+        store = await mesh.store("one", native_bytes=10 * 65536)
+        metrics = Metrics(with_clients=False)
+        register_store(metrics, store)
+
+        def figures() -> dict[str, float]:
+            lines = metrics.text().decode().splitlines()
+            found = [line.split() for line in lines if line.startswith("dafka_store_native_")]
+            return {name.removeprefix("dafka_store_native_"): float(value) for name, value in found}
+
+        nothing = {"addresses": 0, "bytes": 0, "quota_bytes": 655360, "trimmed_bytes_total": 0}
+        assert figures() == {**nothing, "begun_later_total": 0}
+        producer = await mesh.producer()
+        records = [BIG + b"%d" % number for number in range(30)]
+        await produce(producer, records)
+        written = sum(map(len, records)) + 64 * len(records)
+        assert (figures()["addresses"], figures()["bytes"]) == (1, written)
+        kept = store.native.keeping.get(producer.address)
+        assert kept is not None
+        store.native.keep(kept.written)
+        seen = figures()
+        assert seen["trimmed_bytes_total"] > 0
+        assert seen["bytes"] + seen["trimmed_bytes_total"] == written
+        assert seen["bytes"] <= seen["quota_bytes"]
 
     run(tmp_path, test)
 
