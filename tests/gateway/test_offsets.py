@@ -10,22 +10,24 @@ from typing import Any
 
 import pytest
 import trio
+from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from gateway.groups import group_commit
+from gateway.groups import expiry, group_commit
 from gateway.groups.internal_topic import OFFSETS_TOPIC
 from mesh.zmq_trio import Publisher
 from tests.clients.stored import create_topic
 from tests.differential.offsets import commit, fetch, offset
 from tests.differential.wire import Connection, decode, encode
 from tests.gateway.in_process import RawClient, running
+from tests.gateway.several_stores import cluster
 from tests.peers.standalone import Standalone
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 TOPICS = (("orders", 3),)
-GROUPS = 40
+GROUPS = 20
 OFFSET_COMMIT = 8
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 LOAD_SECONDS = 30
@@ -58,12 +60,12 @@ def find_coordinator(connection: Connection) -> None:
 
 @pytest.mark.slow
 def test_what_was_committed_is_there_after_sigkill(tmp_path: Path) -> None:
-    """Three lives; each commits for many groups, and is killed while the last commits are under way."""
+    """Two lives; each commits for many groups, and is killed while the last commits are under way."""
     with Standalone(tmp_path / "data", directory=tmp_path / "server") as server:
         create_topic(server.bootstrap, "orders", 3)
         acked: dict[str, int] = {}
         sent: dict[str, int] = {}
-        for life in range(3):
+        for life in range(2):
             _commit_until_killed(server, life, acked, sent)
             server.start()
             for stable in (False, True):
@@ -74,6 +76,8 @@ def _commit_until_killed(server: Standalone, life: int, acked: dict[str, int], s
     with ExitStack() as opened:
         connections = [opened.enter_context(Connection(server.bootstrap)) for _ in range(GROUPS)]
         find_coordinator(connections[0])
+        for number, connection in enumerate(connections):
+            _loaded(connection, fetch(f"group {number}", None))
         _commit_three_times(connections, life, acked, sent)
         server.kill9()
 
@@ -205,3 +209,92 @@ def test_an_idle_gateway_has_no_offsets_topic(tmp_path: Path, monkeypatch: pytes
             assert server.catalog.range("/segments/") == []
 
     trio.run(main)
+
+
+def test_offsets_whose_time_is_over_go_and_so_does_their_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "CHECK_SECONDS", 0.02)
+
+    async def main() -> None:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
+            await find(client)
+            wanted = {"orders": [offset(0, 1)]}
+            assert codes(await ask(client, commit("kept", wanted))) == [0]
+            assert codes(await ask(client, commit("over", wanted, version=4, retention_ms=0))) == [0]
+            for _ in range(1000):
+                if await groups_of(client) == ["kept"]:
+                    break
+                await trio.sleep(0.02)
+            assert found(await ask(client, fetch("over", None))) == {}
+        await server.catalog.aclose()
+        # The next life reads tombstones where there were offsets.
+        async with (
+            running(tmp_path, monkeypatch) as (_, port),
+            await RawClient.connect(port) as client,
+        ):
+            await find(client)
+            assert await until_loaded(client, "over") == {}
+            assert await until_loaded(client, "kept") == {("orders", 0): (1, -1, "")}
+            assert await groups_of(client) == ["kept"]
+
+    trio.run(main)
+
+
+async def groups_of(client: RawClient) -> list[str]:
+    """All groups, once they are served."""
+    for _ in range(1000):
+        answer = await ask(client, ListGroupsRequest(version=3))
+        if answer.error_code != LOADING:
+            return sorted(group.group_id for group in answer.groups)
+        await trio.sleep(0.02)
+    raise AssertionError("the groups are never loaded")
+
+
+async def until_loaded(client: RawClient, group: str) -> dict[tuple[str, int], tuple[int, int, str]]:
+    """What the group has committed, once it is served."""
+    for _ in range(1000):
+        answer = await ask(client, fetch(group, None))
+        if answer.groups[0].error_code != LOADING:
+            return found(answer)
+        await trio.sleep(0.02)
+    raise AssertionError(f"{group} is never loaded")
+
+
+def test_a_majority_of_the_stores_is_enough_to_commit_and_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, monkeypatch) as made:
+            async with made.gateway(monkeypatch, topics=TOPICS) as (gateway, client):
+                await find(client)
+                assert await commit_until_taken(client, 1) == 1
+                await made.stop(0)
+                await gateway.until_live(1, 2)
+                assert await commit_until_taken(client, 2) == 2
+                await made.stop(1)
+                await gateway.until_live(2)
+                refused = await ask(client, commit("g", {"orders": [offset(0, 3)]}))
+                assert codes(refused) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+                assert found(await ask(client, fetch("g", None))) == {("orders", 0): (2, -1, "")}
+                await made.start(0)
+                await gateway.until_live(0, 2)
+                assert await commit_until_taken(client, 4) == 4
+            async with made.gateway(monkeypatch) as (gateway, client):
+                await find(client)
+                assert await until_loaded(client, "g") == {("orders", 0): (4, -1, "")}
+
+    trio.run(main)
+
+
+async def commit_until_taken(client: RawClient, number: int) -> int:
+    """As a client that tries again; what is committed then."""
+    retriable = {LOADING, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+    with trio.fail_after(30):
+        while (code := codes(await ask(client, commit("g", {"orders": [offset(0, number)]})))[0]) != 0:
+            assert code in retriable
+            await trio.sleep(0.02)
+    return (await until_loaded(client, "g"))["orders", 0][0]
