@@ -15,18 +15,19 @@ a gap) is an effect at once, taken with `take_effects`. What is missing and the 
 with `take_wants`: whoever fetches it from other stores gives it to `on_copy`. After a start `resume` is to be
 called with every address that the disk keeps as unfinished.
 
+What requests do to the states is in `segments`, what is answered in `answering`.
+
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
 whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
-from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
-from mesh.protocol.addresses import Addresses
+from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.answering import acknowledges, status_of
 from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Repair, Truncation
 from mesh.protocol.copying import (
     Taken,
@@ -34,20 +35,13 @@ from mesh.protocol.copying import (
     check_copy,
     copy_end,
     is_unfinished,
-    same_segment,
     sources_of,
 )
 from mesh.protocol.disk import Disk, StoreCorrupt
-from mesh.protocol.gaps import Gaps
+from mesh.protocol.segments import Segments
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.additions import (
-    STATUS_DONE,
-    STATUS_FOREIGN_CLUSTER,
-    STATUS_INCOMPLETE,
-    STATUS_NOT_HERE,
-    STATUS_OPEN,
     STATUS_SEALED,
-    STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
@@ -86,12 +80,11 @@ Entry = TypeVar("Entry", Announcement, AddressStatus, Copy)
 """What a request carries a list of."""
 
 
-class Ingest:
+class Ingest(Segments):
     """The machine of one store. `incarnation` is its name in acknowledgements and answers."""
 
     def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "") -> None:
-        self.incarnation = incarnation
-        self.cluster_id = cluster_id
+        super().__init__(incarnation, disk, cluster_id)
         self.queued_bytes = 0
         """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
@@ -101,22 +94,8 @@ class Ingest:
         self.copied_bytes = 0
         self.bad_copies = 0
         """Records from other stores that failed their checks."""
-        self._addresses = Addresses(disk)
-        self._live = self._addresses.live
-        self._waiting: deque[Commit] = deque()
-        """What requests changed and no commit has yet: an entry for each place in the queue of records."""
         self._unanswered: set[tuple[bytes, str]] = set()
         """(id of the answer, requester) of the requests that wait, or are in the commit under way."""
-        self._taken = 0
-        """Records that were handed out in commits."""
-        self._queue: list[Accepted] = []
-        self._writing: list[Accepted] = []
-        """The records of the commit that the shell has."""
-        self._repeat: dict[str, AddressState] = {}
-        self._gaps = Gaps()
-        self._wants: dict[str, Want | None] = {}
-        self._barriers = 0
-        """How many of `_waiting` are barriers."""
         self._fenced: dict[str, AddressState] = {}
 
     @property
@@ -267,12 +246,6 @@ class Ingest:
             self._wants = {}
         return wants
 
-    def _want_rest(self, state: AddressState) -> None:
-        """Have fetched what lies before the end of a sealed or closed address, or nothing any more."""
-        last, sources = copy_end(state), sources_of(state, self.incarnation)
-        lacks = state.phase in (Phase.SEALED, Phase.CLOSED) and state.accepted < last
-        self._wants[state.address] = Want(state, last, sources, lasting=True) if lacks and sources else None
-
     def resume(self, address: str) -> None:
         """At a start: the disk keeps this address as one that may lack records."""
         try:
@@ -338,18 +311,6 @@ class Ingest:
         """A PING came from `requester`: addresses that begin as it does are a gateway's."""
         self._addresses.lives.heard(requester)
 
-    def _here(self) -> Commit:
-        """Where is kept what belongs behind the records that are in the queue now."""
-        behind = self._taken + len(self._queue)
-        if not self._waiting or self._next.behind < behind:
-            self._waiting.append(Commit(behind))
-        return self._next
-
-    @property
-    def _next(self) -> Commit:
-        """Where the request at hand puts what it changes."""
-        return self._waiting[-1]
-
     def _read(self, handle: Callable[[Entry], Answered], entry: Entry) -> Answered:
         """Handle one entry of a request; nothing has changed if the disk cannot be read."""
         try:
@@ -358,153 +319,6 @@ class Ingest:
             self._addresses.unreadable += 1
             logger.error("%s", error)
             return AddressStatus(entry.address, STATUS_STORAGE_ERROR, -1)
-
-    def _open(self, segment: Announcement) -> Answered:
-        if self.cluster_id and segment.cluster_id != self.cluster_id:
-            return AddressStatus(segment.address, STATUS_FOREIGN_CLUSTER, -1)
-        state = self._addresses.state(segment.address, segment.subject)
-        if state is None:
-            return AddressStatus(segment.address, STATUS_NOT_HERE, -1)
-        if state.announcement == segment and state.phase is Phase.OPEN:
-            return state
-        if state.phase is not Phase.NATIVE:
-            return AddressStatus(segment.address, STATUS_SEALED, state.head)
-        if segment.epoch < self._addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
-            self._addresses.drop_empty(state)
-            return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
-        self._announce(state, segment, Phase.OPEN)
-        if sources_of(state, self.incarnation):
-            self._next.unfinished[state.address] = True
-            self._gaps.watch(state)
-        return state
-
-    def _copy(self, copy: Copy) -> Answered:
-        segment = copy.announcement
-        if self.cluster_id and segment.cluster_id != self.cluster_id:
-            return AddressStatus(copy.address, STATUS_FOREIGN_CLUSTER, -1)
-        state = self._addresses.state(copy.address, segment.subject)
-        if state is None:
-            return AddressStatus(copy.address, STATUS_NOT_HERE, -1)
-        refusal = self._refuses_copy(state, copy)
-        if refusal != STATUS_DONE:
-            self._addresses.drop_empty(state)
-            return AddressStatus(copy.address, refusal, state.head)
-        if state.phase is Phase.OPEN:
-            self._seal(AddressStatus(copy.address, STATUS_DONE, -1))
-        if state.announcement is None:
-            self._announce(state, segment, max(state.phase, Phase.SEALED))
-            if state.accepted < state.end:
-                self._next.unfinished[state.address] = True
-                self._addresses.revive(state)
-        if state.phase is Phase.SEALED:
-            state.wanted = max(state.wanted, copy.end)
-        state.sources = copy.sources or state.sources
-        self._want_rest(state)
-        return Copying(state, copy.end)
-
-    def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
-        """Why a segment is not copied here, STATUS_DONE if it is. An older epoch alone is no reason: a chain
-        has many, and its segments come in any order. Nor is one that is open here and was announced to the
-        store that this one was before it lost something: nobody seals it, because this one is no member.
-        """
-        known = state.announcement
-        if state.phase is Phase.OPEN and (known is None or self.incarnation in known.members):
-            return STATUS_OPEN
-        if (
-            state.phase is Phase.DELETED
-            or (state.phase is Phase.CLOSED and copy.end > state.end)
-            or (known is not None and not same_segment(known, copy.announcement))
-        ):
-            return STATUS_SEALED
-        if known is None and self._is_of_another_life(copy.announcement):
-            return STATUS_STALE_EPOCH
-        return STATUS_DONE
-
-    def _note_asker(self, requester: str, copies: list[Answered]) -> None:
-        for copy in copies:
-            if isinstance(copy, Copying) and copy.state.accepted < copy.end:
-                copy.state.asker = requester
-
-    def _is_of_another_life(self, segment: Announcement) -> bool:
-        """Whether another life announced the same epoch of the same log: one of both is not in the chain."""
-        epoch, life = self._addresses.highest_epoch(segment.log)
-        return segment.epoch == epoch and life_of(segment.address) != life
-
-    def _announce(self, state: AddressState, segment: Announcement, phase: Phase) -> None:
-        """Keep an announcement. What the address holds without one has no rows, counts for nobody, and goes:
-        from now on nothing of it is served.
-        """
-        if state.accepted >= 0:
-            state.head = state.accepted = state.running_max = -1
-            state.begins = 0
-            state.head_row = state.last_row = b""
-            self._repeat.pop(state.address, None)
-            self._gaps.end(state.address)
-            self._next.truncations.append(Truncation(state, -1, b"", -1))
-            self._barriers += not self._next.barrier
-            self._next.barrier = True
-        if not self.cluster_id:
-            self.cluster_id = self._next.cluster_id = segment.cluster_id
-        if segment.epoch >= self._addresses.highest_epoch(segment.log)[0]:
-            announced = segment.epoch, life_of(segment.address)
-            self._next.epochs[segment.log] = announced
-            self._addresses.set_epoch(segment.log, announced)
-        state.announcement, state.subject, state.phase = segment, segment.subject, phase
-        self._next.metas[segment.address] = state.pack_meta()
-
-    def _seal(self, wanted: AddressStatus) -> Answered:
-        state = self._addresses.state(wanted.address, "")
-        if state is None:
-            # Not STATUS_NOT_HERE: that one says that the seal is on the disk.
-            return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
-        if state.phase < Phase.SEALED:
-            state.phase = Phase.SEALED
-            self._gaps.end(state.address)
-            self._want_rest(state)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.sealing = True
-        return state
-
-    def _close(self, wanted: AddressStatus) -> Answered:
-        state, end = self._addresses.known_or_new(wanted.address, ""), wanted.sequence
-        if state.phase < Phase.CLOSED:
-            if state.accepted > end:
-                state.last_row, state.running_max = self._row_at(state, end)
-                state.accepted = end
-                self._next.truncations.append(Truncation(state, end, state.last_row, state.running_max))
-            state.phase = Phase.CLOSED
-            state.end = end
-            self._gaps.end(state.address)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.closed.append(state)
-            self._next.unfinished[state.address] = state.accepted < end
-            self._want_rest(state)
-        elif is_unfinished(state):
-            self._want_rest(state)
-        return state
-
-    def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
-        """(row, running maximum) of a sequence that was accepted. Raises `StoreCorrupt`."""
-        if sequence < 0:
-            return b"", -1
-        for entry in chain(reversed(self._queue), reversed(self._writing)):
-            if entry.state is state and entry.sequence == sequence:
-                return entry.row, entry.running_max
-        row, running_max = self._addresses.row(state.address, sequence)
-        if state.announcement is not None and not row:
-            raise StoreCorrupt(f"address {state.address}: the row of sequence {sequence} is missing")
-        return row, running_max
-
-    def _delete(self, wanted: AddressStatus) -> Answered:
-        state = self._addresses.known_or_new(wanted.address, "")
-        if state.phase is not Phase.DELETED:
-            state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
-            self._gaps.end(state.address)
-            self._want_rest(state)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.unfinished[state.address] = False
-            self._next.deletions.append(state)
-        return AddressStatus(wanted.address, STATUS_DONE, -1)
 
     # commits ----------------------------------------------------------------------------------------------
 
@@ -550,9 +364,9 @@ class Ingest:
             state.head, state.head_row = head, row
         for state in commit.deletions:
             state.head, state.head_row, state.last_row = -1, b"", b""
-        effects: list[Ack | Answer] = [self._ack(state) for state in heads.values() if _acknowledges(state)]
+        effects: list[Ack | Answer] = [self._ack(state) for state in heads.values() if acknowledges(state)]
         for answer_id, requester, states in commit.answers:
-            statuses = tuple(self._status(answer_id, state) for state in states)
+            statuses = tuple(status_of(answer_id, state) for state in states)
             effects.append(Answer(answer_id, requester, self.incarnation, statuses))
             self._unanswered.discard((answer_id, requester))
         for state in commit.closed:
@@ -562,25 +376,6 @@ class Ingest:
             self._addresses.forget(state)
             self._gaps.end(state.address)
         return effects
-
-    @staticmethod
-    def _status(answer_id: bytes, state: Answered) -> AddressStatus:
-        if isinstance(state, AddressStatus):
-            return state
-        if isinstance(state, Copying):
-            return _copied(state.state, state.end)
-        status = STATUS_DONE
-        if answer_id == b"c" and is_unfinished(state):
-            status = STATUS_INCOMPLETE
-        if answer_id == b"s" and state.announcement is None and state.phase is not Phase.DELETED:
-            # Sealed, and never heard of: the asker must be able to tell this from an empty segment.
-            return AddressStatus(state.address, STATUS_NOT_HERE, -1)
-        if answer_id != b"s":
-            return AddressStatus(state.address, status, state.head)
-        if state.accepted < state.head:
-            # A CLOSE behind this seal has cut the address already, if only in memory.
-            return AddressStatus(state.address, status, state.accepted, state.last_row)
-        return AddressStatus(state.address, status, state.head, state.head_row)
 
     # effects that need no disk ----------------------------------------------------------------------------
 
@@ -634,19 +429,3 @@ class Ingest:
     def heads(self) -> dict[str, int]:
         """The durable heads of the addresses in memory that may still take records."""
         return {address: state.head for address, state in self._live.items()}
-
-
-def _acknowledges(state: AddressState) -> bool:
-    """Whether what became durable is told to the writer. What a recovery had copied is not: the writer was
-    cut off, and another recovery may decide on an earlier end.
-    """
-    return state.phase < Phase.SEALED or (state.phase is Phase.SEALED and state.wanted == NO_END)
-
-
-def _copied(state: AddressState, end: int) -> AddressStatus:
-    """The answer to COPY up to `end`."""
-    if state.head >= end and state.phase is not Phase.DELETED:
-        return AddressStatus(state.address, STATUS_DONE, state.head)
-    if state.phase is Phase.DELETED or (state.phase is Phase.CLOSED and state.end < end):
-        return AddressStatus(state.address, STATUS_SEALED, state.head)
-    return AddressStatus(state.address, STATUS_INCOMPLETE, state.head)
