@@ -72,6 +72,7 @@ def _advice(failures: Sequence[str]) -> str:
             "INVALID_CONFIG",
             "'dafka configs describe topic NAME --all' shows every config, and what it means.",
         ),
+        ("configs dynamically", "What is given at the start is a flag: 'dafka gateway --help'."),
         ("INVALID_PARTITIONS", "A topic can only get more partitions than it has."),
         ("INVALID_REPLICATION_FACTOR", "Leave --replication-factor out, or start more stores."),
     ):

@@ -14,6 +14,9 @@ from gateway.commands.tables import print_json, print_table
 REQUEST_TIMEOUT_MS: Final = 8_000
 """What the server may take: less than this client waits, so that it answers."""
 
+NAMED_PARTITIONS: Final = 5
+"""Partitions that one message names."""
+
 EVERYTHING: Final = -1  # in DeleteRecords: the high watermark
 
 HELP: Final = """Delete the oldest records of topics: those below an offset, or all. There is no way back.
@@ -26,11 +29,11 @@ dafka topics trim orders --all
 """
 
 _REASONS: Final = {
-    "OFFSET_OUT_OF_RANGE": "the partition ends before that offset. 'dafka topics describe' shows where.",
+    "OFFSET_OUT_OF_RANGE": "the log ends before that offset. 'dafka topics describe' shows where.",
     "POLICY_VIOLATION": "its cleanup.policy has no delete. 'dafka configs alter topic' changes that.",
     "INVALID_TOPIC_EXCEPTION": "it is an internal topic, whose records are not yours to delete.",
     "UNKNOWN_TOPIC_OR_PARTITION": "it is not there. 'dafka topics describe' shows its partitions.",
-    "NOT_LEADER_OR_FOLLOWER": "the partition is not served at the moment. Try again.",
+    "NOT_LEADER_OR_FOLLOWER": "it is not served at the moment. Try again.",
 }
 
 
@@ -81,12 +84,18 @@ def trim(
             ]
     results.sort()
     _show(results, as_json=as_json)
-    if failures := [
-        f"{topic}-{index}: {error}, {_REASONS.get(error, 'see the log of the gateway.')}"
-        for topic, index, _, error in results
-        if error
-    ]:
-        raise CommandFailed(f"cannot trim {' '.join(failures)}")
+    refused: dict[str, list[str]] = defaultdict(list)
+    for topic, index, _, error in results:
+        if error:
+            refused[error].append(f"{topic}-{index}")
+    if refused:
+        raise CommandFailed(" ".join(_refusal(error, places) for error, places in refused.items()))
+
+
+def _refusal(error: str, places: Sequence[str]) -> str:
+    others = len(places) - NAMED_PARTITIONS
+    names = ", ".join(places[:NAMED_PARTITIONS]) + (f" and {others} others" if others > 0 else "")
+    return f"cannot trim {names}: {error}, {_REASONS.get(error, 'see the log of the gateway.')}"
 
 
 def _by_leader(

@@ -11,7 +11,7 @@ from typing import Final
 from gateway.configs.topic_configs import LONG_MAX, TOPIC_CONFIGS, TopicConfig
 from gateway.configs.values import ConfigType
 
-NO_EFFECT: Final = "accepted, no effect yet"
+NO_EFFECT: Final = "accepted, no effect"
 
 _INTRODUCTION: Final = f"""\
 # Topic configs

@@ -223,3 +223,13 @@ def test_partitions_that_cannot_be_added(capsys: pytest.CaptureFixture[str]) -> 
         )
         assert run(server, "topics", "alter", "one") == 2
         assert "nothing to change" in capsys.readouterr().err
+
+
+def test_what_is_given_at_the_start_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeKafka() as server:
+        altering(server, **{"1": (42, "Cannot update these configs dynamically: Set(listeners)")})
+        assert run(server, "configs", "alter", "broker", "--set", "listeners=x") == 2
+    assert capsys.readouterr().err == (
+        "dafka: cannot change 1: INVALID_REQUEST (Cannot update these configs dynamically: Set(listeners)). "
+        "What is given at the start is a flag: 'dafka gateway --help'.\n"
+    )

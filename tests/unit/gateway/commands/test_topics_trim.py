@@ -78,7 +78,7 @@ def test_a_refusal_names_the_cause_and_the_next_step(capsys: pytest.CaptureFixtu
         out, err = capsys.readouterr()
         assert out == "topic  partition  begins at\na      0          5\n"
         assert err == (
-            "dafka: cannot trim a-1: OFFSET_OUT_OF_RANGE, the partition ends before that offset. "
+            "dafka: cannot trim a-1: OFFSET_OUT_OF_RANGE, the log ends before that offset. "
             "'dafka topics describe' shows where.\n"
         )
         assert trim(server, "a", "--before", "5", "--json") == 2
@@ -103,3 +103,14 @@ def test_what_cannot_be_meant(arguments: list[str], error: str, capsys: pytest.C
         assert trim(server, *arguments) == 2
         assert all(type(request) is not DELETED for request in server.requests)
     assert error in capsys.readouterr().err
+
+
+def test_many_refusals_are_one_sentence_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeKafka({"a": 9}) as server:
+        trimming(server, a_0=6, **{f"a_{index}": 1 for index in range(1, 8)})
+        assert trim(server, "a", "--before", "5") == 2
+    assert capsys.readouterr().err == (
+        "dafka: cannot trim a-0: NOT_LEADER_OR_FOLLOWER, it is not served at the moment. Try again. "
+        "cannot trim a-1, a-2, a-3, a-4, a-5 and 2 others: OFFSET_OUT_OF_RANGE, the log ends before that "
+        "offset. 'dafka topics describe' shows where.\n"
+    )
