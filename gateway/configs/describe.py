@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from itertools import dropwhile
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.configs.broker_configs import BrokerConfig, broker_configs
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import parse_topic_config
-from gateway.configs.values import ConfigType, InvalidValue, format_value
+from gateway.configs.values import ConfigType, InvalidValue, format_value, parse_value
 
 _Layer: TypeAlias = frozenset[tuple[str, str]]
 
@@ -67,6 +68,20 @@ class DescribedConfig:
     sensitive: bool = False
 
 
+_SET_FOR_BROKERS: Final = frozenset((ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER))
+
+_FAMILIES: Final = {
+    name: family
+    for family in (
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    )
+    for name in family
+} | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+"""Broker configs that say the same, the finest unit first (`DynamicBrokerConfig.brokerConfigSynonyms`)."""
+
+
 def describe_topic_configs(
     overrides: Mapping[str, str],
     static: Mapping[str, str],
@@ -115,12 +130,27 @@ def _describe_topic_config(
         synonyms = (Synonym(config.name, override, ConfigSource.TOPIC), *synonyms)
     return DescribedConfig(
         config.name,
-        synonyms[0].value if synonyms else config.default,
+        _in_force(config, synonyms),
         config.type,
         synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         synonyms,
         config.documentation,
     )
+
+
+def _in_force(config: TopicConfig | BrokerConfig, synonyms: tuple[Synonym, ...]) -> str | None:
+    """The value of a config with these synonyms: one that was set for brokers is shown as it is understood,
+    and as it was given among the synonyms.
+    """
+    if not synonyms:
+        return config.default
+    text = synonyms[0].value
+    if text is None or synonyms[0].source not in _SET_FOR_BROKERS:
+        return text
+    try:
+        return format_value(parse_value(config.name, config.type, text))
+    except InvalidValue:  # as in `_as_understood`
+        return text
 
 
 def _as_understood(config: TopicConfig, override: str) -> str:
@@ -157,7 +187,7 @@ def describe_cluster_configs(dynamic: Dynamic) -> list[DescribedConfig]:
 def _describe_broker_config(config: BrokerConfig, synonyms: tuple[Synonym, ...]) -> DescribedConfig:
     return DescribedConfig(
         config.name,
-        synonyms[0].value if synonyms else config.default,
+        _in_force(config, synonyms),
         config.type,
         synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         synonyms,
@@ -170,16 +200,23 @@ def _describe_broker_config(config: BrokerConfig, synonyms: tuple[Synonym, ...])
 def _broker_synonyms(
     config: BrokerConfig, static: Mapping[str, str], dynamic: Dynamic
 ) -> tuple[Synonym, ...]:
-    """Every place that has a value, the one in force first; Kafka's default is none if it is null."""
-    synonyms = []
+    """Every place that has a value, the one in force first; Kafka's default is none if it is null.
+
+    Of configs that say the same in other units all are told, from the first one on that is this one
+    (`ConfigHelper.configSynonyms`).
+    """
+    family = _FAMILIES.get(config.name, (config.name,))
+    synonyms: list[Synonym] = []
     for values, source in (
         (dynamic.node, ConfigSource.DYNAMIC_BROKER),
         (dynamic.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         (static, ConfigSource.STATIC_BROKER),
     ):
-        if config.name in values:
-            value = None if config.sensitive else values[config.name]
-            synonyms.append(Synonym(config.name, value, source))
-    if config.default is not None:
-        synonyms.append(Synonym(config.name, config.default, ConfigSource.DEFAULT))
-    return tuple(synonyms)
+        synonyms += [
+            Synonym(name, None if config.sensitive else values[name], source)
+            for name in family
+            if name in values
+        ]
+    defaults = ((name, broker_configs()[name].default) for name in family)
+    synonyms += [Synonym(name, text, ConfigSource.DEFAULT) for name, text in defaults if text is not None]
+    return tuple(dropwhile(lambda synonym: synonym.name != config.name, synonyms))

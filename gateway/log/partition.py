@@ -323,7 +323,7 @@ class Partition:
         """
         stores, current = self._context.stores, self.current
         if current is not None and stores.enough(current.segment.members, current.segment.w):
-            return True
+            return not current.outdated or self._next_has_stores()
         return (current is None or not self._in_flight) and self._next_has_stores()
 
     def _next_has_stores(self) -> bool:

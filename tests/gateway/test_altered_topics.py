@@ -278,3 +278,26 @@ def test_a_consumer_that_waits_goes_on_and_reads_the_new_partitions(
                 assert (await fetch(consumer, 1, 30_000)).high_watermark == 1
 
     stores(body)
+
+
+def test_more_in_sync_than_there_are_is_refused_before_anything_is_appended(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The open segment could still take the batch, and the one that it belongs into could not."""
+
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 1, {}, 3)
+            assert await produce(client, batch()) == (0, 0)
+            await made.stop(2)
+            await gateway.until_live(0, 1)
+            assert await produce(client, batch()) == (0, 1)
+            await alter(gateway, "min.insync.replicas", "3")
+            for acks in (-1, 1):
+                assert await produce(client, batch(), acks=acks, timeout_ms=2000) == (NOT_ENOUGH, -1)
+            assert gateway.partition().next_offset == 2
+            await alter(gateway, "min.insync.replicas", "2")
+            assert await produce(client, batch()) == (0, 2)
+
+    stores(body)

@@ -209,15 +209,28 @@ def legacy_faults(side: Side, version: int) -> None:
 
 
 # Defaults of topic configs, set for the broker: for the whole cluster, for one node, and taken back.
-DEFAULTS = ["log.retention.bytes", "log.segment.bytes", "log.cleanup.policy"]
-TOPIC_DEFAULTS = ["retention.bytes", "segment.bytes", "cleanup.policy"]
+DEFAULTS = [
+    "log.retention.bytes", "log.segment.bytes", "log.cleanup.policy", "log.retention.ms", "log.roll.ms",
+    "min.insync.replicas", "log.flush.interval.ms", "log.message.timestamp.type",
+]  # fmt: skip
+TOPIC_DEFAULTS = [
+    "retention.bytes", "segment.bytes", "cleanup.policy", "retention.ms", "segment.ms", "flush.ms",
+    "message.timestamp.type",
+]  # fmt: skip
 
 
 @case(IncrementalAlterConfigsRequest)
 def broker(side: Side, version: int) -> None:
-    own, name = str(side.server.node_id), side.topic("t")
+    own, name = str(side.server.node_id), side.plain_topic("t")
     side.ask(incremental(version, (BROKER, "", [("log.retention.bytes", SET, "1000000")])), "cluster")
-    one: Ops = [("log.retention.bytes", SET, "2000000"), ("log.segment.bytes", SET, "3000000")]
+    one: Ops = [
+        ("log.retention.bytes", SET, "2000000"),
+        ("log.segment.bytes", SET, " 3000000 "),
+        ("log.retention.ms", SET, "86400000"),
+        ("log.roll.ms", SET, "3600000"),
+        ("log.flush.interval.ms", SET, "1000"),
+        ("log.message.timestamp.type", SET, "LogAppendTime"),
+    ]
     side.ask_own_id(incremental(version, (BROKER, own, one)), "node")
     side.ask_own_id(
         incremental(version, (BROKER, own, [("log.cleanup.policy", APPEND, "compact")])), "append"
@@ -226,7 +239,7 @@ def broker(side: Side, version: int) -> None:
     show(side, own, "node as shown", BROKER, DEFAULTS)
     show(side, "", "cluster as shown", BROKER, DEFAULTS)
     show(side, name, "topic as shown", keys=TOPIC_DEFAULTS)
-    back: Ops = [(config, DELETE, None) for config in DEFAULTS]
+    back: Ops = [(config, DELETE, None) for config in DEFAULTS if config != "min.insync.replicas"]
     side.ask_own_id(incremental(version, (BROKER, own, back)), "back")
     side.ask(incremental(version, (BROKER, "", back)), "cluster back")
     settle(side, own, "log.retention.bytes", "-1")

@@ -49,6 +49,18 @@ def synonyms(side: Side, version: int) -> None:
 
 
 @case(DescribeConfigsRequest)
+def synonyms_of_brokers(side: Side, version: int) -> None:
+    """Configs that say the same in other units."""
+    keys = [
+        "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.roll.ms", "log.roll.hours",
+        "log.roll.jitter.ms", "log.roll.jitter.hours", "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms", "message.max.bytes",
+    ]  # fmt: skip
+    request = _as_request(version, [resource(BROKER, str(side.server.node_id), keys)], synonyms=True)
+    side.ask_own_id(request, "own")
+
+
+@case(DescribeConfigsRequest)
 def some_keys(side: Side, version: int) -> None:
     name = configured(side)
     ask(side, version, [resource(TOPIC, name, ["retention.ms", "segment.bytes"])], "two")
@@ -87,9 +99,9 @@ def other_brokers(side: Side, version: int) -> None:
     ask(side, version, [resource(BROKER, "")], "the cluster's default")
 
 
-def _as_request(version: int, resources: list[Any]) -> Any:
+def _as_request(version: int, resources: list[Any], *, synonyms: bool = False) -> Any:
     fields: dict[str, Any] = {"include_documentation": False} if version >= 3 else {}
-    return DescribeConfigsRequest(version=version, resources=resources, include_synonyms=False, **fields)
+    return DescribeConfigsRequest(version=version, resources=resources, include_synonyms=synonyms, **fields)
 
 
 @case(DescribeConfigsRequest)

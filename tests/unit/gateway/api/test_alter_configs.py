@@ -181,3 +181,15 @@ def test_broker_configs_are_shown_where_they_were_set() -> None:
     assert configs_of(broker, TOPIC, "t")["retention.bytes"] == ("1", 3, [3, 5])
     assert legacy(broker, (BROKER, "", [])) == [(0, None)]
     assert configs_of(broker, TOPIC, "t")["retention.bytes"] == ("-1", 5, [5])
+
+
+def test_what_was_set_for_brokers_is_shown_as_it_is_understood_with_its_other_units() -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    changes = [("log.roll.ms", SET, " 5000 "), ("log.cleanup.policy", SET, "compact, delete")]
+    assert incremental(broker, (BROKER, OWN, changes)) == [(0, None)]
+    shown = configs_of(broker, BROKER, OWN)
+    assert shown["log.roll.ms"] == ("5000", 2, [2, 5])  # the second one is log.roll.hours
+    assert shown["log.cleanup.policy"] == ("compact,delete", 2, [2, 5])
+    assert shown["log.roll.hours"] == ("168", 5, [5])
+    assert configs_of(broker, TOPIC, "t")["segment.ms"] == ("5000", 2, [2, 5])
