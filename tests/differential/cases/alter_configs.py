@@ -67,14 +67,28 @@ def show(side: Side, name: str, label: str, kind: int = TOPIC, keys: list[str] |
         side.ask_own_id(request, label)
 
 
+def settle(side: Side, name: str, config: str, value: str, kind: int = BROKER) -> None:
+    """Waits until a config has this value: Kafka's broker hears of a change a moment after the answer."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=[config]
+    )
+    request = DescribeConfigsRequest(version=4, resources=[resource], include_synonyms=False)
+    for _ in range(4000):
+        if side.connection.ask(request).results[0].configs[0].value == value:
+            return
+    raise TimeoutError(f"{side.server.name} does not show {config}={value}")
+
+
 @case(IncrementalAlterConfigsRequest)
 def incremental_topic(side: Side, version: int) -> None:
     name = side.own_topic("t", max_message_bytes="2000")
     side.ask(incremental(version, (TOPIC, name, [("retention.ms", SET, "12345"),
                                                  ("segment.bytes", SET, " 1048576 ")])), "set")  # fmt: skip
+    settle(side, name, "segment.bytes", "1048576", TOPIC)
     show(side, name, "after set")
     side.ask(incremental(version, (TOPIC, name, [("max.message.bytes", DELETE, None),
                                                  ("segment.bytes", DELETE, "x")])), "delete")  # fmt: skip
+    settle(side, name, "max.message.bytes", "1048588", TOPIC)
     show(side, name, "after delete")
     side.ask(incremental(version, (TOPIC, name, [("max.message.bytes", DELETE, None)])), "delete again")
     side.ask(incremental(version, (TOPIC, name, [("retention.ms", SET, "12345")])), "as it is")
@@ -85,24 +99,28 @@ def incremental_topic(side: Side, version: int) -> None:
 @case(IncrementalAlterConfigsRequest)
 def incremental_lists(side: Side, version: int) -> None:
     name = side.own_topic("t")
-    for number, (key, operation, value) in enumerate([
-        ("cleanup.policy", APPEND, "compact"),
-        ("cleanup.policy", SUBTRACT, "delete"),
-        ("cleanup.policy", APPEND, "delete,compact"),
-        (REPLICAS, APPEND, "0:1,0:2"),
-        (REPLICAS, APPEND, "0:2,0:3"),
-        (REPLICAS, SUBTRACT, "0:9"),
-        (REPLICAS, SUBTRACT, "0:1,0:2,0:3"),
-        (REPLICAS, APPEND, "nonsense"),
-        ("cleanup.policy", APPEND, "nonsense"),
-        ("cleanup.policy", SUBTRACT, "delete,compact"),
-        ("retention.ms", APPEND, "1"),
-        ("retention.ms", SUBTRACT, "1"),
-        ("no.such.config", APPEND, "1"),
-        ("cleanup.policy", APPEND, None),
-    ]):  # fmt: skip
+    policy = "cleanup.policy"
+    steps: list[tuple[str, int, str | None, str | None]] = [  # the last one: the value then, if it changed
+        (policy, APPEND, "compact", "delete,compact"),
+        (policy, SUBTRACT, "delete", "compact"),
+        (policy, APPEND, "delete,compact", "compact,delete"),
+        (REPLICAS, APPEND, "0:1,0:2", "0:1,0:2"),
+        (REPLICAS, APPEND, "0:2,0:3", "0:1,0:2,0:3"),
+        (REPLICAS, SUBTRACT, "0:9", None),
+        (REPLICAS, SUBTRACT, "0:1,0:2,0:3", ""),
+        (REPLICAS, APPEND, "nonsense", None),
+        (policy, APPEND, "nonsense", None),
+        (policy, SUBTRACT, "delete,compact", ""),
+        ("retention.ms", APPEND, "1", None),
+        ("retention.ms", SUBTRACT, "1", None),
+        ("no.such.config", APPEND, "1", None),
+        (policy, APPEND, None, None),
+    ]
+    for number, (key, operation, value, then) in enumerate(steps):
         side.ask(incremental(version, (TOPIC, name, [(key, operation, value)])), f"{number}")
-        show(side, name, f"after {number}", keys=["cleanup.policy", REPLICAS])
+        if then is not None:
+            settle(side, name, key, then, TOPIC)
+        show(side, name, f"after {number}", keys=[policy, REPLICAS])
 
 
 @case(IncrementalAlterConfigsRequest)
@@ -140,6 +158,7 @@ def incremental_faults(side: Side, version: int) -> None:
     }
     for label, resources in wanted.items():
         side.ask(incremental(version, *resources), label)
+    settle(side, other, "retention.ms", "1", TOPIC)
     show(side, name, "the one")
     show(side, other, "the other")
 
@@ -179,10 +198,12 @@ def legacy_topic(side: Side, version: int) -> None:
     """What is not named is deleted."""
     name = side.own_topic("t", max_message_bytes="2000")
     side.ask(legacy(version, (TOPIC, name, [("retention.ms", "12345")])), "set")
+    settle(side, name, "retention.ms", "12345", TOPIC)
     show(side, name, "after set")
     side.ask(legacy(version, (TOPIC, name, []), only=True), "validated")
     show(side, name, "after validation")
     side.ask(legacy(version, (TOPIC, name, [])), "nothing")
+    settle(side, name, "retention.ms", "604800000", TOPIC)
     show(side, name, "after nothing")
 
 
@@ -244,18 +265,6 @@ def broker(side: Side, version: int) -> None:
     side.ask(incremental(version, (BROKER, "", back)), "cluster back")
     settle(side, own, "log.retention.bytes", "-1")
     show(side, own, "node at the end", BROKER, DEFAULTS)
-
-
-def settle(side: Side, node: str, config: str, value: str) -> None:
-    """Kafka's broker hears of the change a moment after the answer."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=BROKER, resource_name=node, configuration_keys=[config]
-    )
-    request = DescribeConfigsRequest(version=4, resources=[resource], include_synonyms=False)
-    for _ in range(400):
-        if side.connection.ask(request).results[0].configs[0].value == value:
-            return
-    raise TimeoutError(f"{side.server.name} does not show {config}={value}")
 
 
 BROKER_VALUES: list[tuple[str, str]] = [

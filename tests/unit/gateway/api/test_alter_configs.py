@@ -186,7 +186,10 @@ def test_broker_configs_are_shown_where_they_were_set() -> None:
 def test_what_was_set_for_brokers_is_shown_as_it_is_understood_with_its_other_units() -> None:
     broker = FakeBroker()
     broker.add("t")
-    changes = [("log.roll.ms", SET, " 5000 "), ("log.cleanup.policy", SET, "compact, delete")]
+    changes: list[tuple[str, int, str | None]] = [
+        ("log.roll.ms", SET, " 5000 "),
+        ("log.cleanup.policy", SET, "compact, delete"),
+    ]
     assert incremental(broker, (BROKER, OWN, changes)) == [(0, None)]
     shown = configs_of(broker, BROKER, OWN)
     assert shown["log.roll.ms"] == ("5000", 2, [2, 5])  # the second one is log.roll.hours
