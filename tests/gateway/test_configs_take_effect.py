@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,17 @@ from kafka.protocol.producer import ProduceResponse
 
 from gateway.broker import Broker
 from gateway.configs.topic_configs import TOPIC_CONFIGS
+from gateway.log import catalog_keys as keys
 from gateway.log import retention
 from gateway.log.partition import Partition
 from gateway.standalone import Standalone
 from tests.gateway.in_process import RawClient, produce_request, running
 from wireproto.records.builder import build_batch
 from wireproto.records.header import read_header
+from wireproto.records.iteration import iter_records
 
 TOPIC = "orders"
-TOO_LARGE, NOT_ENOUGH, INVALID_TIMESTAMP, INVALID_CONFIG = 10, 19, 32, 40
+TOO_LARGE, NOT_ENOUGH, INVALID_TIMESTAMP, INVALID_CONFIG, INVALID_RECORD = 10, 19, 32, 40, 87
 DAY_MS = 86_400_000
 
 
@@ -52,10 +56,12 @@ class Scene:
         answer = await self.client.ask(request, IncrementalAlterConfigsResponse)
         return int(answer.responses[0].error_code)
 
-    async def produce(self, value: bytes = b"x", timestamp_ms: int | None = None) -> int:
+    async def produce(
+        self, value: bytes | None = b"x", timestamp_ms: int | None = None, *, key: bytes | None = None
+    ) -> int:
         """Produces one record; the error code."""
         now_ms = self.broker.context.now_ms()
-        records: list[Any] = [(None, value, [], now_ms if timestamp_ms is None else timestamp_ms)]
+        records: list[Any] = [(key, value, [], now_ms if timestamp_ms is None else timestamp_ms)]
         answer = await self.client.ask(
             produce_request(bytes(build_batch(records)), topic=TOPIC), ProduceResponse
         )
@@ -184,11 +190,169 @@ async def retention_disk_percent(scene: Scene) -> None:
     assert await scene.first_offset() == 2
 
 
+# what is compacted ----------------------------------------------------------------------------------------
+
+
+async def pairs(scene: Scene) -> list[tuple[bytes | None, bytes | None]]:
+    """Key and value of every record, as a consumer reads them."""
+    found: list[tuple[bytes | None, bytes | None]] = []
+    offset = await scene.first_offset()
+    while data := memoryview(await scene.fetched(offset)):
+        while data:
+            header = read_header(data)
+            if header.last_offset >= offset:
+                found += [(one.key, one.value) for one in iter_records(data[: header.size])]
+                offset = header.last_offset + 1
+            data = data[header.size :]
+    return found
+
+
+async def compacted(scene: Scene) -> bool:
+    """Whether something is to be compacted now; then it is done. What lies in closed segments counts."""
+    for _ in range(4000):
+        if not scene.broker.context.catalog.range(keys.CLOSING):
+            return await scene.broker.compaction.compact_one()
+        await trio.sleep(0.005)
+    raise AssertionError("a store has not heard where a segment ends")
+
+
+async def close_segment(scene: Scene, *, key: bytes) -> None:
+    """Another value of some config that does nothing: the next record begins the next segment."""
+    flush_ms = int(scene.partition.topic.configs.get("flush.ms", "0")) + 1
+    assert await scene.set("flush.ms", str(flush_ms)) == 0
+    assert await scene.produce(b"later", key=key) == 0
+
+
+async def two_values(scene: Scene, ratio: str) -> None:
+    """A compacted topic with a closed segment that has two values of one key."""
+    assert await scene.set("cleanup.policy", "compact") == 0
+    assert await scene.set("min.cleanable.dirty.ratio", ratio) == 0
+    for value in (b"old", b"new"):
+        assert await scene.produce(value, key=b"k") == 0
+    await close_segment(scene, key=b"l")
+
+
+AFTER = [(b"k", b"new"), (b"l", b"later")]
+
+
+async def cleanup_policy(scene: Scene) -> None:
+    await two_values(scene, "0")
+    assert await scene.produce(b"no key") == INVALID_RECORD
+    assert await pairs(scene) == [(None, b"x"), (b"k", b"old"), *AFTER]
+    assert await compacted(scene)
+    assert await pairs(scene) == AFTER
+    assert await scene.set("cleanup.policy", "delete") == 0
+    assert await scene.produce(b"no key") == 0
+
+
+async def min_cleanable_dirty_ratio(scene: Scene) -> None:
+    await two_values(scene, "1")
+    assert not await compacted(scene)
+    assert await scene.set("min.cleanable.dirty.ratio", "0.5") == 0
+    assert await compacted(scene)
+    assert await pairs(scene) == AFTER
+
+
+async def min_compaction_lag_ms(scene: Scene) -> None:
+    assert await scene.set("min.compaction.lag.ms", str(DAY_MS)) == 0
+    await two_values(scene, "0")
+    assert not await compacted(scene)
+    assert await scene.set("min.compaction.lag.ms", "0") == 0
+    assert await compacted(scene)
+    assert await pairs(scene) == AFTER
+
+
+async def max_compaction_lag_ms(scene: Scene) -> None:
+    await two_values(scene, "1")
+    assert not await compacted(scene)
+    assert await scene.set("max.compaction.lag.ms", "1") == 0
+    await next_millisecond(scene)
+    assert await compacted(scene)
+    assert (await pairs(scene))[:1] == AFTER[:1]
+
+
+async def next_millisecond(scene: Scene) -> None:
+    since = scene.broker.context.now_ms() + 1
+    for _ in range(4000):
+        if scene.broker.context.now_ms() > since:
+            return
+        await trio.sleep(0.001)
+
+
+async def delete_retention_ms(scene: Scene) -> None:
+    """Counted from the first compaction that keeps a tombstone, as the config is then."""
+    await two_values(scene, "0")
+    assert await scene.produce(None, key=b"kept") == 0
+    await close_segment(scene, key=b"l")
+    assert await compacted(scene)
+    assert await scene.set("delete.retention.ms", "0") == 0
+    assert await scene.produce(None, key=b"dropped") == 0
+    await close_segment(scene, key=b"l")
+    assert await compacted(scene)
+    tombstones = [(b"kept", None), (b"dropped", None)]
+    assert [pair for pair in await pairs(scene) if pair[1] is None] == tombstones
+    await next_millisecond(scene)
+    await close_segment(scene, key=b"l")
+    assert await compacted(scene)
+    assert [pair for pair in await pairs(scene) if pair[1] is None] == tombstones[:1]
+
+
+# how it is stored -----------------------------------------------------------------------------------------
+
+GZIP, LZ4, ZSTD = 1, 3, 4
+
+
+def prose() -> bytes:
+    """30 KB that compress better the more a codec looks for."""
+    chance = random.Random(7)
+    words = [bytes(chance.choices(b"abcdefghijklmnop", k=chance.randrange(2, 9))) for _ in range(400)]
+    return b" ".join(chance.choices(words, k=5000))
+
+
+async def stored(scene: Scene, value: bytes) -> tuple[int, int]:
+    """Codec and size of the batch that a record comes in."""
+    offset = scene.partition.next_offset
+    assert await scene.produce(value) == 0
+    header = read_header(await scene.fetched(offset))
+    return header.attributes & 7, header.size
+
+
+async def compression_type(scene: Scene) -> None:
+    value = prose()
+    codec, size = await stored(scene, value)
+    assert (codec, size > len(value)) == (0, True)
+    for name, expected in (("gzip", GZIP), ("lz4", LZ4), ("zstd", ZSTD)):
+        assert await scene.set("compression.type", name) == 0
+        codec, size = await stored(scene, value)
+        assert (codec, size < len(value) * 2 // 3) == (expected, True)
+
+
+async def level(scene: Scene, codec: str, number: int, low: int, high: int) -> None:
+    value = prose()
+    assert await scene.set("compression.type", codec) == 0
+    sizes = []
+    for chosen in (low, high):
+        assert await scene.set(f"compression.{codec}.level", str(chosen)) == 0
+        found, size = await stored(scene, value)
+        assert found == number
+        sizes.append(size)
+    assert sizes[1] < sizes[0]
+
+
 EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
+    "cleanup.policy": cleanup_policy,
+    "compression.gzip.level": partial(level, codec="gzip", number=GZIP, low=1, high=9),
+    "compression.lz4.level": partial(level, codec="lz4", number=LZ4, low=1, high=17),
+    "compression.type": compression_type,
+    "compression.zstd.level": partial(level, codec="zstd", number=ZSTD, low=-50, high=19),
+    "delete.retention.ms": delete_retention_ms,
+    "max.compaction.lag.ms": max_compaction_lag_ms,
     "max.message.bytes": max_message_bytes,
     "message.timestamp.after.max.ms": message_timestamp_after_max_ms,
     "message.timestamp.before.max.ms": message_timestamp_before_max_ms,
     "message.timestamp.type": message_timestamp_type,
+    "min.cleanable.dirty.ratio": min_cleanable_dirty_ratio,
+    "min.compaction.lag.ms": min_compaction_lag_ms,
     "min.insync.replicas": min_insync_replicas,
     "remote.storage.enable": remote_storage_enable,
     "retention.bytes": retention_bytes,
