@@ -20,7 +20,10 @@ LOAD_BYTES: Final = 1024 * 1024
 time, and the store reads the next one meanwhile."""
 
 FEED_BYTES: Final = 16 * 1024
-"""More than this is decoded in a worker thread: a hundred records take a millisecond."""
+"""More than this is gone through in a worker thread: some hundred records take a millisecond."""
+
+FINISH_RECORDS: Final = 100
+"""More than so many are decoded in a worker thread: they take a millisecond."""
 
 
 async def load_partition(partition: Partition) -> dict[str, LoadedGroup]:
@@ -35,7 +38,9 @@ async def load_partition(partition: Partition) -> dict[str, LoadedGroup]:
         if not partition.available:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, partition.reason)
         if offset >= partition.high_watermark:
-            return replay.finish()
+            if replay.keys <= FINISH_RECORDS:
+                return replay.finish()
+            return await trio.to_thread.run_sync(replay.finish)
         batches = await _read(partition, offset)
         await _feed(replay, batches, offset)
         offset = read_header(batches[-1]).last_offset + 1

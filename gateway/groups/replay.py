@@ -1,8 +1,8 @@
-"""What a partition of `__consumer_offsets` says of its groups: its records, one after the other, the last one
-of each key counts.
+"""What a partition of `__consumer_offsets` says of its groups: of each key the last record counts.
 
-Pure. A partition may have a million records, so it is fed by ranges, and `Replay.feed` may run in a worker
-thread: nothing else looks at a replay before it is finished.
+Pure. A partition may have a million records, of which a thousand count, so it is fed by ranges, and only
+what counts is decoded, at the end. `Replay.feed` and `Replay.finish` may run in a worker thread: nothing
+else looks at a replay before it is finished.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, MalformedRecord, OffsetRecord, UnknownRecord, decode_record
 from gateway.log.tail_cache import Batch
 from wireproto.records.header import read_header
-from wireproto.records.iteration import Record, iter_records
+from wireproto.records.iteration import iter_records
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 """A batch is inflated up to here. What the gateway writes is not compressed; tools may have written there."""
@@ -40,27 +40,37 @@ class Replay:
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
+        self._latest: dict[bytes | None, tuple[int, bytes | None]] = {}
+        """Of each key the last record: its offset and value."""
         self._metadata: dict[str, GroupMetadata] = {}
         self._offsets: dict[str, OffsetTable] = {}
-        self.records = 0
-        self.passed_over = 0
-        """Records that are of no known kind, or malformed."""
+        self._passed_over = 0
+
+    @property
+    def keys(self) -> int:
+        """How many records count, so far."""
+        return len(self._latest)
 
     def feed(self, batches: Sequence[Batch], first_offset: int) -> None:
-        """Take the records of these batches from `first_offset` on. Raises InvalidBatch: a batch is
-        damaged.
-        """
+        """Take the records of these batches from `first_offset` on. Raises InvalidBatch: one is damaged."""
+        latest = self._latest
         for batch in batches:
             header = read_header(batch)
             if header.is_control or header.is_transactional:
-                self.passed_over += header.count
-                continue
+                continue  # nobody has transactions here
             for record in iter_records(batch, MAX_INFLATED_BYTES):
                 if record.offset >= first_offset:
-                    self._take(record)
+                    latest[record.key] = record.offset, record.value
 
     def finish(self) -> dict[str, LoadedGroup]:
         """What there is at the end: groups with metadata, offsets, or both."""
+        # In the log's order: a key may have been written in an older format, too.
+        for key, (offset, value) in sorted(self._latest.items(), key=lambda entry: entry[1][0]):
+            try:
+                self._take(decode_record(key, value))
+            except (UnknownRecord, MalformedRecord) as error:
+                self._pass_over(offset, error)
+        self._latest.clear()
         groups = {
             group_id: LoadedGroup(metadata, self._offsets.get(group_id) or OffsetTable())
             for group_id, metadata in self._metadata.items()
@@ -70,41 +80,22 @@ class Replay:
                 groups[group_id] = LoadedGroup(None, offsets)
         return groups
 
-    def _take(self, record: Record) -> None:
-        self.records += 1
-        try:
-            decoded = decode_record(record.key, record.value)
-        except (UnknownRecord, MalformedRecord) as error:
-            self._pass_over(record, error)
-            return
-        if isinstance(decoded, OffsetRecord):
-            self._take_offset(decoded)
-        else:
-            self._take_group(decoded)
-
-    def _take_offset(self, record: OffsetRecord) -> None:
-        table = self._offsets.get(record.group_id)
-        if table is None:
-            if record.value is None:
-                return
-            table = self._offsets[record.group_id] = OffsetTable()
-        table.put(record.topic, record.partition, record.value)
-        if table.is_empty():
-            del self._offsets[record.group_id]
-
-    def _take_group(self, record: GroupRecord) -> None:
-        if record.value is None:
-            self._metadata.pop(record.group_id, None)
-        else:
+    def _take(self, record: OffsetRecord | GroupRecord) -> None:
+        if isinstance(record, OffsetRecord):
+            table = self._offsets.get(record.group_id)
+            if table is None:
+                table = self._offsets[record.group_id] = OffsetTable()
+            table.put(record.topic, record.partition, record.value)
+        elif record.value is not None:
             self._metadata[record.group_id] = record.value
 
-    def _pass_over(self, record: Record, error: Exception) -> None:
+    def _pass_over(self, offset: int, error: Exception) -> None:
         """One record that cannot be read must not take all other groups of the partition away."""
-        self.passed_over += 1
-        if self.passed_over <= LOGGED_RECORDS:
+        self._passed_over += 1
+        if self._passed_over <= LOGGED_RECORDS:
             logger.warning(
                 "__consumer_offsets-%d: the record at offset %d is passed over: %s",
                 self._partition,
-                record.offset,
+                offset,
                 error,
             )
