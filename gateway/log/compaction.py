@@ -107,6 +107,9 @@ class Compaction:
         try:
             await run.run()
         except Abandoned as error:
+            if run.was_overtaken:
+                logger.debug("%s: retention was faster than its compaction", name)
+                return
             self.failures += 1
             self.last_error = f"{name}: {error}"
             self._put_off = {p: until for p, until in self._put_off.items() if until > trio.current_time()}

@@ -71,6 +71,12 @@ class CompactionRun:
         self._rest = rest
         self._newest = NewestOffsets(buffer_bytes)
 
+    @property
+    def was_overtaken(self) -> bool:
+        """Some of its sources have left the chain: it is to be looked at anew, and nothing is wrong."""
+        left = {segment.address for segment in self._partition.closed}
+        return any(segment.address not in left for segment in self.sources)
+
     async def run(self) -> None:
         """Compact. Raises Abandoned: nothing has changed, and it may be tried again later."""
         writer: OutputWriter | None = None

@@ -14,6 +14,7 @@ import trio
 from gateway.catalog.memory import MemoryCatalog
 from gateway.configs.effective import effective_topic_configs
 from gateway.log import catalog_keys as keys
+from gateway.log import compaction as compaction_module
 from gateway.log import compaction_run
 from gateway.log import partition as partition_module
 from gateway.log.compaction import Compaction
@@ -455,9 +456,33 @@ def test_a_segment_that_goes_meanwhile_ends_the_compaction_without_harm(
         with pytest.raises(BaseExceptionGroup) as caught:
             await while_delivering(life, one.run)
         assert caught.group_contains(Abandoned, depth=1)
+        assert one.was_overtaken
         await life.settle()
         assert await read(life.partition) == [record for record in written if record[0] >= first_end]
         assert left_behind(store, life.partition) == set()
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_a_compaction_that_retention_overtook_is_not_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        written = await random_log(life, 8)
+        await close(life)
+        first_end = life.partition.closed[0].end_offset or 0
+
+        async def rest(_size: int, _seconds: float) -> None:
+            await life.context.log_starts.move({life.partition: first_end})
+
+        monkeypatch.setattr(compaction_module, "_rest", rest)
+        topics: Any = SimpleNamespace(all=lambda: [life.topic])
+        compaction = Compaction(life.context, topics, 1000)
+        await while_delivering(life, compaction.compact_one)
+        assert (compaction.runs, compaction.failures) == (0, 0)
+        await while_delivering(life, compaction.compact_one)
+        assert (compaction.runs, compaction.failures) == (1, 0)
+        assert await read(life.partition) == newest([one for one in written if one[0] >= first_end])
 
     run(tmp_path, body, configs=COMPACT)
 
