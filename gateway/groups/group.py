@@ -48,7 +48,6 @@ class _Assigning:
     """The leader's assignments of a generation, which are on their way to the log."""
 
     number: int
-    generation: int
     assignments: dict[str, bytes]
 
 
@@ -121,7 +120,7 @@ class GroupMachine(GroupData):
         if member.member_id == self.roster.leader and self._assigning is None:
             assignments = {member_id: sync.assignments.get(member_id, b"") for member_id in self.roster.by_id}
             number = self._write(self.record(assignments))
-            self._assigning = _Assigning(number, self.generation, assignments)
+            self._assigning = _Assigning(number, assignments)
         return self._done()
 
     def heartbeat(
@@ -154,9 +153,7 @@ class GroupMachine(GroupData):
             self._replaced(replacing, error, now)
         elif self._assigning is not None and self._assigning.number == number:
             assigning, self._assigning = self._assigning, None
-            # Otherwise somebody came or left meanwhile: everybody joins again.
-            if self.state is GroupState.COMPLETING_REBALANCE and assigning.generation == self.generation:
-                self._assigned_by_leader(assigning, error, now)
+            self._assigned_by_leader(assigning, error, now)
         elif error is not ErrorCode.NONE:
             self._note(f"a record of generation {self.generation} was not written: {error.name}")
         return self._done()
@@ -307,7 +304,7 @@ class GroupMachine(GroupData):
             self._reset_assignments(ErrorCode.REBALANCE_IN_PROGRESS, now)
         self.pending_sync.clear()
         self.sync_deadline = math.inf
-        self._assigning = None
+        self._assigning = None  # what comes of it is of no interest any more
         initial = self.state is GroupState.EMPTY
         self._note(f"rebalancing in state {self.state.value}, generation {self.generation}: {reason}")
         self.transition(GroupState.PREPARING_REBALANCE, now)

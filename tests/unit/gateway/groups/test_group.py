@@ -103,6 +103,34 @@ def test_an_assignment_whose_write_ends_after_a_new_rebalance_counts_for_nothing
     group.settle(["m1", "m2"])
 
 
+def test_who_waited_long_for_its_assignment_has_its_session_from_then_on() -> None:
+    group = Machine()
+    group.join(), group.join()
+    group.later(0)
+    waits = group.sync("m2")
+    group.later(SESSION - 1)
+    group.heartbeat("m1")
+    group.later(SESSION - 1)
+    group.sync("m1", assignments={})
+    group.written()
+    assert group.error(waits) is NONE
+    group.later(SESSION - 1)
+    group.heartbeat("m1")
+    assert group.state is STABLE
+    group.later(1)
+    assert list(group.machine.roster.by_id) == ["m1"]
+
+
+def test_a_new_rebalance_takes_back_what_was_assigned() -> None:
+    group = Machine()
+    leader, member = group.stable(2)
+    group.join(leader), group.join(member)
+    assert group.state is COMPLETING
+    assert group.machine.roster.by_id[member].assignment == member.encode()
+    group.join()
+    assert {one.assignment for one in group.machine.roster.members()} == {b""}
+
+
 # ------------------------------------------------------------------------------------------------- joining
 
 
@@ -176,6 +204,14 @@ def test_each_member_votes_for_the_first_of_its_protocols_that_all_support() -> 
     group.later(0)
     assert group.joined(asks[0]).protocol == "sticky"
     assert [member.metadata for member in group.joined(asks[0]).members] == [b"s1", b"s2", b"s3"]
+
+
+def test_nobody_is_given_a_protocol_that_it_does_not_support() -> None:
+    group = Machine()
+    first = group.join(protocols=[("mine", b""), ("both", b"1")])
+    group.join(protocols=[("other", b""), ("both", b"2")])
+    group.later(0)
+    assert group.joined(first).protocol == "both"
 
 
 def test_another_type_may_follow_once_a_group_is_empty() -> None:

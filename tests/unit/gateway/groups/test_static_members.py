@@ -130,3 +130,32 @@ def test_a_rebalance_that_only_silent_static_members_are_in_waits_for_the_end_of
     group.later(REBALANCE)
     assert group.state is EMPTY
     assert {leader, member}.isdisjoint(group.machine.roster.by_id)
+
+
+def test_a_rebalance_that_nobody_joined_in_time_is_given_the_same_time_again() -> None:
+    group = Machine()
+    leader, member = static_pair(group, session_ms=1_000_000)
+    group.join()
+    group.leave(("m3", None))
+    group.later(REBALANCE + 10)
+    assert group.state is PREPARING
+    back = group.join(member, instance="two", session_ms=1_000_000)
+    group.later(REBALANCE - 11)
+    assert group.error(back) is None
+    group.later(1)
+    assert group.joined(back).leader == member
+    assert [one.member_id for one in group.joined(back).members] == [leader, member]
+
+
+def test_a_returning_static_member_does_not_leave_a_sync_behind_that_nobody_will_send() -> None:
+    group = Machine()
+    first, second = (group.join(instance=name, session_ms=1_000_000) for name in ("one", "two"))
+    group.later(0)
+    leader, never_syncs = group.joined(first).member_id, group.joined(second).member_id
+    group.sync(leader, instance="one", assignments={leader: b"1", never_syncs: b"2"})
+    group.written()
+    back = group.join(instance="two", session_ms=1_000_000)
+    group.written()
+    assert group.synced(group.sync(group.joined(back).member_id, instance="two")).assignment == b"2"
+    group.later(REBALANCE * 2)
+    assert group.state is STABLE
