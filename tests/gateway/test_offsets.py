@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,18 @@ import trio
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from gateway.broker import Broker
 from gateway.groups import expiry, group_commit
 from gateway.groups.internal_topic import OFFSETS_TOPIC
+from gateway.log import catalog_keys as keys
+from gateway.standalone import Standalone
 from mesh.zmq_trio import Publisher
 from tests.clients.stored import create_topic
-from tests.differential.offsets import commit, fetch, offset
+from tests.differential.offsets import commit, delete, fetch, offset
 from tests.differential.wire import Connection, decode, encode
 from tests.gateway.in_process import RawClient, running
 from tests.gateway.several_stores import cluster
-from tests.peers.standalone import Standalone
+from tests.peers.standalone import Standalone as StandaloneProcess
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -61,7 +64,7 @@ def find_coordinator(connection: Connection) -> None:
 @pytest.mark.slow
 def test_what_was_committed_is_there_after_sigkill(tmp_path: Path) -> None:
     """Two lives; each commits for many groups, and is killed while the last commits are under way."""
-    with Standalone(tmp_path / "data", directory=tmp_path / "server") as server:
+    with StandaloneProcess(tmp_path / "data", directory=tmp_path / "server") as server:
         create_topic(server.bootstrap, "orders", 3)
         acked: dict[str, int] = {}
         sent: dict[str, int] = {}
@@ -72,7 +75,9 @@ def test_what_was_committed_is_there_after_sigkill(tmp_path: Path) -> None:
                 _check(server, acked, sent, stable)
 
 
-def _commit_until_killed(server: Standalone, life: int, acked: dict[str, int], sent: dict[str, int]) -> None:
+def _commit_until_killed(
+    server: StandaloneProcess, life: int, acked: dict[str, int], sent: dict[str, int]
+) -> None:
     with ExitStack() as opened:
         connections = [opened.enter_context(Connection(server.bootstrap)) for _ in range(GROUPS)]
         find_coordinator(connections[0])
@@ -101,7 +106,7 @@ def _commit_three_times(
             assert codes(decode(OFFSET_COMMIT, 9, answer)) == [0, 0]
 
 
-def _check(server: Standalone, acked: dict[str, int], sent: dict[str, int], stable: bool) -> None:
+def _check(server: StandaloneProcess, acked: dict[str, int], sent: dict[str, int], stable: bool) -> None:
     with Connection(server.bootstrap) as connection:
         find_coordinator(connection)
         for group, value in acked.items():
@@ -242,6 +247,61 @@ def test_offsets_whose_time_is_over_go_and_so_does_their_group(
             assert await groups_of(client) == ["kept"]
 
     trio.run(main)
+
+
+COMPACTED = [f"group {number}" for number in range(4)]
+
+
+async def commit_again_and_again(client: RawClient) -> None:
+    for group in COMPACTED:
+        for number in range(11):
+            wanted = {"orders": [offset(0, number), offset(2, number)]}
+            assert codes(await ask(client, commit(group, wanted))) == [0, 0]
+        assert (await ask(client, delete(group, {"orders": [2]}))).error_code == 0
+
+
+async def compact(broker: Broker) -> None:
+    """Everything that lies in closed segments."""
+    for _ in range(1000):
+        if not broker.context.catalog.range(keys.CLOSING):
+            break
+        await trio.sleep(0.01)
+    while await broker.compaction.compact_one():
+        pass
+
+
+def test_what_compaction_leaves_is_what_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three lives: commits, compaction and more commits, and reading all of it back."""
+    brokers: list[Broker] = []
+    monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
+
+    async def life(then: Callable[[RawClient], Awaitable[None]]) -> None:
+        async with (
+            running(tmp_path, monkeypatch, topics=TOPICS) as (server, port),
+            await RawClient.connect(port) as client,
+        ):
+            await find(client)
+            for group in COMPACTED:
+                await until_loaded(client, group)
+            await then(client)
+        await server.catalog.aclose()
+
+    async def compact_and_commit(client: RawClient) -> None:
+        await compact(brokers[-1])
+        # Left are of each group one offset, and one tombstone, which stays for a day.
+        assert brokers[-1].compaction.records_removed == len(COMPACTED) * (2 * 11 + 1 - 2)
+        for group in COMPACTED:
+            assert codes(await ask(client, commit(group, {"orders": [offset(1, 1, 2, "x")]}))) == [0]
+
+    async def check(client: RawClient) -> None:
+        for group in COMPACTED:
+            committed = found(await ask(client, fetch(group, None)))
+            assert committed == {("orders", 0): (10, -1, ""), ("orders", 1): (1, 2, "x")}
+
+    for then in (commit_again_and_again, compact_and_commit, check):
+        trio.run(life, then)
 
 
 async def groups_of(client: RawClient) -> list[str]:
