@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.fetch import incremental
 from gateway.fetch.session_cache import FetchSessionCache
 from gateway.fetch.sessions import FetchSessions
 from gateway.log.partition import Partition, PartitionState
@@ -264,6 +265,19 @@ def test_without_a_place_every_fetch_names_all() -> None:
     logged(body, partitions=2)
 
 
+def test_a_session_that_is_used_keeps_its_place() -> None:
+    async def body(log: FakeLog) -> None:
+        log.broker.fetch_sessions = FetchSessions(slots=1)
+        consumer = Consumer(log)
+        await consumer.begin()
+        for _ in range(3):
+            await trio.sleep(100)
+            assert (await consumer.ask()).error == NONE
+            assert (await Consumer(log).ask([(0, 0), (1, 0)])).session_id == 0
+
+    logged(body, partitions=2)
+
+
 def test_a_session_that_grows_too_large_ends() -> None:
     async def body(log: FakeLog) -> None:
         sessions = log.broker.fetch_sessions = FetchSessions(max_bytes=8 * 1024)
@@ -409,12 +423,15 @@ def test_what_comes_between_the_reading_and_the_answer_is_told_next() -> None:
     logged(body, partitions=2, tail_cache_bytes=1)
 
 
-def test_the_same_session_over_two_connections_answers_the_later_one() -> None:
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_same_session_over_two_connections_answers_the_later_one(idle: bool) -> None:
     async def body(log: FakeLog) -> None:
         consumer = Consumer(log)
         await consumer.begin()
+        if idle:
+            await consumer.ask()
         twin = Consumer(log)
-        twin.session_id, twin.epoch = consumer.session_id, 2
+        twin.session_id, twin.epoch = consumer.session_id, consumer.epoch + 1
         session_id = consumer.session_id
         async with trio.open_nursery() as nursery:
             early = await parked(consumer, nursery)
@@ -439,6 +456,32 @@ def test_a_session_that_ends_while_it_waits_leaves_nothing_behind() -> None:
         assert (await consumer.ask()).error == NOT_FOUND
 
     logged(body, partitions=2)
+
+
+def test_what_is_forgotten_while_another_fetch_reads_it_is_not_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(incremental, "BREATH", 1)
+
+    async def body(log: FakeLog) -> None:
+        consumer = Consumer(log)
+        await consumer.begin()
+        twin = Consumer(log)
+        twin.session_id, twin.epoch = consumer.session_id, 2
+        early: list[Answer] = []
+
+        async def read() -> None:
+            early.append(await consumer.ask())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            while not watchers(log):  # it has read the first one
+                await trio.lowlevel.checkpoint()
+            assert (await twin.ask(forget=[1, 2])).error == NONE
+        assert early[0].error == WRONG_EPOCH
+        assert [len(partition._watchers or ()) for partition in log.topic.partitions] == [1, 0, 0]
+
+    logged(body, partitions=3)
 
 
 # topics that come and go ----------------------------------------------------------------------------------
