@@ -20,7 +20,9 @@ Differs from Kafka
 from __future__ import annotations
 
 import logging
+import struct
 import uuid
+from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.api.answers import answer, answer_of, warn_once
@@ -100,8 +102,19 @@ def _join(request: Request, ticket: Ticket) -> Join:
 
 
 def client_host(request: Request) -> str:
-    """Where the client is, as Java writes an address."""
-    return "/" + request.client_address.rpartition(":")[0].strip("[]")
+    """Where the client is, as Java writes an `InetAddress`: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
+    host = request.client_address.rpartition(":")[0].strip("[]")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return f"/{host}"
+    if isinstance(address, IPv4Address):
+        return f"/{address}"
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    words = struct.unpack(">8H", address.packed)
+    scope = "" if address.scope_id is None else f"%{address.scope_id}"
+    return "/" + ":".join(f"{word:x}" for word in words) + scope
 
 
 def _answer(request: Request, reply: JoinReply) -> Response:
