@@ -34,7 +34,7 @@ async def offset_delete(request: Request, broker: Broker) -> Response:
         await deletion.carry_out()
     except KafkaError as error:
         return await answer_of(1, request, _Answer(error_code=error.code, throttle_time_ms=0, topics=[]))
-    answer = _Answer(error_code=ErrorCode.NONE, throttle_time_ms=0, topics=deletion.results())
+    answer = _Answer(error_code=ErrorCode.NONE, throttle_time_ms=0, topics=await deletion.results())
     return await answer_of(deletion.elements, request, answer)
 
 
@@ -72,17 +72,19 @@ class _Deletion:
                 else:
                     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     self._results.setdefault(wanted.name, {})[index] = missing
-                await breathe(self.elements)
-                self.elements += 1
+                await self._breathe()
 
-    def results(self) -> list[Any]:
+    async def results(self) -> list[Any]:
         """One for each topic."""
-        return [
-            _Topic(
-                name=name,
-                partitions=[
-                    _Partition(partition_index=index, error_code=code) for index, code in found.items()
-                ],
-            )
-            for name, found in self._results.items()
-        ]
+        topics = []
+        for name, found in self._results.items():
+            partitions = []
+            for index, code in found.items():
+                partitions.append(_Partition(partition_index=index, error_code=code))
+                await self._breathe()
+            topics.append(_Topic(name=name, partitions=partitions))
+        return topics
+
+    async def _breathe(self) -> None:
+        await breathe(self.elements)
+        self.elements += 1
