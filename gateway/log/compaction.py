@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.catalog.interface import CatalogFailed
 from gateway.log.compaction_output import Abandoned
 from gateway.log.compaction_rules import Cleanable, CompactionLimits, cleanable
 from gateway.log.compaction_run import CompactionRun, forget_outputs
@@ -110,11 +111,15 @@ class Compaction:
             if run.was_overtaken:
                 logger.debug("%s: retention was faster than its compaction", name)
                 return
-            self.failures += 1
-            self.last_error = f"{name}: {error}"
-            self._put_off = {p: until for p, until in self._put_off.items() if until > trio.current_time()}
-            self._put_off[partition] = trio.current_time() + PUT_OFF_SECONDS
             logger.warning("%s is not compacted now: %s", name, error)
+            self._failed(partition, f"{name}: {error}")
+            return
+        except CatalogFailed:
+            raise
+        except Exception as error:
+            # A bug: the log is as it was, and the gateway's clients need not suffer.
+            logger.exception("%s is not compacted now", name)
+            self._failed(partition, f"{name}: {error!r}")
             return
         self.runs += 1
         self.records_removed += run.records_removed
@@ -125,6 +130,14 @@ class Compaction:
         )  # fmt: skip
         if run.unreadable:
             logger.warning("%s: %d batches stay as they are: they cannot be read", name, run.unreadable)
+
+    def _failed(self, partition: Partition, why: str) -> None:
+        """Leave this log alone for a while."""
+        self.failures += 1
+        self.last_error = why
+        now = trio.current_time()
+        self._put_off = {p: until for p, until in self._put_off.items() if until > now}
+        self._put_off[partition] = now + PUT_OFF_SECONDS
 
 
 def _limits(topic: "Topic") -> CompactionLimits:

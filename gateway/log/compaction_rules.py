@@ -24,9 +24,6 @@ DIGEST_BYTES = 16
 """Two keys of one digest would be taken for the same one. With 128 bits and a billion keys the chance is
 one in 10^20."""
 
-MAX_SOURCES = 1000
-"""Segments of one compaction: they leave the chain in one transaction."""
-
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
@@ -65,7 +62,7 @@ def cleanable(segments: Sequence[Segment], now_ms: int, limits: CompactionLimits
     first_dirty = max((segment.cleaned_to for segment in segments), default=UNKNOWN)
     clean_bytes = dirty_bytes = count = 0
     overdue = has_dirty = False
-    for segment in segments[:MAX_SOURCES]:
+    for segment in segments:
         end = segment.end_offset
         if end is None:
             break

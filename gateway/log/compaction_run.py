@@ -37,6 +37,9 @@ from wireproto.kafka.errors import KafkaError
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
 
+MAX_SOURCES = 1000
+"""Segments that are replaced in one transaction: each is four of its 10,000 operations."""
+
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 512
 """What is read, and given to the worker thread, at a time."""
@@ -70,32 +73,42 @@ class CompactionRun:
         self._first_dirty = max(plan.first_dirty, partition.log_start_offset)
         self._rest = rest
         self._newest = NewestOffsets(buffer_bytes)
+        self._swapped: set[str] = set()
+        """Addresses of sources that were replaced already."""
 
     @property
     def was_overtaken(self) -> bool:
         """Some of its sources have left the chain: it is to be looked at anew, and nothing is wrong."""
-        left = {segment.address for segment in self._partition.closed}
+        left = {segment.address for segment in self._partition.closed} | self._swapped
         return any(segment.address not in left for segment in self.sources)
 
     async def run(self) -> None:
-        """Compact. Raises Abandoned: nothing has changed, and it may be tried again later."""
-        writer: OutputWriter | None = None
+        """Compact. Raises Abandoned: what was not swapped has not changed, and may be tried again later.
+
+        A long chain is swapped in several parts, oldest first: to leave out what a later record supersedes is
+        right at any time.
+        """
         try:
             await self._learn()
-            snapshot = await self._producers()
-            writer = OutputWriter(self._context, self._partition, self.sources, snapshot)
-            await self._write(writer)
+            for first in range(0, len(self.sources), MAX_SOURCES):
+                await self._compact(self.sources[first : first + MAX_SOURCES])
+        except (NotServed, KafkaError) as error:
+            raise Abandoned(str(error)) from None
+
+    async def _compact(self, sources: Sequence[Segment]) -> None:
+        """Write these segments anew and swap them."""
+        snapshot = await self._producers(sources[-1])
+        writer = OutputWriter(self._context, self._partition, sources, snapshot)
+        try:
+            await self._write(writer, sources)
             await writer.finish()
             crash_points.reach("before-compaction-swap")
             with trio.CancelScope(shield=True):
-                await self._swap(writer)
-        except (NotServed, KafkaError) as error:
-            raise Abandoned(str(error)) from None
+                await self._swap(writer, sources)
         finally:
-            if writer is not None:
-                writer.forget()
-                with trio.CancelScope(shield=True):
-                    await forget_outputs(self._context)
+            writer.forget()
+            with trio.CancelScope(shield=True):
+                await forget_outputs(self._context)
 
     async def _learn(self) -> None:
         """Fill the key map, and cut the sources where it was full."""
@@ -115,19 +128,19 @@ class CompactionRun:
                     return False
         return True
 
-    async def _producers(self) -> bytes:
-        """The idempotence state behind the last source, as a snapshot."""
+    async def _producers(self, segment: Segment) -> bytes:
+        """The idempotence state behind a segment, as a snapshot."""
         try:
-            producers = await read_producers(self._context, self.sources[-1])
+            producers = await read_producers(self._context, segment)
         except (ValueError, KeyError) as error:
-            raise Abandoned(f"the producers of segment {self.sources[-1].address}: {error}") from None
+            raise Abandoned(f"the producers of segment {segment.address}: {error}") from None
         return producers.snapshot(self._context.now_ms()) if producers.count else b""
 
-    async def _write(self, writer: OutputWriter) -> None:
+    async def _write(self, writer: OutputWriter, sources: Sequence[Segment]) -> None:
         now_ms = self._context.now_ms()
         delete_retention_ms = self._partition.topic.settings.delete_retention_ms
-        last_offset = (self.sources[-1].end_offset or 0) - 1
-        for segment in self.sources:
+        last_offset = (sources[-1].end_offset or 0) - 1
+        for segment in sources:
             async with aclosing(self._pieces(segment)) as pieces:
                 async for batches in pieces:
                     work = partial(clean, self._newest, batches, now_ms, delete_retention_ms, last_offset)
@@ -161,34 +174,38 @@ class CompactionRun:
 
     # the swap ---------------------------------------------------------------------------------------------
 
-    async def _swap(self, writer: OutputWriter) -> None:
+    async def _swap(self, writer: OutputWriter, sources: Sequence[Segment]) -> None:
         """One transaction: the new segments are in the chain, the old ones are to be deleted."""
         context, partition = self._context, self._partition
-        cleaned_to = min(self._newest.upto, self.sources[-1].end_offset or 0)
+        cleaned_to = min(self._newest.upto, sources[-1].end_offset or 0)
         made = [output.closed(cleaned_to, context.now_ms()) for output in writer.outputs]
-        if not made or made[-1].end_offset != self.sources[-1].end_offset:
+        if not made or made[-1].end_offset != sources[-1].end_offset:
             raise Abandoned("what was written does not end where the sources do")
         while True:
             writer.check()
-            compares, puts, deletes = self._changes(made)
+            compares, puts, deletes = self._changes(sources, made)
             try:
                 await context.catalog.transact(compares, puts, deletes)
             except CompareFailed:
                 continue
             break
-        partition.compacted([segment.address for segment in self.sources], made)
+        addresses = [segment.address for segment in sources]
+        self._swapped.update(addresses)
+        partition.compacted(addresses, made)
         for segment in made:
             context.closer.begin([segment], context.segments_dropped)
         crash_points.reach("after-compaction-swap")
         context.segments_dropped()
 
-    def _changes(self, made: Sequence[Segment]) -> tuple[list[Compare], dict[str, bytes], list[str]]:
+    def _changes(
+        self, sources: Sequence[Segment], made: Sequence[Segment]
+    ) -> tuple[list[Compare], dict[str, bytes], list[str]]:
         partition = self._partition
         compares: list[Compare] = []
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
         after = [segment.address for segment in made]
-        for source in self.sources:
+        for source in sources:
             key = keys.segment_key(partition.topic.id, partition.index, source.start_offset, source.address)
             entry = self._context.catalog.get(key)
             if entry is None:

@@ -524,9 +524,13 @@ class Partition:
             waiter.advanced(self)
 
     def compacted(self, sources: Sequence[str], made: Sequence[Segment]) -> None:
-        """The catalog has these segments in the place of `sources` (by address), its oldest ones."""
-        if [segment.address for segment in self.closed[: len(sources)]] == list(sources):
-            self.closed = [*made, *self.closed[len(sources) :]]
+        """The catalog has these segments in the place of `sources` (by address), a run of its closed ones."""
+        addresses = [segment.address for segment in self.closed]
+        if sources[0] in addresses:
+            first = addresses.index(sources[0])
+            end = first + len(sources)
+            assert addresses[first:end] == list(sources), "a chain loses segments at its front only"
+            self.closed = [*self.closed[:first], *made, *self.closed[end:]]
         # Else a recovery has loaded the new chain already. Memory still has what compaction took out:
         self.hot.drop_below(made[-1].end_offset or 0)
 

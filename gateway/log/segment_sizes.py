@@ -14,6 +14,7 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import catalog_keys as keys
 from gateway.log.segment import UNKNOWN, Segment
 from mesh.reader import NotServed
+from wireproto.records.errors import InvalidBatch
 from wireproto.records.row import ROW_BYTES, Row
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ async def count_sizes(context: "LogContext", partition: "Partition") -> None:
     for segment in [one for one in partition.closed if one.size == UNKNOWN and not one.is_open]:
         try:
             size = await _count(context, segment)
-        except NotServed as error:
+        except (NotServed, InvalidBatch) as error:
             logger.debug("the size of segment %s is not known: %s", segment.address, error)
             continue
         await _note(context, partition, segment.address, size)

@@ -231,6 +231,42 @@ def test_a_large_outcome_is_several_segments(tmp_path: Path, monkeypatch: pytest
     run(tmp_path, body, configs=COMPACT)
 
 
+def test_a_long_chain_is_swapped_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        monkeypatch.setattr(compaction_run, "MAX_SOURCES", 2)
+        written = await random_log(life, 6)
+        await close(life)
+        assert len(life.partition.closed) > 4
+        compaction = await compact(life)
+        assert (compaction.runs, compaction.failures) == (1, 0), compaction.last_error
+        assert await read(life.partition) == newest(written)
+        assert left_behind(store, life.partition) == set()
+        assert (await compact(life)).runs == 0
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_a_bug_in_a_compaction_is_counted_and_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        written = await random_log(life, 6)
+        await close(life)
+
+        def bug(*_: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(compaction_run, "clean", bug)
+        compaction = await compact(life)
+        assert (compaction.runs, compaction.failures) == (0, 1)
+        assert "ZeroDivisionError" in compaction.last_error
+        assert await read(life.partition) == written
+        assert left_behind(store, life.partition) == set()
+
+    run(tmp_path, body, configs=COMPACT)
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_the_last_batch_stays_though_it_is_empty(tmp_path: Path) -> None:
     """A record without a key from before the topic was compacted."""
 
@@ -344,7 +380,7 @@ def test_timestamps_and_epochs_are_found_in_what_is_left(tmp_path: Path) -> None
 # crashes ---------------------------------------------------------------------------------------------------
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The process ends here, and nothing that it does behind it counts."""
 
 
