@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "mesh",
     "topics",
     "configs",
+    "groups",
     "produce",
     "consume",
     "doctor",
