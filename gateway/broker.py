@@ -177,9 +177,12 @@ class Broker:
     async def _put_topic(self, topic: Topic, record: bytes) -> None:
         key = keys.topic_key(topic.name)
         entry = self.context.catalog.get(key)
-        await self.context.catalog.transact(
-            [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
-        )
+        try:
+            await self.context.catalog.transact(
+                [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
+            )
+        except CompareFailed:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed this topic") from None
 
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: gone for clients at once, from the stores' disks in the background.

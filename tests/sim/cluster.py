@@ -32,6 +32,7 @@ from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.network import Network
 from tests.sim.plan import GATEWAY, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
+from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import CRC_OFFSET
 
 if TYPE_CHECKING:
@@ -358,6 +359,20 @@ class World:
     async def _delete_topic(self, life: Life, topic: Any) -> None:
         with contextlib.suppress(Exception):
             await life.broker.delete_topic(topic)
+
+    def _fault_alter_topic(self, fault: Fault) -> None:
+        life = self.current_life()
+        topic = None if life is None or not life.serving else life.broker.topics.get(fault.target)
+        if life is not None and topic is not None:
+            self.nursery.start_soon(self._alter_topic, life, topic, fault.other)
+
+    async def _alter_topic(self, life: Life, topic: Any, min_insync_replicas: str) -> None:
+        with contextlib.suppress(KafkaError, CatalogFailed):
+            await life.broker.alter_topic(
+                topic, lambda configs: {**configs, "min.insync.replicas": min_insync_replicas}
+            )
+            self.reached["topics altered"] += 1
+        life.adjust_topics()
 
     def _fault_clock_step(self, fault: Fault) -> None:
         """Somebody sets the wall clock."""

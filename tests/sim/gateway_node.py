@@ -83,7 +83,7 @@ class Life:
         self.broker = Broker(self.context, SETTINGS, lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
-            self._adjust_topics()
+            self.adjust_topics()
             nursery.start_soon(self.producer.run)
             nursery.start_soon(self.context.reader.run)
             nursery.start_soon(presence.run)
@@ -109,7 +109,7 @@ class Life:
         context.wall_offset_ms = world.random.randint(-5000, 5000)
         return context
 
-    def _adjust_topics(self) -> None:
+    def adjust_topics(self) -> None:
         """Segments smaller than the config allows, so that a short schedule has many."""
         for topic in self.broker.topics.all():
             topic.settings = replace(topic.settings, segment_bytes=self.world.plan.segment_bytes)

@@ -88,6 +88,9 @@ RETIRES_A_STORE = 0.4
 """Share of the schedules without a lost disk, of those with a store to spare, in which one is taken out of
 service."""
 
+ALTERS_TOPICS = 0.3
+"""Share of schedules in which topics get another `min.insync.replicas`."""
+
 SWAPS_SIDES = 0.5
 """Share of the schedules with several stores in which a recovery hears only those that the writer did not."""
 
@@ -141,7 +144,28 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
     elif plan.replication_factor < plan.stores and chooser.random() < RETIRES_A_STORE:
         at = chooser.uniform(0.3, plan.seconds)
         faults.append(Fault("retire", "retire", at, 0.0, _any_store(plan, chooser)))
+    if chooser.random() < ALTERS_TOPICS:
+        faults += _alterations(plan, chooser, loses=any(fault.kind == "wipe" for fault in faults))
     return sorted(faults, key=lambda fault: fault.at)
+
+
+def _alterations(plan: Plan, chooser: random.Random, *, loses: bool) -> list[Fault]:
+    """Other `min.insync.replicas` for topics in use: segments of one log have different w then.
+
+    Where a store loses its data none may need all of its members.
+    """
+    most = plan.replication_factor - 1 if loses else plan.replication_factor
+    return [
+        Fault(
+            f"alteration {number}",
+            "alter topic",
+            chooser.uniform(0.05, plan.seconds),
+            0.0,
+            f"topic-{chooser.randrange(plan.topics)}",
+            str(chooser.randint(1, most)),
+        )
+        for number in range(chooser.choice((1, 2, 4)))
+    ]
 
 
 def _swap_sides(plan: Plan, chooser: random.Random) -> list[Fault]:

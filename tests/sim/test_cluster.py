@@ -51,6 +51,7 @@ EVERY_KIND = (
     Fault("", "wipe", 3.0, 0.2, store_name(0)),
     Fault("", "clock step", 3.5, -3600.0, GATEWAY),
     Fault("", "power loss", 3.6, 0.2, "all stores"),
+    Fault("", "alter topic", 4.0, 0.0, "topic-0", "2"),
     Fault("", "delete topic", 4.5, 0.0, "topic-1"),
 )
 
