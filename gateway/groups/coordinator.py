@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gateway.settings import LogSettings
 
 MAX_GROUPS_BYTES: Final = 128 * 1024 * 1024
-"""Memory of all groups without their offsets: 100,000 members with a usual subscription. Beyond it nobody new
+"""Memory of all groups without their offsets: 90,000 members with a usual subscription. Beyond it nobody new
 may join (POLICY_VIOLATION). Kafka has no such limit."""
 
 MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
@@ -117,7 +117,8 @@ class Coordinator:
         self._look_at_topic()
         if self._loading is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"there is no topic {OFFSETS_TOPIC} yet")
-        if not self._loading.is_loaded(self._partition_of(group_id)):
+        # A group that is there was loaded, or made, and is forgotten when its partition is.
+        if group_id not in self.groups and not self._loading.is_loaded(self._partition_of(group_id)):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def check_all_served(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Final
 
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -24,15 +25,20 @@ OFFSETS_TOPIC_CONFIGS: Final = {
 }
 """As `GroupCoordinatorService.groupMetadataTopicConfigs`: only the newest value of a key is of interest."""
 
+_UTF_16: Final = f"utf-16-{sys.byteorder[0]}e"
+
 _logger = logging.getLogger(__name__)
 
 
 def java_hash(text: str) -> int:
     """Java's `String.hashCode`: over UTF-16 code units, a signed number of 32 bits."""
     value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    if text.isascii():
+        units: bytes | memoryview = text.encode()
+    else:
+        units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value & 0x80000000 else value
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from gateway.groups.events import Protocol
 from gateway.groups.metadata import MemberMetadata
 
-MEMBER_BYTES: Final = 1024
+MEMBER_BYTES: Final = 1280
 """Memory of a member beside the bytes that clients sent: its object, its strings, its places in tables."""
 
 
