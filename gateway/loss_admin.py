@@ -55,7 +55,7 @@ class LossAdmin:
                     "partition": f"{one.topic.name}-{one.index}",
                     "serves": one.state is PartitionState.READY,
                     "end": one.high_watermark,
-                    "reason": one.reason,
+                    "reason": "" if one.state is PartitionState.READY else one.reason,
                 }
                 for one in partitions
             ]

@@ -87,7 +87,11 @@ def _of_part(part: Part, known: Mapping[str, Mapping[str, Any]], own: str) -> st
         names = [name for member, name in catalog["stores"].items() if member != own]
         others = f"; {', '.join(names)} keep it too" if names else "; no other store keeps it"
     first = part.kept_to + 1
-    name = f"{part.topic}-{part.log.rpartition('/')[2]}, segment {part.segment}"
+    index = part.log.rpartition("/")[2] or "?"
+    if catalog is not None:
+        index = catalog["partition"]
+        first = catalog["start"] if not part.log else first
+    name = f"{part.topic}-{index}, segment {part.segment}"
     if end >= first:
         return f"{name}: offsets {first} to {end}{others}"
     if catalog is not None and catalog["end"] is not None:

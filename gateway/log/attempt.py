@@ -361,9 +361,6 @@ class Attempt:
             except NotServed as error:
                 if not error.silent:
                     raise
-                if self._given_up and self._given_up.issuperset(error.silent):
-                    logger.warning("%s: what is known of its idempotent producers is given up", self._name)
-                    return ProducerState()
                 self._wait_for(error.silent, f": {error}")
                 await trio.sleep(AGAIN_SECONDS)
                 self._check_wanted()
@@ -373,6 +370,9 @@ class Attempt:
 
     async def _read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
         partition, context = self.partition, self._context
+        if partition.closed and self._given_up.issuperset(partition.closed[-1].members):
+            logger.warning("%s: what was known of its idempotent producers is given up", self._name)
+            return ProducerState()
         if partition.closed:
             return await read_producers(context, partition.closed[-1], limit)
         return producers_of_empty_log(context, partition.topic.id, partition.index)

@@ -11,7 +11,7 @@ import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mesh.protocol.address_state import AddressState, Phase
@@ -22,7 +22,7 @@ from mesh.store.opening import cut
 from mesh.store.wal_salvage import entries_behind
 from wireproto.dafka.additions import Announcement
 from wireproto.records.errors import InvalidBatch
-from wireproto.records.row import ROW_BYTES, Row
+from wireproto.records.row import Row
 
 COPY_NAME = "db-as-it-will-be"
 """The copy, beside the database; it is gone when the look is over."""
@@ -37,7 +37,10 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True)
 class Part:
-    """One segment that may lose something. Offsets are the last ones, `NO_OFFSET` for none or not known."""
+    """One segment that may lose something. Offsets are the last ones, `NO_OFFSET` for none or not known.
+
+    Of one whose announcement is gone the `log` is not known ("") and `start` is the first that was seen.
+    """
 
     segment: str
     topic: str
@@ -46,11 +49,6 @@ class Part:
     kept_to: int
     seen_to: int
     """What the log behind the damaged place tells of it."""
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether the log itself says that something goes."""
-        return self.seen_to > self.kept_to
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def look(path: Path) -> Look | None:
     report = wal.examine(path)
     if report.remainder_kind != "corrupt":
         return None
-    seen: dict[str, tuple[int, Announcement | None]] = {}
+    seen: dict[str, _Seen] = {}
     entries = 0
     for key, value in entries_behind(path, report):
         entries += 1
@@ -85,49 +83,67 @@ def look(path: Path) -> Look | None:
     return Look(report.cause, parts, entries)
 
 
-def _see(seen: dict[str, tuple[int, Announcement | None]], key: bytes, value: bytes) -> None:
-    """One key that is written behind the damaged place: which address it tells of, and how far."""
+@dataclass
+class _Seen:
+    """What the log behind the damaged place tells of one address."""
+
+    subject: str = ""
+    first: int = NO_OFFSET
+    last: int = NO_OFFSET
+    announcement: Announcement | None = None
+
+    def row(self, row: bytes) -> None:
+        """A row of it. Raises InvalidBatch."""
+        if row:
+            found = Row.unpack(row)
+            self.last = max(self.last, found.last_offset)
+            self.first = found.base_offset if self.first == NO_OFFSET else min(self.first, found.base_offset)
+
+
+def _see(seen: dict[str, _Seen], key: bytes, value: bytes) -> None:
+    """One key that is written behind the damaged place."""
     try:
         address = keys.name_of(key)
-        offset, announcement = seen.get(address, (NO_OFFSET, None))
+        one = seen.get(address) or _Seen()
         if key[:1] == b"a":
-            announcement = AddressState.unpack(address, value, (-1, b"", -1, "")).announcement or announcement
+            state = AddressState.unpack(address, value, (-1, b"", -1, ""))
+            one.announcement = state.announcement or one.announcement
         elif key[:1] == b"h":
-            offset = max(offset, _offset(unpack_head(value)[1]))
+            _, row, _, one.subject = unpack_head(value)
+            one.row(row)
         elif key[:1] == b"r":
-            offset = max(offset, _offset(value))
+            one.row(value)
         else:
             return
     except (ValueError, IndexError, InvalidBatch, struct.error):
         return
-    seen[address] = offset, announcement
+    seen[address] = one
 
 
-def _offset(row: bytes) -> int:
-    return Row.unpack(row).last_offset if len(row) == ROW_BYTES else NO_OFFSET
-
-
-def _parts(database: Database, seen: dict[str, tuple[int, Announcement | None]]) -> Iterator[Part]:
+def _parts(database: Database, seen: dict[str, _Seen]) -> Iterator[Part]:
     left = dict(seen)
     for address in _addresses(database):
         state = database.load(address)
-        offset, announced = left.pop(address, (NO_OFFSET, None))
+        one = left.pop(address, _Seen())
         if state is None or state.phase is Phase.DELETED:
             continue
-        announcement = state.announcement or announced
+        announcement = state.announcement or one.announcement
         if announcement is None or (state.phase is Phase.CLOSED and not is_unfinished(state)):
             continue
-        yield _part(announcement, _offset(state.last_row), offset)
-    for offset, announced in left.values():
-        if announced is not None:
-            yield _part(announced, NO_OFFSET, offset)
+        kept_to = Row.unpack(state.last_row).last_offset if state.last_row else announcement.start - 1
+        yield _part(announcement, kept_to, one)
+    for address, one in left.items():
+        if one.announcement is not None:
+            yield _part(one.announcement, one.announcement.start - 1, one)
+        elif one.last != NO_OFFSET:
+            # Its announcement was in the damaged place, or is gone with it.
+            yield Part(address, one.subject, "", one.first, one.first - 1, one.last)
 
 
-def _part(announcement: Announcement, kept_to: int, seen_to: int) -> Part:
-    part = Part(
-        announcement.address, announcement.subject, announcement.log, announcement.start, kept_to, seen_to
+def _part(announcement: Announcement, kept_to: int, one: _Seen) -> Part:
+    return Part(
+        announcement.address, announcement.subject, announcement.log, announcement.start, kept_to, one.last
     )
-    return replace(part, kept_to=announcement.start - 1) if kept_to == NO_OFFSET else part
 
 
 def _addresses(database: Database) -> Iterator[str]:

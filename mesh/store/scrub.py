@@ -114,12 +114,15 @@ class Scrub:
         while True:
             with trio.move_on_at(due):
                 await self._wake.wait()
-            await self._scrub_hurried()
-            if trio.current_time() >= due:
-                try:
+            try:
+                await self._scrub_hurried()
+                if trio.current_time() >= due:
                     await self.scrub_all()
-                except StoreCorrupt as error:
-                    logger.error("the addresses cannot be listed, and are not scrubbed: %s. %s", error, RENEW)
+            except StoreCorrupt as error:
+                logger.error("the addresses cannot be listed, and are not scrubbed: %s. %s", error, RENEW)
+            except Exception:
+                logger.exception("the scrub failed unexpectedly, and goes on later")
+            if trio.current_time() >= due:
                 due = trio.current_time() + self._rest
 
     async def scrub_all(self) -> None:

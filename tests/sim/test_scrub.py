@@ -6,10 +6,22 @@ ever has anything but what was published.
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
+import pytest
+
+from mesh.protocol.address_state import AddressState
+from mesh.protocol.scrubbing import Verdict
+from mesh.store import mender, ranges, server
+from mesh.store.checking import digest_of
+from mesh.store.db import Database
+from mesh.store.scrub import Scrub
+from mesh.store.slices import Slice
 from tests.sim import cluster
 from tests.sim.plan import Fault, make_plan, store_name
 from tests.sim.shrink import describe
+from wireproto.records.row import Row, row_of
 
 SECONDS = 2.0
 FLIPS = 8
@@ -44,3 +56,39 @@ def test_flipped_bits_are_mended_and_never_spread() -> None:
         reached += run_with_flips(seed, stores)
     assert reached["bits flipped"] > 10, reached
     assert reached["flipped bits mended"] > 5, reached
+
+
+def _digest_unchecked(database: Database, state: AddressState, first: int, last: int) -> bytes:
+    contents = ranges.read_records(database, state.address, first, last, ranges.MAX_RANGE_BYTES)
+    return digest_of(contents) if len(contents) == last - first + 1 else b""
+
+
+async def _believe_others(self: Scrub, state: AddressState, piece: Slice, contents: Any, _told: Any) -> None:
+    decided = await self._mender.compare(state, piece.first, piece.last, digest_of(contents))
+    if decided.verdict is Verdict.DIFFERS:
+        await self._mender.mend(state, piece.first, piece.last)
+
+
+def _rows_unchecked(_announcement: Any, before: bytes, _after: bytes, contents: list[bytes]) -> list[bytes]:
+    running, rows = Row.unpack(before).running_max_timestamp if before else -1, []
+    for content in contents:
+        row = row_of(content, running)
+        running = row.running_max_timestamp
+        rows.append(row.pack())
+    return rows
+
+
+def run_some() -> None:
+    for seed in range(3):
+        run_with_flips(seed, 3)
+
+
+def test_a_scrub_that_believes_others_blindly_is_found() -> None:
+    """What is good here is replaced by what another store has, good or not."""
+    with (
+        patch.object(server, "checked_digest", _digest_unchecked),
+        patch.object(mender, "rows_between", _rows_unchecked),
+        patch.object(Scrub, "_compare", _believe_others),
+        pytest.raises(AssertionError, match="with what was never published"),
+    ):
+        run_some()
