@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from tests.clients.group_members import SECONDS, Member, MemberProcess, poll_until, shared
 from tests.clients.stored import create_topic
+from tests.clients.test_kcat import kcat
 from tests.differential.servers import our_bootstrap, our_server
 from tests.peers.java import java_tool
 
@@ -182,6 +183,15 @@ def test_java_consumes_in_a_group_and_its_tools_show_it(server: str) -> None:
     rows = [line.split() for line in described.splitlines() if topic in line]
     # GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG ...
     assert sorted(row[1:6] for row in rows) == [[topic, str(n), "10", "10", "0"] for n in range(PARTITIONS)]
+
+
+def test_kcat_reads_in_a_group_and_goes_on_where_it_left(server: str) -> None:
+    """librdkafka 2.0.2, which knows none of the newer versions."""
+    topic, values = filled(server, 40)
+    group = new_name("kcat")
+    for expected in (values, set()):
+        read = kcat(server, "-q", "-G", group, "-e", "-X", "auto.offset.reset=earliest", topic)
+        assert set(read.split()) == expected
 
 
 def test_a_group_goes_on_when_the_gateway_was_killed_under_it() -> None:
