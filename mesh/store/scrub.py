@@ -13,6 +13,7 @@ Of each segment that is whole the digest of its records is kept: those of all me
 
 import logging
 from itertools import groupby
+from typing import NamedTuple
 
 import trio
 
@@ -203,31 +204,25 @@ class Scrub:
         check = AddressCheck(state)
         bad: list[BadRange] = []
         while check.next <= state.head:
-            piece = await trio.to_thread.run_sync(read_slice, self._database, state, check.next)
-            contents = [content for content, _ in piece.records if content is not None]
-            found = _check(check, piece)
-            if found:
-                bad += found
-                await self._mend_all(state, _runs(found))
+            looked = await trio.to_thread.run_sync(_look, self._database, state, check)
+            if looked.bad:
+                bad += looked.bad
+                await self._mend_all(state, _runs(looked.bad))
             else:
-                self.damage.mended(state.address, piece.first, piece.last)
-                await self._compare(state, piece, contents, differing)
-            size = sum(map(len, contents))
-            self.bytes += size
-            await trio.sleep(size / self._rate)
+                self.damage.mended(state.address, looked.first, looked.last)
+                await self._compare(state, looked, differing)
+            self.bytes += looked.size
+            await trio.sleep(looked.size / self._rate)
         if not bad or bad[-1].last != state.head:
             wrong = check.end()
             if wrong:
                 await self._mend_all(state, [BadRange(state.head, state.head, wrong)])
         return "" if bad else check.digest
 
-    async def _compare(
-        self, state: AddressState, piece: Slice, contents: list[bytes], differing: list[str]
-    ) -> None:
-        digest = await trio.to_thread.run_sync(digest_of, contents)
-        decided = await self._mender.compare(state, piece.first, piece.last, digest)
+    async def _compare(self, state: AddressState, looked: "_Looked", differing: list[str]) -> None:
+        decided = await self._mender.compare(state, looked.first, looked.last, looked.digest)
         if decided.verdict is Verdict.DIFFERS and not await self._is_gone(state.address):
-            differing.append(f"sequence {piece.first} to {piece.last}: {decided.text}")
+            differing.append(f"sequence {looked.first} to {looked.last}: {decided.text}")
             if len(differing) == 1:
                 logger.error(
                     "address %s (%s), %s. Each copy is good for itself, so nothing is changed: see which of "
@@ -286,6 +281,26 @@ class Scrub:
         _put(self.unreadable, address, wrong)
         self.digests.pop(address, None)
         logger.error("address %s cannot be looked at: %s. %s", address, wrong, RENEW)
+
+
+class _Looked(NamedTuple):
+    """What is in a slice: records `first` to `last`, `size` bytes that could be read."""
+
+    first: int
+    last: int
+    size: int
+    bad: list[BadRange]
+    digest: bytes
+    """Of all of them, if none is bad."""
+
+
+def _look(database: Database, state: AddressState, check: AddressCheck) -> _Looked:
+    """Read the next slice and check it. Blocking: for a worker thread."""
+    piece = read_slice(database, state, check.next)
+    contents = [content for content, _ in piece.records if content is not None]
+    bad = _check(check, piece)
+    digest = b"" if bad else digest_of(contents)
+    return _Looked(piece.first, piece.last, sum(map(len, contents)), bad, digest)
 
 
 def _check(check: AddressCheck, piece: Slice) -> list[BadRange]:

@@ -10,7 +10,7 @@ from mesh.store.db import Database
 from wireproto.records.row import ROW_BYTES
 
 SLICE_BYTES = 256 * 1024
-"""Read and checked at once; a record that is larger is a slice of its own."""
+"""Read and checked at once, in a worker thread; a record that is larger is a slice of its own."""
 
 SLICE_RECORDS = 256
 """Records in a slice, however small."""

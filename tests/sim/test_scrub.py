@@ -17,7 +17,6 @@ from mesh.store import mender, ranges, server
 from mesh.store.checking import digest_of
 from mesh.store.db import Database
 from mesh.store.scrub import Scrub
-from mesh.store.slices import Slice
 from tests.sim import cluster
 from tests.sim.plan import Fault, make_plan, store_name
 from tests.sim.shrink import describe
@@ -63,10 +62,10 @@ def _digest_unchecked(database: Database, state: AddressState, first: int, last:
     return digest_of(contents) if len(contents) == last - first + 1 else b""
 
 
-async def _believe_others(self: Scrub, state: AddressState, piece: Slice, contents: Any, _told: Any) -> None:
-    decided = await self._mender.compare(state, piece.first, piece.last, digest_of(contents))
+async def _believe_others(self: Scrub, state: AddressState, looked: Any, _told: Any) -> None:
+    decided = await self._mender.compare(state, looked.first, looked.last, looked.digest)
     if decided.verdict is Verdict.DIFFERS:
-        await self._mender.mend(state, piece.first, piece.last)
+        await self._mender.mend(state, looked.first, looked.last)
 
 
 def _rows_unchecked(_announcement: Any, before: bytes, _after: bytes, contents: list[bytes]) -> list[bytes]:
