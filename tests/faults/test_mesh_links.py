@@ -178,11 +178,19 @@ def test_connections_reset_in_the_middle(proxied: tuple[Scene, Proxy], way: str)
     with scene.counted(f"connections reset in the middle, {way}"):
         for _ in range(30):
             with proxy.resets(choice.randrange(2000 if way == IN else 20_000), way):
-                time.sleep(0.1)
+                _until_reset(proxy)
             scene.load.wait_for_acks(20)
     report("resets", count=proxy.reset_count)
-    assert proxy.reset_count >= 10
+    assert proxy.reset_count >= 30
     scene.finish()
+
+
+def _until_reset(proxy: Proxy) -> None:
+    """Until one more connection was reset."""
+    before, deadline = proxy.reset_count, time.monotonic() + STOP_SECONDS
+    while proxy.reset_count == before:
+        assert time.monotonic() < deadline, "nothing passes"
+        time.sleep(0.002)
 
 
 @pytest.mark.long
