@@ -1,8 +1,8 @@
-"""One group as it is served: its machine, its offsets, and the task that gives the machine time and the log.
+"""One group as it is served: its machine, its offsets, and the tasks that give it time and the log.
 
-Requests are handed to the machine at once, by whoever has them: a heartbeat costs no task switch. The task is
-for what takes time: records of the group are written one after the other, in the order in which the machine
-asked for them, and `tick` is called when it is due. A group that waits for nothing has no task.
+Requests are handed to the machine at once, by whoever has them: a heartbeat costs no task switch. A task is
+for what takes time, and only while there is some: one calls `tick` when it is due; another writes the group's
+records, one after the other in the order in which the machine asked for them, and holds up nothing else.
 """
 
 from __future__ import annotations
@@ -93,11 +93,12 @@ class Group:
         "_changed",
         "_generation",
         "_home",
+        "_keeping_time",
         "_next_tick",
-        "_running",
         "_size",
         "_sleeps_until",
         "_writes",
+        "_writing",
         "deleting",
         "group_id",
         "machine",
@@ -120,7 +121,8 @@ class Group:
         self._home = home
         self._writes: deque[Write] = deque()
         self._changed = Waiter()
-        self._running = False
+        self._keeping_time = False
+        self._writing = False
         self._sleeps_until = -math.inf
         self._next_tick = -math.inf
         self._size = 0
@@ -143,11 +145,14 @@ class Group:
             else:
                 self._home.note(self, effect.text)
         self._account()
-        if self._writes or self.machine.wake < self._sleeps_until:
+        if self._writes and not self._writing:
+            self._writing = True
+            self._home.start(self._write_all)
+        if self.machine.wake < self._sleeps_until:
             self._changed.wake()
-        if not self._running and (self._writes or self.machine.wake < math.inf):
-            self._running = True
-            self._home.start(self._run)
+        if self.machine.wake < math.inf and not self._keeping_time:
+            self._keeping_time = True
+            self._home.start(self._keep_time)
 
     def unload(self, error: ErrorCode) -> None:
         """Serve it no longer: everybody who waits gets `error`; its task ends."""
@@ -165,20 +170,29 @@ class Group:
             self._home.charge(size - self._size)
             self._size = size
 
-    async def _run(self) -> None:
+    async def _keep_time(self) -> None:
+        """Tick when it is due, until nothing is."""
         try:
-            while self.machine.state is not GroupState.DEAD:
-                if self._writes:
-                    await self._write(self._writes.popleft())
-                elif self.machine.wake == math.inf:
-                    return
-                else:
-                    await self._sleep()
-        except Exception:
-            _logger.exception("group %s: an unexpected failure; it is read again from the log", self.group_id)
-            self._home.failed(self)
+            while self.machine.wake < math.inf and self.machine.state is not GroupState.DEAD:
+                await self._sleep()
+        except Exception as error:  # noqa: BLE001 - a defect in one group must not end the others
+            self._failed(error)
         finally:
-            self._running = False
+            self._keeping_time = False
+
+    async def _write_all(self) -> None:
+        """Write what waits to be written, one record after the other."""
+        try:
+            while self._writes:
+                await self._write(self._writes.popleft())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(error)
+        finally:
+            self._writing = False
+
+    def _failed(self, error: Exception) -> None:
+        _logger.error("an unexpected failure in a group; it is read again from the log", exc_info=error)
+        self._home.failed(self)
 
     async def _sleep(self) -> None:
         self._sleeps_until = max(self.machine.wake, self._next_tick)
