@@ -38,6 +38,9 @@ from wireproto.records.header import CRC_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gateway.log.partition import Partition
+    from tests.sim.clients import PartitionName
+
 SETTLE_SECONDS = 90.0
 """How long a healed cluster may take until everything serves and every member knows every end. Closers and
 deletions pause up to 30 s before they ask again."""
@@ -71,6 +74,10 @@ class World:
         """(address, incarnation) -> (key, value as it was), of what a disk lost and nobody mended."""
         self.lost: set[str] = set()
         """Incarnations whose disks are gone for good, until another store has taken their place."""
+        self.trimmed: dict[PartitionName, int] = {}
+        """Up to which offset a log start was to move at most."""
+        self.log_starts: dict[str, int] = {}
+        """As the catalog last had them, by its keys."""
         self.retired: set[str] = set()
         """Incarnations that an operator has taken out of service."""
         self.retiring = 0
@@ -224,6 +231,26 @@ class World:
                     return
             except (CatalogFailed, CompareFailed, StoreRefused):
                 self.reached["an operator had to try again"] += 1
+
+    def _fault_trim(self, _fault: Fault) -> None:
+        """Every log start moves to some offset that is visible, as by retention or DeleteRecords."""
+        life = self.current_life()
+        if life is None or not life.serving:
+            return
+        starts = {}
+        for log in life.partitions():
+            if log.available:
+                name = log.topic.name, log.index
+                starts[log] = self.random.randint(log.log_start_offset, log.high_watermark)
+                self.trimmed[name] = max(self.trimmed.get(name, 0), starts[log])
+        self.nursery.start_soon(self._trim, life, starts)
+
+    async def _trim(self, life: Life, starts: dict[Partition, int]) -> None:
+        try:
+            await life.broker.log_starts.move(starts)
+        except CatalogFailed:
+            return  # the gateway was killed
+        self.reached["log starts moved"] += len(starts)
 
     def _fault_retire(self, fault: Fault) -> None:
         """An operator takes a store out of service that works: another one takes its place."""

@@ -42,6 +42,7 @@ def check_all(world: World) -> None:
     disks = {member.incarnation: member.database() for member in world.members}
     _look_at_flipped(world, disks)
     found = chains(world)
+    _check_log_starts(world)
     for partition, chain in found.items():
         _check_chain(partition, chain)
         for segment in chain:
@@ -75,6 +76,24 @@ def _check_chain(partition: PartitionName, chain: list[Segment]) -> None:
             raise BrokenPromise(
                 f"the chain of {partition} goes from {before.end_offset} ({before.address}) to"
                 f" {after.start_offset} ({after.address})"
+            )
+
+
+def _check_log_starts(world: World) -> None:
+    """A log start never goes back, and there is no hole between it and the chain."""
+    first: dict[str, int] = {}
+    for entry in world.catalog_file.range(keys.SEGMENTS):
+        topic_id, index, place = entry.key.removeprefix(keys.SEGMENTS).split("/")
+        first.setdefault(f"{keys.PARTITIONS}{topic_id}/{index}", int(place.partition("-")[0]))
+    for entry in world.catalog_file.range(keys.PARTITIONS):
+        log_start = keys.unpack(entry.value)["log_start"]
+        before = world.log_starts.get(entry.key, 0)
+        if log_start < before:
+            raise BrokenPromise(f"the log start of {entry.key} goes back from {before} to {log_start}")
+        world.log_starts[entry.key] = log_start
+        if first.get(entry.key, log_start) > log_start:
+            raise BrokenPromise(
+                f"{entry.key} begins at {log_start}, and its first segment at {first[entry.key]}"
             )
 
 
@@ -121,16 +140,20 @@ def _check_closed(world: World, segment: Segment, disks: dict[str, SimDatabase])
 def _check_kept(
     world: World, partition: PartitionName, chain: list[Segment], disks: dict[str, SimDatabase]
 ) -> None:
-    """What was acknowledged or shown is in the chain, at its offset, on a disk that is left."""
-    history = world.history
+    """What was acknowledged or shown is in the chain, at its offset, on a disk that is left; but for what
+    lies below the log start, or may do so soon.
+    """
+    history, trimmed = world.history, world.trimmed.get(partition, 0)
     for offset, name in history.acknowledged[partition].items():
+        if offset < trimmed:
+            continue
         content = _content_at(world, chain, offset, disks)
         if content is None or name not in content:
             raise BrokenPromise(
                 f"{name!r} was acknowledged at offset {offset} of {partition}, and is not there"
             )
     for offset, shown in history.shown[partition].items():
-        if _content_at(world, chain, offset, disks) != shown:
+        if offset >= trimmed and _content_at(world, chain, offset, disks) != shown:
             raise BrokenPromise(f"offset {offset} of {partition} was shown, and is not there as it was")
 
 

@@ -94,6 +94,9 @@ ALTERS_TOPICS = 0.3
 SWAPS_SIDES = 0.5
 """Share of the schedules with several stores in which a recovery hears only those that the writer did not."""
 
+MOVES_LOG_STARTS = 0.3
+"""Share of the schedules in which log starts move, and segments go."""
+
 GATEWAY = "gateway"
 
 
@@ -146,6 +149,10 @@ def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:
         faults.append(Fault("retire", "retire", at, 0.0, _any_store(plan, chooser)))
     if chooser.random() < ALTERS_TOPICS:
         faults += _alterations(plan, chooser, loses=any(fault.kind == "wipe" for fault in faults))
+    if chooser.random() < MOVES_LOG_STARTS:
+        for number in range(chooser.choice((1, 2, 4))):
+            at = chooser.uniform(0.3, plan.seconds)
+            faults.append(Fault(f"trim {number}", "trim", at, 0.0, GATEWAY))
     return sorted(faults, key=lambda fault: fault.at)
 
 

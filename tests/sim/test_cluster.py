@@ -74,6 +74,22 @@ def test_every_kind_of_fault_happens() -> None:
     assert not (kinds | messages | ends) - reached.keys()
 
 
+@pytest.mark.parametrize("crash", [0.0, 0.002, 0.01, 0.05, 0.2])
+def test_log_starts_move_and_the_gateway_dies_behind_it(crash: float) -> None:
+    faults = (
+        Fault("", "trim", 1.0, 0.0, GATEWAY),
+        Fault("", "crash", 1.8, 0.5, store_name(1)),
+        Fault("", "trim", 2.0, 0.0, GATEWAY),
+        Fault("", "crash", 2.0 + crash, 0.3, GATEWAY),
+        Fault("", "trim", 3.5, 0.0, GATEWAY),
+    )
+    plan = Plan(3, stores=3, replication_factor=3, segment_bytes=2000, faults=faults)
+    outcome = cluster.run(plan)
+    assert outcome.failure is None, describe(outcome)
+    assert outcome.world.reached["log starts moved"] >= 4
+    assert max(outcome.world.log_starts.values()) > 0
+
+
 def test_a_store_is_taken_out_of_service() -> None:
     faults = (Fault("", "retire", 1.0, 0.0, store_name(1)), Fault("", "crash", 1.6, 0.3, GATEWAY))
     plan = Plan(1, stores=4, replication_factor=3, segment_bytes=3000, faults=faults)
