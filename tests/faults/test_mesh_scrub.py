@@ -49,7 +49,8 @@ def test_a_flipped_byte_is_found_and_mended(
         store.arguments += ["--scrub-interval-seconds", "1", "--metrics", f"127.0.0.1:{port}"]
         store.arguments += ["--scrub-bytes-per-second", str(1 << 30)]
     with mesh:
-        scene = Scene(mesh, history)
+        # Small records, so that RocksDB has few files and no reason to merge the damaged one meanwhile.
+        scene = Scene(mesh, history, sizes=(100, 600))
         scene.go_on("enough for several blocks of a file", 1500, healed=True)
         scene.load.stop()
         mesh.gateway.kill9()
