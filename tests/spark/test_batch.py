@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 
 import pytest
+from kafka.protocol.admin import DeleteRecordsRequest
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from tests.clients.sample import CODEC_NAMES, T0, records, small_records
 from tests.clients.stored import check_records, put, stored_records
 from tests.differential.batches import Record
+from tests.differential.wire import ask
 from tests.spark.frames import as_records, numbered, read, without_headers
 
 pytestmark = pytest.mark.slow
@@ -127,3 +129,20 @@ def test_writes_compressed_by_topic_column(
 def test_an_unknown_topic_fails_at_once(spark: SparkSession, bootstrap: str) -> None:
     with pytest.raises(Exception, match="UnknownTopicOrPartition"):
         read(spark, bootstrap, subscribe="no-such-topic-at-all").collect()
+
+
+def test_reads_what_the_log_start_leaves(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    """From the earliest offset that is left; from a deleted one only where that is no failure."""
+    wanted = small_records(60)
+    put(bootstrap, topic, wanted)
+    part = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition(partition_index=0, offset=21)
+    one = DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[part])
+    answer = ask(bootstrap, DeleteRecordsRequest(version=1, topics=[one], timeout_ms=10_000))
+    assert answer.topics[0].partitions[0].low_watermark == 21
+    left = {(topic, 0): numbered(wanted[21:], 21)}
+    assert as_records(read(spark, bootstrap, subscribe=topic)) == left
+    starts = json.dumps({topic: {"0": 5}})
+    lenient = {"subscribe": topic, "startingOffsets": starts, "failOnDataLoss": "false"}
+    assert as_records(read(spark, bootstrap, **lenient)) == left
+    with pytest.raises(Exception, match=r"(?i)out of range|some data may have been lost|OffsetOutOfRange"):
+        read(spark, bootstrap, subscribe=topic, startingOffsets=starts).collect()
