@@ -21,7 +21,7 @@ from tests.peers.standalone import Standalone
 
 OUT_OF_RANGE = 1
 EARLIEST, LATEST = -2, -1
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 HOUR_MS = "3600000"  # the records of these tests are years old
 QUICK = ("--retention-check-interval-ms", "100", "--compaction-backoff-ms", "100", "--fsync", "never")
 POINT = "DAFKA_TEST_CRASH_POINT"
