@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
-from gateway.api.answers import check_elements
+from gateway.api.answers import answer_of, check_elements
+from gateway.api.registry import Request, Response
 from gateway.configs.broker_validation import validate_broker_configs
 from gateway.configs.validation import validate_topic_configs
 from gateway.configs.values import quoted
@@ -46,6 +47,24 @@ Change: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
 """The configs that a resource has -> those that it shall have, unchecked. Raises KafkaError."""
 
 Outcome: TypeAlias = tuple[ErrorCode, str | None]
+
+
+async def answer_changes(
+    request: Request, broker: Broker, answer: Any, change_of: Callable[[Any, int], Change]
+) -> Response:
+    """The answer, of this class, to a request that changes configs: one result per resource."""
+    body = request.body
+    outcomes = await change_resources(broker, body.resources, change_of, validate_only=body.validate_only)
+    results = [
+        answer.AlterConfigsResourceResponse(
+            error_code=error,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, (error, message) in zip(body.resources, outcomes, strict=True)
+    ]
+    return await answer_of(len(results), request, answer(throttle_time_ms=0, responses=results))
 
 
 async def change_resources(

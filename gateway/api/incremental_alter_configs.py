@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of
-from gateway.api.config_changes import BROKER, Change, change_resources
+from gateway.api.config_changes import BROKER, Change, answer_changes
 from gateway.api.registry import Request, Response, api
 from gateway.configs.alteration import Alteration, altered, check_alterations, topic_list_default
 from gateway.configs.broker_validation import broker_list_default
@@ -37,18 +36,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.INCREMENTAL_ALTER_CONFIGS]
 @api(key=ApiKey.INCREMENTAL_ALTER_CONFIGS, name="IncrementalAlterConfigs", min_version=0, max_version=1)
 async def incremental_alter_configs(request: Request, broker: Broker) -> Response:
     """Change what is asked for; one result per resource."""
-    body = request.body
-    outcomes = await change_resources(broker, body.resources, _change_of, validate_only=body.validate_only)
-    results = [
-        _Answer.AlterConfigsResourceResponse(
-            error_code=error,
-            error_message=message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource, (error, message) in zip(body.resources, outcomes, strict=True)
-    ]
-    return await answer_of(len(results), request, _Answer(throttle_time_ms=0, responses=results))
+    return await answer_changes(request, broker, _Answer, _change_of)
 
 
 def _change_of(resource: Any, kind: int) -> Change:

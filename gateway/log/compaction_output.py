@@ -5,8 +5,6 @@ finds it there has the members forget it. The epoch that it is announced with is
 same transaction: stores never know an epoch that the catalog does not (`gateway.log.verification`).
 """
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +14,7 @@ import trio
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import catalog_keys as keys
 from gateway.log import partition as partition_module
-from gateway.log.opener import log_name
+from gateway.log.announcing import announcement_of
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch
@@ -185,31 +183,12 @@ class OutputWriter:
         return entry is not None and keys.unpack(entry.value)["next_epoch"] > epoch
 
     def _announcement(self, segment: Segment) -> Announcement:
-        partition, topic = self._partition, self._partition.topic
-        details = json.dumps(
-            {
-                "topic_id": topic.id.hex(),
-                "partition": partition.index,
-                "partitions": len(topic.partitions),
-                "replication_factor": topic.replication_factor,
-                "configs": topic.configs,
-                "epochs": partition.epochs.to_list(),
-                "log_start": partition.log_start_offset,
-                "opened_ms": segment.opened_ms,
-                "producer_id_floor": self._context.producer_ids.floor,
-                "producers": base64.b64encode(self._snapshot).decode(),
-                "compaction": self.outputs[0].segment.address,
-                "replaces": self._sources,
-            }
-        ).encode()
-        return Announcement(
-            segment.address,
-            topic.name,
-            self._context.cluster_id,
-            log_name(topic.id, partition.index),
-            segment.epoch,
-            segment.start_offset,
-            segment.members,
-            segment.w,
-            details,
+        compaction = self.outputs[0].segment.address
+        return announcement_of(
+            self._context,
+            self._partition,
+            segment,
+            self._snapshot,
+            compaction=compaction,
+            replaces=self._sources,
         )

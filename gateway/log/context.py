@@ -4,11 +4,12 @@ import time
 from typing import TYPE_CHECKING
 
 from gateway.budget import Gate
+from gateway.log.announcing import log_name
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
 from gateway.log.log_start import LogStarts
-from gateway.log.opener import Opener, log_name
+from gateway.log.opener import Opener
 from gateway.log.producer_ids import ProducerIds
 from gateway.log.tail_cache import TailCache
 from gateway.stores import Stores

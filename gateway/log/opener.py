@@ -13,8 +13,6 @@ catalog is not the one that the stores have served. The partition serves nothing
 transaction had put is taken back, so that trying again does not climb over the stores' epoch.
 """
 
-import base64
-import json
 import logging
 from dataclasses import replace
 from functools import partial
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.log import catalog_keys as keys
+from gateway.log.announcing import announcement_of
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import OpenSegment, Partition, PartitionState
@@ -30,7 +29,6 @@ from gateway.log.segment import Segment
 from mesh.producer import why_refused
 from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.writer import State
-from wireproto.dafka.additions import Announcement
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -155,7 +153,7 @@ class Opener:
     def _announce(self, partition: Partition, opening: OpenSegment) -> None:
         # One that was deleted or failed meanwhile is announced to nobody.
         if _goes_on(partition, opening):
-            announcement = self._announcement(partition, opening)
+            announcement = announcement_of(self._context, partition, opening.segment, opening.snapshot)
             self._context.producer.open(announcement, partial(self._on_answer, partition, opening))
 
     def _on_answer(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
@@ -252,40 +250,6 @@ class Opener:
         partition.epochs.assign(segment.epoch, segment.start_offset)
         puts[_segment_key(partition, segment)] = segment.pack()
         puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
-
-    def _announcement(self, partition: Partition, opening: OpenSegment) -> Announcement:
-        topic = partition.topic
-        segment = opening.segment
-        details = json.dumps(
-            {
-                "topic_id": topic.id.hex(),
-                "partition": partition.index,
-                "partitions": len(topic.partitions),
-                "replication_factor": topic.replication_factor,
-                "configs": topic.configs,
-                "epochs": partition.epochs.to_list(),
-                "log_start": partition.log_start_offset,
-                "opened_ms": segment.opened_ms,
-                "producer_id_floor": self._context.producer_ids.floor,
-                "producers": base64.b64encode(opening.snapshot).decode(),
-            }
-        ).encode()
-        return Announcement(
-            segment.address,
-            topic.name,
-            self._context.cluster_id,
-            log_name(topic.id, partition.index),
-            segment.epoch,
-            segment.start_offset,
-            segment.members,
-            segment.w,
-            details,
-        )
-
-
-def log_name(topic_id: bytes, index: int) -> str:
-    """A partition's name for good, as the stores keep its highest epoch."""
-    return f"{topic_id.hex()}/{index}"
 
 
 def _goes_on(partition: Partition, opening: OpenSegment) -> bool:

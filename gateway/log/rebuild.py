@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.log import catalog_keys as keys
+from gateway.log.announcing import log_name
 from gateway.log.closer import Closer
 from gateway.log.found_segments import (
     CannotRebuild,
@@ -37,7 +38,6 @@ from gateway.log.found_segments import (
     check_chain,
     superseded_by_compactions,
 )
-from gateway.log.opener import log_name
 from gateway.log.producer_ids import BLOCK
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed

@@ -17,8 +17,8 @@ import trio
 
 from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
+from gateway.log.announcing import log_name
 from gateway.log.closer import Closer
-from gateway.log.opener import log_name
 from gateway.log.segment import Segment
 from gateway.stores import ADMITTED, REMOVED, StoreEntry, StoreRefused
 

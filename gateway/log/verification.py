@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from gateway.log.opener import log_name
+from gateway.log.announcing import log_name
 from mesh.protocol.address_state import Phase, life_of
 from wireproto.dafka.additions import STATUS_DONE, Verified
 
