@@ -18,6 +18,7 @@ QUICK      ?=
 FAULTS     ?=
 N          ?= 1000
 FAULT_ARGS ?= -n 2
+COMPAT_ARGS ?=
 FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
@@ -39,7 +40,7 @@ HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_
 LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench sim faults kills clean
+.PHONY: help run test lint format bench sim faults kills compat clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -49,6 +50,7 @@ help:
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
+	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
 run: $(VENV)/.run-stamp
@@ -78,6 +80,9 @@ faults: $(VENV)/.test-stamp
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
+
+compat: $(VENV)/.test-stamp
+	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

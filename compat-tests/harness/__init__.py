@@ -1,0 +1,1 @@
+"""What runs the clients: their folders, one cell of the table, the report."""

@@ -1,0 +1,167 @@
+"""One cell of the table: a client's program in one scenario against one server."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.folders import ClientFolder
+from harness.scenarios import Scenario
+
+PASS, FAIL, NOT_IN_CLIENT = "pass", "fail", "not in this client"
+NOT_IN_CLIENT_STATUS = 77
+"""Exit status of a program that says its client cannot do this at all."""
+KILL_SERVER, RESTARTED = "kill-server", "restarted"
+"""What the program says to have the server killed, and what it is told once it serves again."""
+CHECK_CODEC = "check-codec"
+"""`check-codec TOPIC CODEC`: all batches of partition 0 must be stored so, once the program has passed."""
+WORDS_CHARACTERS = 2000
+
+
+class Server(Protocol):
+    """What `tests.peers` starts: killed and started again on the same port and data."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def kill9(self) -> None: ...
+
+    def start(self) -> object: ...
+
+
+@dataclass
+class Cell:
+    """How it went, and the end of what the program wrote to standard error."""
+
+    outcome: str
+    words: str
+    seconds: float
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def run_cell(
+    client: ClientFolder,
+    home: Path,
+    scenario: Scenario,
+    server: Server,
+    codecs_of: Callable[[str, str], set[str]],
+) -> Cell:
+    """Run it to its end or its time limit; nothing it started is left running.
+
+    `codecs_of` tells for a bootstrap and a topic under which codecs partition 0 is stored.
+    """
+    start = time.monotonic()
+    process = subprocess.Popen(
+        client.command(scenario.name, server.bootstrap),
+        env=client.environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    talk = _Talk(process, server)
+    try:
+        status: int | None = process.wait(scenario.seconds)
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        _end_session(process)
+    talk.join()
+    outcome, words = _judged(status, talk, scenario)
+    if outcome == PASS:
+        outcome, words = _codecs_judged(talk, server, codecs_of)
+    return Cell(outcome, words[-WORDS_CHARACTERS:].strip(), round(time.monotonic() - start, 1))
+
+
+def _judged(status: int | None, talk: "_Talk", scenario: Scenario) -> tuple[str, str]:
+    if talk.server_failed:
+        return FAIL, f"{talk.errors}\n{talk.server_failed}"
+    if status is None:
+        return FAIL, f"{talk.errors}\nstill running after {scenario.seconds:g} s"
+    if status == NOT_IN_CLIENT_STATUS:
+        return NOT_IN_CLIENT, talk.errors
+    if status != 0:
+        return FAIL, f"{talk.errors}\nended with {status}"
+    return PASS, ""
+
+
+def _codecs_judged(
+    talk: "_Talk", server: Server, codecs_of: Callable[[str, str], set[str]]
+) -> tuple[str, str]:
+    for topic, codec in talk.codecs:
+        stored = codecs_of(server.bootstrap, topic)
+        if stored != {codec}:
+            return FAIL, f"{topic} should be stored under {codec}, and is under {sorted(stored)}"
+    return PASS, ""
+
+
+def _end_session(process: subprocess.Popen[str]) -> None:
+    """The program and whatever it started: members of groups are processes of their own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all of it has ended
+    process.wait()
+
+
+class _Talk:
+    """Reads what a program says, in threads, and does what it asks for."""
+
+    def __init__(self, process: subprocess.Popen[str], server: Server) -> None:
+        self.codecs: list[tuple[str, str]] = []
+        self.server_failed = ""
+        self._errors: list[str] = []
+        self._process = process
+        self._server = server
+        self._threads = [threading.Thread(target=self._answer), threading.Thread(target=self._listen)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def errors(self) -> str:
+        return "".join(self._errors)
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def _answer(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        with self._process.stdout, self._process.stdin:
+            for line in self._process.stdout:
+                word, *rest = line.split() or [""]
+                if word == KILL_SERVER and not self._restarted():
+                    return
+                if word == CHECK_CODEC:
+                    self.codecs.append((rest[0], rest[1]))
+
+    def _restarted(self) -> bool:
+        """Kill the server, start it and say so; False where there is no going on."""
+        assert self._process.stdin is not None
+        self._server.kill9()
+        try:
+            self._server.start()
+        except Exception as failure:
+            self.server_failed = f"the server did not come back: {failure}"
+            _end_session(self._process)
+            return False
+        try:
+            self._process.stdin.write(f"{RESTARTED}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return False  # it did not wait; its exit status tells why
+        return True
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr:
+            self._errors.extend(self._process.stderr)

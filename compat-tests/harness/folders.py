@@ -1,0 +1,131 @@
+"""One client's folder: what it is, how it is brought into the cache, how it is run, what is known to pass."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+
+from tests.peers.cache import cache_root, cached_folder
+from tests.peers.java import compiled
+from tests.peers.maven import client_jars
+from tests.peers.requirements import require
+
+HERE = Path(__file__).parent.parent
+BRING_TIMEOUT_SECONDS = 900
+
+
+class ClientFolder:
+    """A folder beside `run.py` with `client.toml`, `run`, `allow.txt` and FINDINGS.md.
+
+    `client.toml` has `title` and `registry`, one of `pypi` (with requirements.txt), `maven` (with `version`
+    of kafka-clients), `go` (with go.mod and go.sum) and `apt` (with `package`). Whatever it names is pinned,
+    except what the distribution ships.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        with (path / "client.toml").open("rb") as file:
+            self._about = tomllib.load(file)
+
+    @property
+    def title(self) -> str:
+        return str(self._about["title"])
+
+    @cached_property
+    def allowed(self) -> frozenset[str]:
+        """Scenarios that must pass."""
+        lines = (self.path / "allow.txt").read_text().splitlines()
+        return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+    def command(self, scenario: str, bootstrap: str) -> list[str]:
+        """What runs a scenario; `environment` belongs to it."""
+        return [str(self.path / "run"), scenario, bootstrap]
+
+    def environment(self, home: Path) -> dict[str, str]:
+        return {
+            **os.environ,
+            "COMPAT_HOME": str(home),
+            # The Python of the project itself, for clients that have none of their own.
+            "COMPAT_PYTHON": sys.executable,
+            "PYTHONPATH": str(HERE),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def bring(self) -> Path:
+        """The folder of the cache that holds the client, filled the first time. Exits where that fails."""
+        return _BRINGERS[self._about["registry"]](self)
+
+    def value(self, name: str) -> str:
+        """An entry of `client.toml`."""
+        return str(self._about[name])
+
+
+def client_folders(names: list[str]) -> list[ClientFolder]:
+    """The folders of these names, or all. Raises SystemExit for a name that is none."""
+    found = {path.parent.name: path.parent for path in sorted(HERE.glob("*/client.toml"))}
+    unknown = set(names) - set(found)
+    if unknown:
+        raise SystemExit(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    return [ClientFolder(path) for name, path in found.items() if not names or name in names]
+
+
+def _python(client: ClientFolder) -> Path:
+    requirements = client.path / "requirements.txt"
+    return cached_folder(_name(client, requirements), partial(_fill_venv, requirements))
+
+
+def _fill_venv(requirements: Path, folder: Path) -> None:
+    _run([sys.executable, "-m", "venv", str(folder)])
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+    _run([str(folder / "bin" / "python"), *install, "-r", str(requirements)])
+
+
+def _maven(client: ClientFolder) -> Path:
+    jars = client_jars(client.value("version"))
+    classes = compiled(HERE / "java_client", jars)
+    return cached_folder(_name(client, digest_of=str(classes).encode()), partial(_link_both, jars, classes))
+
+
+def _link_both(jars: Path, classes: Path, folder: Path) -> None:
+    (folder / "jars").symlink_to(jars)
+    (folder / "classes").symlink_to(classes)
+
+
+def _go(client: ClientFolder) -> Path:
+    sources = sorted([*client.path.glob("*.go"), client.path / "go.mod", client.path / "go.sum"])
+    return cached_folder(_name(client, *sources), partial(_build_go, client))
+
+
+def _build_go(client: ClientFolder, folder: Path) -> None:
+    _run([require("go"), "build", "-mod=readonly", "-o", str(folder / "client"), "."], cwd=client.path)
+
+
+def _apt(client: ClientFolder) -> Path:
+    return Path(require(client.value("package"))).parent
+
+
+_BRINGERS: dict[str, Callable[[ClientFolder], Path]] = {
+    "pypi": _python,
+    "maven": _maven,
+    "go": _go,
+    "apt": _apt,
+}
+
+
+def _name(client: ClientFolder, *files: Path, digest_of: bytes = b"") -> str:
+    digest = hashlib.sha256(digest_of + b"".join(file.read_bytes() for file in files))
+    return f"compat-{client.name}-{digest.hexdigest()[:8]}"
+
+
+def _run(command: list[str], cwd: Path | None = None) -> None:
+    result = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=BRING_TIMEOUT_SECONDS, check=False
+    )
+    if result.returncode != 0:
+        tail = (result.stdout + result.stderr)[-2000:]
+        raise SystemExit(f"{' '.join(command)} ended with {result.returncode}, cache {cache_root()}:\n{tail}")

@@ -1,0 +1,49 @@
+"""The table of scenarios that all clients share. README.md says what a client's program does in each."""
+
+from dataclasses import dataclass
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# A scenario that hangs is ended then. None takes as long on a quiet machine.
+LIMIT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table.
+
+    `quick` ones are run by `make compat QUICK=1` as well. `seconds` is the time limit.
+    """
+
+    name: str
+    shows: str
+    quick: bool = True
+    seconds: float = LIMIT_SECONDS
+
+
+SCENARIOS = (
+    *(Scenario(f"codec-{codec}", f"produce and consume, {codec}") for codec in CODECS),
+    Scenario("headers", "headers: several, repeated, empty, of any bytes"),
+    Scenario("empty-values", "null and empty keys and values"),
+    Scenario("batches", "thousands of records in batches"),
+    Scenario("single-records", "single records, each awaited"),
+    Scenario("large-messages", "a message of 1,000,000 bytes; a larger one is refused"),
+    Scenario("idempotence", "an idempotent producer"),
+    Scenario("seek", "seek to an offset, the beginning, the end"),
+    Scenario("timestamps", "times of records, and offsets by time"),
+    Scenario("commits", "offsets committed, and gone on from"),
+    Scenario("group-join-leave", "group: a member joins and leaves"),
+    Scenario("group-killed", "group: a member is killed", quick=False),
+    Scenario("admin-topics", "admin: create, list, describe, delete topics"),
+    Scenario("admin-configs", "admin: describe and alter configs"),
+    Scenario("admin-partitions", "admin: more partitions"),
+    Scenario("delete-records", "admin: delete records"),
+    Scenario("reconnect", "goes on after SIGKILL of the server"),
+)
+
+
+def chosen(names: list[str], *, quick: bool) -> tuple[Scenario, ...]:
+    """The scenarios of these names, or all (the quick ones). Raises SystemExit for a name that is none."""
+    unknown = set(names) - {one.name for one in SCENARIOS}
+    if unknown:
+        raise SystemExit(f"no such scenario: {', '.join(sorted(unknown))}")
+    return tuple(one for one in SCENARIOS if (one.name in names if names else one.quick or not quick))

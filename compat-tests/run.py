@@ -1,0 +1,109 @@
+"""Runs real clients through the shared scenarios: `python compat-tests/run.py`, or `make compat`.
+
+Exits 1 when a cell of an allow-list does not pass, 2 for a name that is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.peers
+
+from harness.cell import FAIL, Cell, Server, run_cell
+from harness.folders import ClientFolder, client_folders
+from harness.report import Report
+from harness.scenarios import SCENARIOS, Scenario, chosen
+
+from tests.clients.stored import stored_batches
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.maven import KAFKA_VERSION
+from tests.peers.standalone import Standalone
+
+# Clients at a time, each with a server of its own.
+JOBS = 2
+
+
+def main() -> int:
+    arguments = _arguments()
+    clients = client_folders(arguments.client)
+    scenarios = chosen(arguments.scenario, quick=arguments.quick)
+    homes = {client.name: client.bring() for client in clients}
+    report = Report(clients, scenarios, KAFKA_VERSION)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for client, cells in zip(
+            clients, pool.map(lambda one: _ours(one, homes[one.name], scenarios), clients), strict=True
+        ):
+            report.ours.update(((client.name, name), cell) for name, cell in cells)
+    failed = [key for key, cell in report.ours.items() if cell.outcome == FAIL]
+    if failed and not arguments.without_kafka:
+        _beside_kafka(report, homes, failed)
+    report.write(arguments.out)
+    return _told(report)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Real clients against dafka standalone, as a table.")
+    parser.add_argument("--client", action="append", default=[], help="a folder's name; may be repeated")
+    parser.add_argument(
+        "--scenario", action="append", default=[], help=f"of {', '.join(one.name for one in SCENARIOS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out what takes its time")
+    parser.add_argument("--without-kafka", action="store_true", help="do not run what fails on Apache Kafka")
+    parser.add_argument("--out", type=Path, default=Path("build/compat"), help="for compat.json, compat.md")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="clients at a time")
+    return parser.parse_args()
+
+
+def _ours(client: ClientFolder, home: Path, scenarios: Iterable[Scenario]) -> list[tuple[str, Cell]]:
+    with Standalone(None, "--group-initial-rebalance-delay-ms", "0") as server:
+        return _cells(client, home, scenarios, server, "dafka")
+
+
+def _beside_kafka(report: Report, homes: dict[str, Path], failed: list[tuple[str, str]]) -> None:
+    with _kafka() as server:
+        for client in report.clients:
+            again = [one for one in report.scenarios if (client.name, one.name) in failed]
+            cells = _cells(client, homes[client.name], again, server, "Apache Kafka")
+            report.kafka.update(((client.name, name), cell) for name, cell in cells)
+
+
+def _kafka() -> AbstractContextManager[Server]:
+    return ApacheKafka()
+
+
+def _cells(
+    client: ClientFolder, home: Path, scenarios: Iterable[Scenario], server: Server, name: str
+) -> list[tuple[str, Cell]]:
+    cells = []
+    for scenario in scenarios:
+        cell = run_cell(client, home, scenario, server, _codecs_of)
+        print(f"{name}: {client.name} {scenario.name}: {cell.outcome}, {cell.seconds:g} s", flush=True)
+        cells.append((scenario.name, cell))
+    return cells
+
+
+def _codecs_of(bootstrap: str, topic: str) -> set[str]:
+    return {one.codec_name for one in stored_batches(bootstrap, topic)}
+
+
+def _told(report: Report) -> int:
+    say: Callable[[str], None] = print
+    say(f"\n{report.markdown()}\n")
+    if failures := report.failures():
+        say(failures)
+    for name, gained in report.gained().items():
+        say(f"new: {name} passes {' '.join(gained)}: add to compat-tests/{name}/allow.txt")
+    lost = report.lost()
+    for sentence in lost:
+        say(f"LOST: {sentence}")
+    say(f"{'FAILED' if lost else 'good'}: {len(lost)} cells of the allow-lists do not pass")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

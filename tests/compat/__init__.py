@@ -1,0 +1,1 @@
+"""The runner of compat-tests itself."""

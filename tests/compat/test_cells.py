@@ -1,0 +1,138 @@
+"""What a cell of the compatibility table says of a client's program, whatever the program does."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from harness.cell import FAIL, NOT_IN_CLIENT, PASS, Cell, run_cell
+from harness.folders import HERE, ClientFolder, client_folders
+from harness.report import Report
+from harness.scenarios import SCENARIOS, Scenario, chosen
+
+SECONDS = 20.0
+
+
+class NoServer:
+    """Counts its lives."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.bootstrap = "127.0.0.1:1"
+
+    def kill9(self) -> None:
+        self.done.append("killed")
+
+    def start(self) -> None:
+        self.done.append("started")
+
+
+@pytest.fixture
+def server() -> NoServer:
+    return NoServer()
+
+
+def folder(path: Path, script: str, allowed: str = "") -> ClientFolder:
+    (path / "client.toml").write_text('title = "A client"\nregistry = "apt"\npackage = "sh"\n')
+    (path / "allow.txt").write_text(f"# a comment\n{allowed}\n")
+    (path / "run").write_text(f"#!/bin/sh\n{script}\n")
+    (path / "run").chmod(0o755)
+    return ClientFolder(path)
+
+
+def cell(
+    path: Path,
+    script: str,
+    server: NoServer,
+    codecs: dict[str, set[str]] | None = None,
+    seconds: float = 60.0,
+) -> Cell:
+    scenario = Scenario("seek", "seek", seconds=seconds)
+    return run_cell(folder(path, script), path, scenario, server, lambda _, topic: (codecs or {})[topic])
+
+
+def test_exit_status_decides(tmp_path: Path, server: NoServer) -> None:
+    outcomes = [cell(tmp_path, f"exit {n}", server).outcome for n in (0, 77, 1, 3)]
+    assert outcomes == [PASS, NOT_IN_CLIENT, FAIL, FAIL]
+
+
+def test_a_program_is_told_scenario_bootstrap_and_home(tmp_path: Path, server: NoServer) -> None:
+    script = f'[ "$1 $2 $COMPAT_HOME" = "seek 127.0.0.1:1 {tmp_path}" ]'
+    assert cell(tmp_path, script, server).outcome == PASS
+
+
+def test_words_of_a_failure_are_kept(tmp_path: Path, server: NoServer) -> None:
+    assert (
+        cell(tmp_path, "echo offset 3, not 4 >&2; exit 1", server).words == "offset 3, not 4\n\nended with 1"
+    )
+
+
+def test_a_program_that_hangs_fails_and_takes_its_children_with_it(tmp_path: Path, server: NoServer) -> None:
+    child = tmp_path / "child"
+    script = f"sleep 1000 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    found = cell(tmp_path, script, server, seconds=1.0)
+    assert found.outcome == FAIL
+    assert "still running after 1 s" in found.words
+    deadline = time.monotonic() + SECONDS
+    while _runs(int(child.read_text())):
+        assert time.monotonic() < deadline
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_child_left_behind_by_a_program_that_passed_is_ended(tmp_path: Path, server: NoServer) -> None:
+    assert cell(tmp_path, "sleep 1000 & exit 0", server).outcome == PASS  # and does not wait for its pipes
+
+
+def test_the_server_is_killed_and_started_when_the_program_says_so(tmp_path: Path, server: NoServer) -> None:
+    script = 'echo kill-server; read line; [ "$line" = restarted ]'
+    assert cell(tmp_path, script, server).outcome == PASS
+    assert server.done == ["killed", "started"]
+
+
+def test_a_server_that_does_not_come_back_is_a_failure_with_its_words(
+    tmp_path: Path, server: NoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise AssertionError("the log cannot be read")
+
+    monkeypatch.setattr(server, "start", refuse)
+    found = cell(tmp_path, "echo kill-server; read line; exit 0", server)
+    assert found.outcome == FAIL
+    assert "the log cannot be read" in found.words
+
+
+def test_batches_stored_under_another_codec_are_a_failure(tmp_path: Path, server: NoServer) -> None:
+    script = "echo check-codec a gzip"
+    assert cell(tmp_path, script, server, {"a": {"gzip"}}).outcome == PASS
+    assert cell(tmp_path, script, server, {"a": {"gzip", "none"}}).outcome == FAIL
+    assert cell(tmp_path, script, server, {"a": set()}).outcome == FAIL
+
+
+def test_report_names_what_is_lost_and_what_is_gained(tmp_path: Path) -> None:
+    client = folder(tmp_path, "exit 0", allowed="seek\nheaders")
+    report = Report([client], chosen(["seek", "headers", "commits"], quick=False), "4.3.1")
+    for scenario, outcome in (("seek", FAIL), ("headers", PASS), ("commits", PASS)):
+        report.ours[client.name, scenario] = Cell(outcome, "", 1.0)
+    report.kafka[client.name, "seek"] = Cell(PASS, "", 1.0)
+    assert report.lost() == [f"{client.name} seek: fail"]
+    assert report.gained() == {client.name: ["commits"]}
+    assert "| seek to an offset, the beginning, the end | **fail** (Kafka: pass) |" in report.markdown()
+
+
+def test_every_folder_has_what_the_readme_says_and_allows_only_scenarios_that_are() -> None:
+    clients = client_folders([])
+    assert clients
+    for client in clients:
+        assert os.access(client.path / "run", os.X_OK), client.name
+        assert (client.path / "FINDINGS.md").is_file(), client.name
+        assert client.allowed, client.name
+        assert client.allowed <= {one.name for one in SCENARIOS}, client.name
+        assert f"`{client.name}`" in (HERE / "README.md").read_text()
