@@ -176,4 +176,4 @@ def test_allowed_differences_are_found_by_pattern() -> None:
 def test_every_registered_api_has_cases_for_every_version() -> None:
     covered = {(case.api_key, version) for case in all_cases() for version in case.versions}
     assert {(key, version) for key, served in REGISTERED.items() for version in served} <= covered
-    assert set(REGISTERED) == set(MESSAGES)
+    assert set(REGISTERED) <= set(MESSAGES)

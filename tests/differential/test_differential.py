@@ -27,4 +27,4 @@ def test_every_allowed_difference_still_occurs() -> None:
     """The list says what is true now. Needs the whole run before it."""
     if len(_done) < len(RUNS):
         pytest.skip(f"{len(_done)} of {len(RUNS)} runs were compared here")
-    assert [entry.where for entry in ALLOWED if not _used[entry]] == []
+    assert [entry.where for entry in ALLOWED if not _used[entry] and not entry.sometimes] == []

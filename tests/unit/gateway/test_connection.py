@@ -243,6 +243,7 @@ def test_a_request_that_waits_for_minutes_gives_its_memory_back_at_once(size: in
     waits = 11
     fakes = Fakes()
     gone: list[bool] = []
+    begun = trio.Semaphore(0)
 
     def copied_body(_version: int, frame: memoryview, offset: int) -> bytes:
         return bytes(frame[offset:])
@@ -255,12 +256,14 @@ def test_a_request_that_waits_for_minutes_gives_its_memory_back_at_once(size: in
             len(request.frame)
         except ValueError:
             gone.append(True)
+        begun.release()
         await fakes.release.wait()
         return answer(request.header.correlation_id, request.body)
 
     async def body(server: Running, client: Client) -> None:
         context = server.server.context
         await client.send(request(waits, 1, b"x" * size), request(ECHO, 2, b"behind it"))
+        await begun.acquire()  # a large one is decoded in a thread
         await wait_all_tasks_blocked()
         assert gone == [True]
         assert (context.request_memory.used, context.small_request_memory.used) == (0, 0)
@@ -271,7 +274,7 @@ def test_a_request_that_waits_for_minutes_gives_its_memory_back_at_once(size: in
         async with server.client() as other:
             fakes.release = trio.Event()
             await other.send(request(waits, 3, b"y" * size))
-            await wait_all_tasks_blocked()
+            await begun.acquire()
         fakes.release.set()
         await wait_all_tasks_blocked()
         assert (context.request_memory.used, context.small_request_memory.used) == (0, 0)
