@@ -67,6 +67,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
         return _answer(request, JoinReply(error.code, member_id))
     if not ticket.answered:
         request.forget_frame()
+        request.body = None  # what the group needs of it, it has
     reply = await ticket.joined()
     size = sum(len(member.metadata) for member in reply.members)
     if size > LARGE_ANSWER_BYTES:

@@ -21,10 +21,10 @@ import trio
 from gateway.groups.events import Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
-from gateway.groups.group_state import GROUP_BYTES, GroupLimits, GroupState
+from gateway.groups.group_state import GroupLimits, GroupState, empty_group_bytes
 from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
 from gateway.groups.journal import Journal
-from gateway.groups.member import MEMBER_BYTES
+from gateway.groups.member import newcomer_bytes, protocols_bytes
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.partition_loads import PartitionLoads
@@ -190,7 +190,7 @@ class Coordinator:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         self.check_served(group_id)
         group = self.groups.get(group_id)
-        self._check_room(group, join)
+        self._check_room(group_id, group, join)
         if group is None:
             if join.member_id:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -241,15 +241,30 @@ class Coordinator:
         group.carry_out()
         return group
 
-    def _check_room(self, group: Group | None, join: Join) -> None:
-        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED."""
-        size = MEMBER_BYTES + sum(len(one.name) + len(one.metadata) for one in join.protocols)
+    def _check_room(self, group_id: str, group: Group | None, join: Join) -> None:
+        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED.
+
+        Who is in the group needs room only for what it asks beyond what it has: others who take all the
+        room must not keep it from the next generation.
+        """
+        size = newcomer_bytes(
+            join.member_id or join.new_member_id, join.group_instance_id, join.client_id, join.protocols
+        )
+        held = 0
+        if group is None:
+            size += empty_group_bytes(group_id)
+        else:
+            held = group.machine.size
+            known = group.machine.roster.find(join.member_id, join.group_instance_id)
+            if known is not None:
+                size = protocols_bytes(join.protocols) - protocols_bytes(known.protocols)
+                if size <= 0:
+                    return
         if self.bytes + size > MAX_GROUPS_BYTES:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"all groups together hold {self.bytes} bytes, {MAX_GROUPS_BYTES} may be",
             )
-        held = GROUP_BYTES if group is None else group.machine.size
         if held + size > MAX_GROUP_BYTES:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group holds {held} bytes, {MAX_GROUP_BYTES} may be"
@@ -270,7 +285,7 @@ class Coordinator:
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            if self.bytes > MAX_GROUPS_BYTES:
+            if self.bytes + empty_group_bytes(group_id) > MAX_GROUPS_BYTES:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "there are too many groups")
             return self._new_group(group_id)
         _check_not_deleting(group)
@@ -321,11 +336,13 @@ class Coordinator:
         # What comes to the group meanwhile is told to try again: only the log decides whether it is deleted.
         group.deleting = True
         try:
-            offsets = group.offsets.keys()
-            if group.recorded or offsets:
+            if group.recorded or not group.offsets.is_empty():
                 # A client that goes away in the middle must not leave memory and log apart.
                 with trio.CancelScope(shield=True):
-                    await self.journal.delete_group(group.group_id, offsets)
+                    await self.journal.delete_group(group.group_id, group.offsets)
+        except KafkaError:
+            group.carry_out()  # records that were held back
+            raise
         finally:
             group.deleting = False
         if self.groups.get(group.group_id) is group:

@@ -161,7 +161,7 @@ class GroupMachine(GroupData):
     def tick(self, now: Now) -> list[Effect]:
         """Time has passed. Due at `wake`; at any other time it does no harm."""
         for member_id in [one for one, deadline in self.pending.items() if deadline <= now.seconds]:
-            del self.pending[member_id]
+            self.take_back(member_id)
             if self.state is GroupState.PREPARING_REBALANCE and self.all_joined:
                 self._complete_join(now)
         for member in [one for one in self.roster.members() if one.deadline <= now.seconds]:
@@ -180,6 +180,7 @@ class GroupMachine(GroupData):
             self._answer_sync(member, SyncReply(error))
             member.deadline = math.inf
         self.pending.clear()
+        self.pending_bytes = 0
         self.join_deadline = self.sync_deadline = self.wake = math.inf
         self._assigning = None
         self._replacing.clear()
@@ -193,7 +194,7 @@ class GroupMachine(GroupData):
         if instance is not None and (old := self.roster.by_instance.get(instance)) is not None:
             self._replace_static(join, self.roster.by_id[old], now)
         elif instance is None and join.needs_known_member_id:
-            self.pending[join.new_member_id] = self.due(now.seconds + join.session_timeout_ms / 1000)
+            self.give_out(join.new_member_id, now.seconds + join.session_timeout_ms / 1000)
             self._answer(join.ticket, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id))
         else:
             self._add(join, join.new_member_id, now)
@@ -233,7 +234,7 @@ class GroupMachine(GroupData):
             self.new_member_added = True
         if not self.roster:
             self.protocol_type = join.protocol_type
-        self.pending.pop(member_id, None)
+        self.take_back(member_id)
         self.roster.add(member)
         self.roster.take_join_ticket(member, join.ticket)
         member.deadline = self.due(now.seconds + NEW_MEMBER_JOIN_TIMEOUT_SECONDS)
@@ -456,7 +457,7 @@ class GroupMachine(GroupData):
 
     def _forget(self, member_id: str) -> None:
         """The member, or id that was given out, is gone; nothing if it is unknown."""
-        self.pending.pop(member_id, None)
+        self.take_back(member_id)
         if (member := self.roster.by_id.get(member_id)) is not None:
             self._remove(member)
 

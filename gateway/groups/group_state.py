@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from gateway.groups.events import Now
-from gateway.groups.member import Member, loaded_member
+from gateway.groups.member import Member, loaded_member, text_bytes
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.roster import Roster
 from gateway.groups.subscription import subscribed_topics
@@ -29,7 +29,12 @@ GROUP_BYTES: Final = 3072
 1,000 groups of three: 7,200 bytes each, 7,500 counted."""
 
 PENDING_BYTES: Final = 256
-"""Memory of a member id that was given out and has not joined yet."""
+"""Memory of a member id, beside its characters, that was given out and has not joined yet."""
+
+
+def empty_group_bytes(group_id: str) -> int:
+    """Memory of a group of that id without members and offsets, about."""
+    return GROUP_BYTES + text_bytes(group_id)
 
 
 class GroupState(Enum):
@@ -65,6 +70,7 @@ class GroupData:
         "limits",
         "new_member_added",
         "pending",
+        "pending_bytes",
         "pending_sync",
         "previous_state",
         "protocol",
@@ -92,6 +98,7 @@ class GroupData:
         self.roster = Roster()
         self.pending: dict[str, float] = {}
         """Member ids that were given out and have not joined, with the time when they are forgotten."""
+        self.pending_bytes = 0
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup."""
         self.subscribed: frozenset[str] | None = None
@@ -125,7 +132,18 @@ class GroupData:
     @property
     def size(self) -> int:
         """Bytes of memory, about, without its offsets."""
-        return GROUP_BYTES + self.roster.size + PENDING_BYTES * len(self.pending)
+        return empty_group_bytes(self.group_id) + self.roster.size + self.pending_bytes
+
+    def give_out(self, member_id: str, deadline: float) -> None:
+        """The member that is to come with this id is expected until `deadline`."""
+        if member_id not in self.pending:
+            self.pending_bytes += PENDING_BYTES + text_bytes(member_id)
+        self.pending[member_id] = self.due(deadline)
+
+    def take_back(self, member_id: str) -> None:
+        """Nobody is expected with this id any more, if anybody was."""
+        if self.pending.pop(member_id, None) is not None:
+            self.pending_bytes -= PENDING_BYTES + text_bytes(member_id)
 
     @property
     def uses_consumer_protocol(self) -> bool:

@@ -77,15 +77,17 @@ class Journal:
         """Write a group's generation."""
         await self._write(group_id, ((group_key(group_id), group_value(m)) for m in (metadata,)))
 
-    async def delete_group(self, group_id: str, offsets: Collection[TopicPartition]) -> None:
+    async def delete_group(self, group_id: str, table: OffsetTable) -> None:
         """Write tombstones of a group and its offsets: in one batch, or, if they are many, the group last.
 
-        Nobody may commit to the group meanwhile.
+        Nobody may commit to the group meanwhile. `table` has lost each offset when that is durable, also
+        when this has raised an error by then: nothing is shown that a restart would not find.
         """
-        *pieces, last = list(_pieces(group_id, offsets)) or [()]
+        *pieces, last = list(_pieces(group_id, table.keys())) or [()]
         for piece in pieces:
-            await self._write(group_id, (_offset_record(group_id, key, None) for key in piece))
-        await self._write(group_id, _tombstones(group_id, last))
+            tombstones = (_offset_record(group_id, key, None) for key in piece)
+            await self._write(group_id, tombstones, _Offsets(table, dict.fromkeys(piece)))
+        await self._write(group_id, _tombstones(group_id, last), _Offsets(table, dict.fromkeys(last)))
 
     async def settle(self, group_id: str) -> None:
         """Return when everything that was written to the group's partition before is durable."""

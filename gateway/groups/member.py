@@ -9,8 +9,31 @@ from typing import Final
 from gateway.groups.events import Protocol
 from gateway.groups.metadata import MemberMetadata
 
-MEMBER_BYTES: Final = 1280
+MEMBER_BYTES: Final = 1088
 """Memory of a member beside the bytes that clients sent: its object, its strings, its places in tables."""
+
+PROTOCOL_BYTES: Final = 192
+"""Memory of a protocol that it supports, beside its name and metadata. Usual members have one or two."""
+
+
+def text_bytes(text: str | None) -> int:
+    """Memory of a text's characters, at most."""
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+def protocols_bytes(protocols: Collection[Protocol]) -> int:
+    """Memory of what a member supports, about."""
+    return sum(PROTOCOL_BYTES + text_bytes(each.name) + len(each.metadata) for each in protocols)
+
+
+def newcomer_bytes(
+    member_id: str, group_instance_id: str | None, client_id: str, protocols: Collection[Protocol]
+) -> int:
+    """Memory of a member without an assignment, about. Clients choose how long their names are."""
+    names = text_bytes(member_id) + text_bytes(group_instance_id) + text_bytes(client_id)
+    return MEMBER_BYTES + names + protocols_bytes(protocols)
 
 
 class Member:
@@ -71,8 +94,8 @@ class Member:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        sent = sum(len(protocol.name) + len(protocol.metadata) for protocol in self.protocols)
-        return MEMBER_BYTES + sent + len(self.assignment)
+        newcomer = newcomer_bytes(self.member_id, self.group_instance_id, self.client_id, self.protocols)
+        return newcomer + len(self.assignment)
 
     def metadata_of(self, protocol: str | None) -> bytes:
         """What it sent for this protocol; empty if it does not support it."""

@@ -34,6 +34,14 @@ class Roster:
     def members(self) -> Iterable[Member]:
         return self.by_id.values()
 
+    def find(self, member_id: str, group_instance_id: str | None) -> Member | None:
+        """Whose place somebody takes who joins so: its own, or a static member's that comes back without its
+        id.
+        """
+        if not member_id and group_instance_id is not None:
+            member_id = self.by_instance.get(group_instance_id, "")
+        return self.by_id.get(member_id)
+
     def add(self, member: Member) -> None:
         """A new member; the first one leads."""
         self.by_id[member.member_id] = member

@@ -183,7 +183,8 @@ class Group:
     async def _write_all(self) -> None:
         """Write what waits to be written, one record after the other."""
         try:
-            while self._writes:
+            # Behind tombstones that are on their way they would bring the group back.
+            while self._writes and not self.deleting:
                 await self._write(self._writes.popleft())
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error)

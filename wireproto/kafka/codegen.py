@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from wireproto.kafka.errors import MalformedRequest
-from wireproto.kafka.primitives import MAX_REQUEST_ELEMENTS, read_uvarint, spend
+from wireproto.kafka.primitives import MAX_REQUEST_ELEMENTS, MAX_STRING_BYTES, read_uvarint, spend
 
 #: Struct letters of the types with a fixed size. A uuid is read as 16 bytes and converted.
 _FIXED: Final = {
@@ -182,6 +182,8 @@ class _Writer:
     def string_or_bytes(self, field: Any, target: str) -> None:
         is_bytes = field.type_str in _BYTES_TYPES
         self.length(field, target, "int32" if is_bytes else "int16", 4 if is_bytes else 2)
+        if self.flexible and not is_bytes:
+            self.line(f"    if n > {MAX_STRING_BYTES}: refuse_length({field.name!r}, n)")
         self.line("    end = pos + n")
         self.line(
             f"    {target} = " + ("bytes(data[pos:end])" if is_bytes else "str(data[pos:end], 'utf-8')")

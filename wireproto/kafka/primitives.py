@@ -63,6 +63,11 @@ def read_uvarint(data: memoryview | bytes, pos: int) -> tuple[int, int]:
     raise MalformedRequest("a varint has more than 32 bits")
 
 
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Bytes of a string. A compact one has room for the length of a longer one, which Kafka refuses as well
+(``MessageDataGenerator``: "had invalid length")."""
+
+
 def read_compact_string(data: memoryview, pos: int) -> tuple[str | None, int]:
     """A compact string, or ``None`` for null."""
     length = data[pos]
@@ -75,6 +80,8 @@ def read_compact_string(data: memoryview, pos: int) -> tuple[str | None, int]:
     end = pos + length - 1
     if end > len(data):
         raise MalformedRequest("a string is longer than the request")
+    if length - 1 > MAX_STRING_BYTES:
+        raise MalformedRequest(f"a string has length {length - 1}")
     return str(data[pos:end], "utf-8"), end
 
 

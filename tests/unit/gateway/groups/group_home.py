@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +33,7 @@ class FakeJournal:
         self.fails: ErrorCode | None = None
         self.go = trio.Event()
         self.go.set()
+        self.order = trio.Lock()
         self.loads: list[int] = []
         self.load_fails: set[int] = set()
         self.may_load = trio.Event()
@@ -40,15 +41,17 @@ class FakeJournal:
 
     async def write_group(self, group_id: str, metadata: GroupMetadata) -> None:
         self.written.append((group_id, metadata))
-        await self.go.wait()
-        self._fail()
-        self.log[group_id] = metadata
+        async with self.order:
+            await self.go.wait()
+            self._fail()
+            self.log[group_id] = metadata
 
-    async def delete_group(self, group_id: str, offsets: Collection[tuple[str, int]]) -> None:
-        self.deleted.append((group_id, list(offsets)))
-        await self.go.wait()
-        self._fail()
-        self.log.pop(group_id, None)
+    async def delete_group(self, group_id: str, table: OffsetTable) -> None:
+        self.deleted.append((group_id, table.keys()))
+        async with self.order:
+            await self.go.wait()
+            self._fail()
+            self.log.pop(group_id, None)
 
     async def load(self, partition: int) -> dict[str, LoadedGroup]:
         self.loads.append(partition)
@@ -131,11 +134,13 @@ class Home:
         new_member_id: str = "m1",
         metadata: bytes = b"m",
         session_ms: int = SESSION_MS,
+        client_id: str = "client",
+        needs_known_member_id: bool = False,
     ) -> Ticket:
         ticket = Ticket()
         join = Join(
-            ticket, member_id, "" if member_id else new_member_id, None, "client", "/127.0.0.1", session_ms,
-            60_000, "consumer", (Protocol("range", metadata),), False, False, "test",
+            ticket, member_id, "" if member_id else new_member_id, None, client_id, "/127.0.0.1", session_ms,
+            60_000, "consumer", (Protocol("range", metadata),), needs_known_member_id, False, "test",
         )  # fmt: skip
         self.coordinator.join(group_id, join)
         return ticket

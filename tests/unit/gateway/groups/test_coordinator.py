@@ -479,3 +479,85 @@ def test_a_group_that_waits_for_nothing_has_no_task() -> None:
             assert trio.lowlevel.current_statistics().tasks_living == idle
 
     run(main)
+
+
+LONG = "x" * 30_000
+"""About as long as a client may make a name."""
+
+
+def test_what_clients_call_themselves_takes_memory_too() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            before = coordinator.bytes
+            home.join(LONG, client_id=LONG, new_member_id=LONG + "-1")
+            assert coordinator.bytes - before > 3 * len(LONG)
+            before = coordinator.bytes
+            home.join(LONG, new_member_id=LONG + "-2", needs_known_member_id=True)
+            assert len(home.group(LONG).machine.pending) == 1
+            assert coordinator.bytes - before > len(LONG)
+            before = coordinator.bytes
+            coordinator.for_commit(LONG + "-3", "", None, -1)
+            assert coordinator.bytes - before > len(LONG)
+            for group in coordinator.loaded():
+                group.unload(NONE)
+            assert coordinator.bytes == 0
+
+    run(main)
+
+
+def test_long_names_do_not_get_around_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", 100_000)
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            coordinator.for_commit(LONG + "-1", "", None, -1)
+            coordinator.for_commit(LONG + "-2", "", None, -1)
+            call = lambda: coordinator.for_commit(LONG * 2, "", None, -1)  # noqa: E731
+            assert refused(call) is ErrorCode.POLICY_VIOLATION
+            assert refused(lambda: home.join("g", client_id=LONG)) is ErrorCode.POLICY_VIOLATION
+            home.join("g")
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("bound", "code"),
+    [("MAX_GROUPS_BYTES", ErrorCode.POLICY_VIOLATION), ("MAX_GROUP_BYTES", ErrorCode.GROUP_MAX_SIZE_REACHED)],
+)
+def test_who_is_in_a_group_may_join_again_when_there_is_no_room_for_others(
+    monkeypatch: pytest.MonkeyPatch, bound: str, code: ErrorCode
+) -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            monkeypatch.setattr(coordinator_module, bound, home.coordinator.bytes)
+            assert refused(lambda: home.join(new_member_id="m2")) is code
+            assert (await home.join(member_id="m1").joined()).generation == 2
+            assert refused(lambda: home.join(member_id="m1", metadata=b"longer")) is code
+
+    run(main)
+
+
+def test_a_record_that_still_waits_does_not_bring_a_deleted_group_back() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            home.join(member_id="m1")
+            home.journal.go = trio.Event()
+            home.sync("m1", 2, m1=b"all")
+            await wait_all_tasks_blocked()
+            home.leave("m1")  # its record waits for that of generation 2
+            home.nursery.start_soon(home.coordinator.delete, home.coordinator.for_delete("g"))
+            await wait_all_tasks_blocked()
+            home.journal.go.set()
+            await wait_all_tasks_blocked()
+            assert home.coordinator.for_fetch("g") is None
+            assert "g" not in home.journal.log
+
+    run(main)

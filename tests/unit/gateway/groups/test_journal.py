@@ -19,6 +19,14 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 EMPTY_GROUP = GroupMetadata("consumer", 4, None, None, 1_700_000_000_000, ())
 
 
+def _table(*keys: tuple[str, int]) -> OffsetTable:
+    """A table with an offset of each of these."""
+    table = OffsetTable()
+    for topic, index in keys:
+        table.put(topic, index, offset(0))
+    return table
+
+
 def test_a_commit_is_answered_and_shown_once_it_is_durable() -> None:
     async def main() -> None:
         log, table = OffsetsLog(), OffsetTable()
@@ -219,7 +227,7 @@ def test_a_group_and_its_end() -> None:
         async with log.running():
             await log.begin("write", partial(log.journal.write_group, "g", EMPTY_GROUP))
             await log.durable()
-            await log.begin("delete", partial(log.journal.delete_group, "g", [("t", 0), ("u", 9)]))
+            await log.begin("delete", partial(log.journal.delete_group, "g", _table(("t", 0), ("u", 9))))
             await log.durable()
             assert log.told == [("write", ErrorCode.NONE), ("delete", ErrorCode.NONE)]
             assert log.batches == [
@@ -235,7 +243,7 @@ def test_the_end_of_a_group_with_many_offsets_takes_several_batches_the_group_la
         log = OffsetsLog()
         keys = [("topic", index) for index in range(2000)]
         async with log.running():
-            await log.begin("delete", partial(log.journal.delete_group, "g", keys))
+            await log.begin("delete", partial(log.journal.delete_group, "g", _table(*keys)))
             while not log.told:
                 await log.durable()
             assert log.told == [("delete", ErrorCode.NONE)]
@@ -245,6 +253,25 @@ def test_the_end_of_a_group_with_many_offsets_takes_several_batches_the_group_la
                 *(OffsetRecord("g", topic, index, None) for topic, index in keys),
                 GroupRecord("g", None),
             ]
+
+    run(main)
+
+
+def test_a_deletion_that_is_late_takes_the_offsets_along_when_the_log_has_it() -> None:
+    """What is shown has to be what a restart would read."""
+
+    async def main() -> None:
+        log, table = OffsetsLog(), _table(("t", 0))
+        async with log.running():
+            await log.begin("delete", partial(log.journal.delete_group, "g", table))
+            await trio.sleep(OFFSETS_COMMIT_TIMEOUT_SECONDS + 0.1)
+            assert log.told == [("delete", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+            assert table.fetch("t", 0) == offset(0)
+            await log.begin_commit("new", table, {("t", 1): offset(7)})
+            await log.durable()
+            await log.durable()
+            assert log.batches[0] == [OffsetRecord("g", "t", 0, None), GroupRecord("g", None)]
+            assert (table.fetch("t", 0), table.fetch("t", 1)) == (None, offset(7))
 
     run(main)
 
