@@ -331,8 +331,10 @@ class Connection:
         arrived = trio.current_time()
         dispatcher = context.dispatcher
         route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
-        if route.begin is None and size >= MIN_COUNTED_REQUEST_BYTES:
-            await self._take_decoded_memory(size * DECODED_BYTES_PER_BYTE)
+        if route.begin is None:
+            await self._come_to_turn()
+            if size >= MIN_COUNTED_REQUEST_BYTES:
+                await self._take_decoded_memory(size * DECODED_BYTES_PER_BYTE)
         if dispatcher.takes_long(route, frame):
             self._flush()
             decode = partial(dispatcher.decode, route, header, frame)
@@ -347,6 +349,17 @@ class Connection:
             await self._begin(route, request, size, started)
         else:
             await self._answer(route, request, size, started)
+
+    async def _come_to_turn(self) -> None:
+        """Waits until all requests before are answered, and most of that is read.
+
+        Before more memory is taken: both may last as long as the client likes.
+        """
+        output = self._output
+        while self._pending or output.unsent > self._context.limits.max_unsent_bytes:
+            self._flush()
+            if self._pending or output.unsent:
+                await self._progress.wait()
 
     async def _begin(self, route: Route, request: Request, size: int, started: float) -> None:
         assert route.begin is not None
@@ -388,10 +401,6 @@ class Connection:
     async def _answer(self, route: Route, request: Request, size: int, started: float) -> None:
         assert route.handler is not None
         output = self._output
-        while self._pending or output.unsent > self._context.limits.max_unsent_bytes:
-            self._flush()
-            if self._pending or output.unsent:
-                await self._progress.wait()
         request.let_go = self._let_go
         answer = route.handler(request, self._context.broker)
         try:

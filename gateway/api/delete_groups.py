@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 CONCURRENT_DELETIONS: Final = 64
 """Groups of one request that are deleted at the same time: enough for their records to share batches."""
 
+PATIENCE_SECONDS: Final = 20.0
+"""How long deletions are begun for one request; clients wait for 30 s. The groups that are left, when the
+stores are away, are COORDINATOR_NOT_AVAILABLE: the request holds memory meanwhile."""
+
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_GROUPS]
 
 
@@ -39,9 +43,10 @@ async def delete_groups(request: Request, broker: Broker) -> Response:
         except KafkaError as error:
             results[group_id] = error.code
         await breathe(done)
+    until = trio.current_time() + PATIENCE_SECONDS
     async with trio.open_nursery() as nursery:
         for _ in range(min(CONCURRENT_DELETIONS, len(groups))):
-            nursery.start_soon(_delete_some, broker, groups, results)
+            nursery.start_soon(_delete_some, broker, groups, results, until)
     response = _Answer(
         throttle_time_ms=0,
         results=[
@@ -52,11 +57,15 @@ async def delete_groups(request: Request, broker: Broker) -> Response:
     return await answer_of(len(results), request, response)
 
 
-async def _delete_some(broker: Broker, groups: list[Group], results: dict[str, ErrorCode]) -> None:
-    """Delete one after the other, as long as there are some."""
+async def _delete_some(
+    broker: Broker, groups: list[Group], results: dict[str, ErrorCode], until: float
+) -> None:
+    """Delete one after the other, as long as there are some and the time is not over."""
     while groups:
         group = groups.pop()
         try:
+            if trio.current_time() >= until:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             # It may have got a member since it was looked at.
             await broker.groups.delete(broker.groups.for_delete(group.group_id))
         except KafkaError as error:

@@ -4,7 +4,8 @@ Behaviour
   What is answered is durable. A partition without a committed offset, and everything of a group that does
   not exist, is -1 without an error; so are partitions and topics that do not exist. Without topics: all
   that the group has committed. With `require_stable` the answer waits until all that was committed before
-  is durable, for five seconds at most; as there are no transactions nothing else is unstable.
+  is durable, for five seconds at most (groups that are named behind others which took them are
+  NOT_COORDINATOR); as there are no transactions nothing else is unstable.
 
 Version notes
   v2 allows null topics and brings an error for the whole group; before, each partition has it. v5 brings
@@ -21,8 +22,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+import trio
+
 from gateway.api.answers import answer_of, breathe
 from gateway.api.registry import Request, Response, api
+from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import NO_EPOCH, NO_TOPIC_ID, CommittedOffset
 from wireproto.kafka.api_keys import ApiKey
@@ -84,6 +88,7 @@ class _Fetch:
         self._version = version = request.header.api_version
         self._stable = request.body.require_stable
         self._broker = broker
+        self._patient_until = trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS
         several = version >= SEVERAL_GROUPS_SINCE_VERSION
         self._topic_class, self._partition_class = (
             (_GroupTopic, _GroupPartition) if several else (_Topic, _Partition)
@@ -111,6 +116,9 @@ class _Fetch:
         groups = self._broker.groups
         group = groups.for_fetch(group_id)
         if self._stable and group is not None:
+            if trio.current_time() >= self._patient_until:
+                # A request may name thousands of groups: they do not wait one after the other.
+                raise KafkaError(ErrorCode.NOT_COORDINATOR, "groups before it took all the time there is")
             try:
                 await groups.journal.settle(group_id)
             except KafkaError as error:

@@ -56,8 +56,12 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         broker.groups.sync(body.group_id, sync)
     except KafkaError as error:
         return _answer(request, SyncReply(error.code))
-    if not (ticket.answered or assignments):
-        request.forget_frame()  # a leader's is kept: its assignments wait for the log, which is not long
+    if not ticket.answered and not broker.groups.leads(body.group_id, body.member_id):
+        # A leader's memory is kept: its assignments wait for the log, which is not long. Those of anybody
+        # else, who waits as long as the leader likes, are of no interest.
+        assignments.clear()
+        request.forget_frame()
+        request.body = body = None
     return _answer(request, await ticket.synced())
 
 

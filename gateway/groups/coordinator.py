@@ -117,8 +117,11 @@ class Coordinator:
         self._look_at_topic()
         if self._loading is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"there is no topic {OFFSETS_TOPIC} yet")
-        # A group that is there was loaded, or made, and is forgotten when its partition is.
-        if group_id not in self.groups and not self._loading.is_loaded(self._partition_of(group_id)):
+        if group_id in self.groups or not self._loading.left:
+            # A group that is there was loaded, or made, and is forgotten when its partition is. The hash of
+            # a long id takes milliseconds, and a request may ask for hundreds of them.
+            return
+        if not self._loading.is_loaded(self._partition_of(group_id)):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def check_all_served(self) -> None:
@@ -203,6 +206,11 @@ class Coordinator:
         """SyncGroup: the ticket in `sync` will be answered. Raises KafkaError as `join`."""
         group = self._group_of_member(group_id)
         group.carry_out(group.machine.sync(sync))
+
+    def leads(self, group_id: str, member_id: str) -> bool:
+        """Whether the member leads the group now."""
+        group = self.groups.get(group_id)
+        return group is not None and group.machine.roster.leader == member_id
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int

@@ -41,16 +41,13 @@ class PartitionLoads:
         self._load = load
         self._loaded = loaded
         self._done = [trio.Event() for _ in range(partitions)]
+        self.left = partitions
+        """Partitions that are not loaded."""
         self._limit = trio.CapacityLimiter(CONCURRENT_LOADS)
         self._closed = False
 
     def is_loaded(self, partition: int) -> bool:
         return self._done[partition].is_set()
-
-    @property
-    def left(self) -> int:
-        """Partitions that are not loaded."""
-        return sum(not done.is_set() for done in self._done)
 
     @property
     def partitions(self) -> int:
@@ -61,6 +58,7 @@ class PartitionLoads:
         if not self._done[partition].is_set():
             return False
         self._done[partition] = trio.Event()
+        self.left += 1
         return True
 
     def close(self) -> None:
@@ -89,4 +87,5 @@ class PartitionLoads:
                 if not self._closed:
                     self._loaded(partition, groups)
                     done.set()
+                    self.left -= 1
                 return

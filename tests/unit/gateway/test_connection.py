@@ -282,6 +282,26 @@ def test_a_request_that_waits_for_minutes_gives_its_memory_back_at_once(size: in
     serve(body, fakes=fakes)
 
 
+def test_a_request_takes_memory_for_what_it_becomes_when_its_turn_has_come() -> None:
+    """Those before it may take as long as their client likes: others would wait for that memory."""
+    large = bytes(40 * KIB)
+
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.decoded_memory
+        await client.send(request(BEGIN, 1, b"waits"), request(ECHO, 2, large))
+        await wait_all_tasks_blocked()
+        assert memory.used == 0
+        async with server.client() as other:
+            await other.send(request(ECHO, 3, large))
+            assert await other.frame() == answer(3, large)
+        server.fakes.pending[0].finish()
+        assert await client.frame() == answer(1, b"waits")
+        assert await client.frame() == answer(2, large)
+        assert memory.used == 0
+
+    serve(body, Limits(decoded_memory_bytes=1 * KIB))
+
+
 def test_memory_comes_back_from_a_client_that_leaves_in_the_middle() -> None:
     async def body(server: Running, client: Client) -> None:
         memory = server.server.context.request_memory

@@ -24,6 +24,7 @@ from tests.unit.gateway.api.asking import (
     request_class,
 )
 from tests.unit.gateway.groups.group_home import Home, run
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
 
 NONE, INVALID_GROUP_ID, UNKNOWN_MEMBER, MEMBER_ID_REQUIRED = 0, 24, 25, 79
@@ -106,6 +107,72 @@ def test_who_waits_for_a_rebalance_holds_up_nobody_and_keeps_no_memory() -> None
         assert (await ask(join("g", "m1", version=3))).generation_id == 2
         await wait_all_tasks_blocked()
         assert len(answers) == 1
+
+    with_groups(body)
+
+
+def test_many_deletions_that_cannot_be_written_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def late(_group_id: str, _offsets: object) -> None:
+        await trio.sleep(5)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def body(home: Home, ask: Ask) -> None:
+        monkeypatch.setattr(home.journal, "delete_group", late)
+        names = [f"group {number}" for number in range(1000)]
+        for name in names:
+            home.coordinator.for_commit(name, "", None, -1).recorded = True
+        before = trio.current_time()
+        answer = await ask(Delete(version=2, groups_names=names))
+        assert trio.current_time() - before <= 30
+        assert {(one.group_id, one.error_code) for one in answer.results} == {(name, 15) for name in names}
+        assert len(home.coordinator.loaded()) == 1000
+
+    with_groups(body)
+
+
+@pytest.mark.parametrize(("who", "kept"), [("m1", True), ("m2", False)])
+def test_assignments_that_only_a_leader_may_give_keep_no_memory_of_others(who: str, kept: bool) -> None:
+    """A follower's SyncGroup waits as long as the leader likes."""
+
+    async def body(home: Home, ask: Ask) -> None:
+        await home.stable()
+        home.join(new_member_id="m2")
+        assert (await home.join(member_id="m1").joined()).generation == 2
+        home.journal.go = trio.Event()
+        released: list[int] = []
+        frame = encode_request(sync("g", who, 2, {"m1": b"x" * 10_000, "m2": b"mine"}))
+        header = parse_request_header(frame)
+        api = REGISTRY.lookup(header.api_key)
+        assert api is not None
+        handler = api.handler
+        assert handler is not None
+        request = Request(
+            header,
+            api.decoder(header.api_version, frame, header.body_offset),
+            frame,
+            ADDRESS,
+            "127.0.0.1:1",
+            trio.Event(),
+        )
+        request.let_go = lambda let_go: released.append(len(let_go.frame))
+        broker = FakeBroker()
+        broker.groups = home.coordinator  # type: ignore[assignment]
+        answers: list[Any] = []
+
+        async def ask_and_wait() -> None:
+            answers.append(await handler(request, broker))
+
+        home.nursery.start_soon(ask_and_wait)
+        await wait_all_tasks_blocked()
+        assert released == ([] if kept else [len(frame)])
+        assert (request.body is None, answers) == (not kept, [])
+        home.journal.go.set()
+        if not kept:
+            home.sync("m1", 2, m1=b"all", m2=b"some")
+        await wait_all_tasks_blocked()
+        assert len(answers) == 1
+        assigned = home.group().machine.roster.by_id["m2"].assignment
+        assert assigned == (b"mine" if kept else b"some")
 
     with_groups(body)
 

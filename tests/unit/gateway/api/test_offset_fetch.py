@@ -5,10 +5,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from gateway.api import offset_fetch
 from gateway.groups.records import CommittedOffset
-from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+from tests.unit.gateway.api.asking import FakeBroker, ask, ask_async, request_class
 from tests.unit.gateway.api.fake_groups import NOW_MS, FakeGroups, broker_with_groups
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -180,6 +182,32 @@ def test_stable_offsets_are_waited_for(version: int) -> None:
     for failure, code in [(15, 16), (16, 16)]:
         groups.failure = KafkaError(ErrorCode(failure))
         assert fetch(broker, version, None, require_stable=True) == ({}, code)
+
+
+def test_many_groups_do_not_wait_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request holds memory meanwhile, and may name thousands."""
+    broker, groups = with_offsets()
+    names = [f"group {number}" for number in range(100)]
+    for name in names:
+        groups.add(name)
+
+    async def late(_group_id: str) -> None:
+        await trio.sleep(5)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(groups, "settle", late)
+    of = Fetch.OffsetFetchRequestGroup
+    request = Fetch(version=9, require_stable=True, groups=[of(group_id=name, topics=None) for name in names])
+
+    async def main() -> None:
+        before = trio.current_time()
+        answer = await ask_async(broker, request)
+        assert trio.current_time() - before <= 10
+        assert [(group.group_id, group.error_code) for group in answer.groups] == [
+            (name, ErrorCode.NOT_COORDINATOR) for name in names
+        ]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 @pytest.mark.parametrize("version", [1, 2, 9])

@@ -481,6 +481,38 @@ def test_a_group_that_waits_for_nothing_has_no_task() -> None:
     run(main)
 
 
+def test_a_group_that_is_not_there_costs_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a long id takes milliseconds, and a request may ask for hundreds."""
+    hashed: list[str] = []
+
+    def counted(group_id: str, partitions: int) -> int:
+        hashed.append(group_id)
+        return partition_for(group_id, partitions)
+
+    monkeypatch.setattr(coordinator_module, "partition_for", counted)
+
+    async def main() -> None:
+        home = Home()
+        home.journal.may_load = trio.Event()
+        async with home.running():
+            coordinator = home.coordinator
+            assert refused(lambda: coordinator.for_fetch("g")) is LOADING
+            home.journal.may_load.set()
+            await wait_all_tasks_blocked()
+            hashed.clear()
+            assert coordinator.for_fetch("g") is None
+            assert refused(lambda: coordinator.for_delete("g")) is ErrorCode.GROUP_ID_NOT_FOUND
+            assert hashed == []
+            away = partition_for("g", 50)
+            home.journal.load_fails = {away}
+            coordinator._lost(away)
+            await wait_all_tasks_blocked()
+            assert refused(lambda: coordinator.for_fetch("g")) is LOADING
+            assert coordinator.partitions_loading == 1
+
+    run(main)
+
+
 LONG = "x" * 30_000
 """About as long as a client may make a name."""
 
