@@ -7,13 +7,17 @@ from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys, ranges
 from mesh.store.checking import AddressCheck
 from mesh.store.db import Database
-from wireproto.records.row import ROW_BYTES
+from wireproto.records.errors import InvalidBatch
+from wireproto.records.row import ROW_BYTES, Row
 
 SLICE_BYTES = 256 * 1024
 """Read and checked at once, in a worker thread; a record that is larger is a slice of its own."""
 
 SLICE_RECORDS = 256
 """Records in a slice, however small."""
+
+UNKNOWN_BYTES = SLICE_BYTES // 16
+"""What a record counts in a slice of which neither content nor row can be read."""
 
 
 class Slice(NamedTuple):
@@ -51,11 +55,20 @@ def _read_each(database: Database, address: str, first: int, last: int, trouble:
     for sequence in range(first, last + 1):
         number = keys.sequence_bytes(sequence)
         content = _value(database, keys.record_prefix(address) + number)
-        records.append((content, _value(database, keys.row_prefix(address) + number)))
-        size += len(content or b"")
+        row = _value(database, keys.row_prefix(address) + number)
+        records.append((content, row))
+        size += len(content) if content is not None else _size_told(row)
         if size >= SLICE_BYTES:
             break
     return Slice(first, records, trouble)
+
+
+def _size_told(row: bytes | None) -> int:
+    """How large a content is that cannot be read: a slice of such must not be more than others can give."""
+    try:
+        return UNKNOWN_BYTES if row is None else Row.unpack(row).size
+    except InvalidBatch:
+        return UNKNOWN_BYTES
 
 
 def _value(database: Database, key: bytes) -> bytes | None:

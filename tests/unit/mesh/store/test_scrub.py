@@ -5,8 +5,9 @@ nothing ends. What others can give is in `tests/mesh/test_scrub.py`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
@@ -20,10 +21,12 @@ from mesh.store import keys, scrub, slices
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.mender import Mender
+from mesh.store.ranges import MAX_RANGE_BYTES
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_FIRST_SECONDS, SCRUB_REST_SECONDS, Scrub
 from mesh.store.slices import Slice
 from tests.unit.mesh.fake_node import FakeNode
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, OTHER, STORE, batch, fill, request, settle
+from wireproto.records.row import Row
 
 LAST = BATCHES - 1
 OPEN = "C" * 32
@@ -234,3 +237,27 @@ def test_a_disk_that_is_gone_is_not_looked_at_for_ever(
     run(scrubber.scrub_all)
     assert (scrubber.segments, scrubber.passes) == (1, 0)
     assert "too much is damaged" in caplog.text
+
+
+@pytest.mark.parametrize("rows_too", [False, True])
+def test_a_slice_of_large_records_that_cannot_be_read_is_what_others_can_give(rows_too: bool) -> None:
+    """A blob file that is gone takes hundreds of neighbours: nobody tells the digest of more than an answer
+    holds, and they would be given up though other stores have them.
+    """
+    row = Row(0, 0, 0, 0, -1, -1, -1, 0, 1 << 20).pack()
+
+    class Gone:
+        def get_many(self, _wanted: Sequence[bytes]) -> list[bytes | None]:
+            raise StoreCorrupt("no such file")
+
+        def get(self, key: bytes) -> bytes:
+            if rows_too or key.startswith(keys.record_prefix(ADDRESS)):
+                raise StoreCorrupt("no such file")
+            return row
+
+    state = AddressState(ADDRESS)
+    state.head = 999
+    piece = slices.read_slice(cast(Any, Gone()), state, 0)
+    assert all(content is None for content, _ in piece.records)
+    assert 1 <= len(piece.records) << 20 <= MAX_RANGE_BYTES
+    assert piece.trouble == "no such file"
