@@ -62,6 +62,7 @@ class Broker:
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()
+        self._closer_loaded = trio.Event()
 
     def wake_parked(self) -> None:
         """Have parked fetches answered at once: the gateway stops, or others wait for their memory."""
@@ -72,6 +73,7 @@ class Broker:
         """Recover all partitions: afterwards all of them serve, or say why not."""
         partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
         self.context.closer.load()
+        self._closer_loaded.set()
         await self.recovery.recover(partitions)
 
     async def run(self) -> None:
@@ -83,12 +85,14 @@ class Broker:
                 self.context.closer.run,
                 self.context.cold.ahead.run,
                 self.recovery.run,
-                self.deletion.run,
-                self.replacement.run,
                 self.retention.run,
                 self.compaction.run,
             ):
                 nursery.start_soon(worker)
+            # These look whose ends are yet to be heard: the closer has to know that first.
+            await self._closer_loaded.wait()
+            nursery.start_soon(self.deletion.run)
+            nursery.start_soon(self.replacement.run)
 
     async def create_topic(
         self, name: str, partitions: int, configs: dict[str, str], replication_factor: int

@@ -348,7 +348,8 @@ class Attempt:
             raise Inconsistent(
                 f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
             )
-        partition.next_offset = partition.high_watermark = end
+        # Where loss was accepted, what is left may end below the log start: nothing there would be shown.
+        partition.next_offset = partition.high_watermark = max(end, partition.log_start_offset)
 
     async def read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
         """The snapshot in the last segment's announcement, and that segment's rows.

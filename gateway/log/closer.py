@@ -11,8 +11,9 @@ A member that answers that it has not all of it copies the rest from the others 
 segments at a time, and is told the end again. Each member is told at its own pace.
 """
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -56,6 +57,8 @@ class Closer:
     def __init__(self, context: "LogContext") -> None:
         self._context = context
         self._waiting: dict[str, _Closing] = {}
+        self._expected: set[str] = set()
+        """Segments whose ends are on their way into the catalog, and that something will wait for."""
         self._finished: list[str] = []
         self._lacking: dict[str, dict[str, None]] = {}
         """Member -> the segments that it is to copy."""
@@ -73,6 +76,18 @@ class Closer:
             "w": segment.w,
         }
         puts[keys.closing_key(segment.address)] = keys.pack(value)
+
+    @contextlib.contextmanager
+    def expect(self, addresses: Iterable[str]) -> Iterator[None]:
+        """For the transaction that puts the ends of these segments, and `begin` behind it: who looks in
+        between, when the catalog has them and nobody was told yet, is to see that something waits.
+        """
+        expected = set(addresses)
+        self._expected |= expected
+        try:
+            yield
+        finally:
+            self._expected -= expected
 
     def begin(
         self,
@@ -102,7 +117,10 @@ class Closer:
             value = keys.unpack(entry.value)
             everybody = value.get("all", value["members"])
             closing = _Closing(value["end"], value["members"], everybody, value.get("w", 1))
-            closing.when_heard = self._context.segments_dropped  # a compaction's sources may wait for it
+            closing.heard = set(everybody) - closing.members.keys()
+            if len(closing.heard) < closing.w:
+                # A compaction's sources may wait for it.
+                closing.when_heard = self._context.segments_dropped
             self._tell(entry.key.removeprefix(keys.CLOSING), closing)
 
     def _tell(self, address: str, closing: _Closing) -> None:
@@ -116,12 +134,27 @@ class Closer:
         closing = self._waiting.get(address)
         return [] if closing is None else [name for name in closing.members if name != but]
 
+    def when_heard(self, address: str, call: Callable[[], None]) -> bool:
+        """Have `call` called, besides who waits already, once w members have heard the end of this segment;
+        false if nobody waits for that any more.
+        """
+        closing = self._waiting.get(address)
+        if closing is None or (others := closing.when_heard) is None:
+            return False
+
+        def call_all() -> None:
+            others()
+            call()
+
+        closing.when_heard = call_all
+        return True
+
     def is_waited_for(self, address: str) -> bool:
         """Whether something waits until w members have heard the end of this one: the next segment of the
         log, or the deletion of what a compaction has left.
         """
         closing = self._waiting.get(address)
-        return closing is not None and closing.when_heard is not None
+        return address in self._expected or (closing is not None and closing.when_heard is not None)
 
     def drop(self, addresses: Sequence[str]) -> None:
         """These are being deleted: nobody needs to know their ends."""

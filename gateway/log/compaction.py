@@ -65,10 +65,10 @@ class Compaction:
         found = await self._dirtiest()
         if found is None:
             return False
-        await self._compact(*found)
+        await self._compact(found)
         return True
 
-    async def _dirtiest(self) -> tuple[Partition, Cleanable] | None:
+    async def _dirtiest(self) -> Partition | None:
         best: tuple[Partition, Cleanable] | None = None
         dirty_bytes = looked = 0
         now = trio.current_time()
@@ -86,7 +86,7 @@ class Compaction:
                 if best is None or plan.dirty_ratio > best[1].dirty_ratio:
                     best = partition, plan
         self.dirty_bytes = dirty_bytes
-        return best
+        return best[0] if best else None
 
     async def _look(self, topic: "Topic", partition: Partition) -> Cleanable:
         """What may be compacted of one log."""
@@ -102,8 +102,12 @@ class Compaction:
             free.append(segment)
         return cleanable(free, self._context.now_ms(), limits)
 
-    async def _compact(self, partition: Partition, plan: Cleanable) -> None:
+    async def _compact(self, partition: Partition) -> None:
         name = f"{partition.topic.name}-{partition.index}"
+        # Its front may have gone while other logs were looked at: those behind it were not judged.
+        plan = await self._look(partition.topic, partition)
+        if not plan.is_due(_limits(partition.topic)):
+            return
         run = CompactionRun(self._context, partition, plan, _rest)
         try:
             await run.run()

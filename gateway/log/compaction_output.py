@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 4 * 1024 * 1024
 """Written and not yet durable: a small part of the gateway's window, so that producers always have theirs."""
 
+WINDOW_RECORDS = 1000
+"""The same in batches: a small part of what the sockets hold, or messages of others would be dropped."""
+
 PATIENCE_SECONDS = 60.0
 """A compaction whose stores take nothing for so long is given up, and tried again later."""
 
@@ -97,7 +100,9 @@ class OutputWriter:
         output = self.outputs[-1] if self.outputs else None
         if output is None or self._is_full(output, len(batch)):
             output = await self._begin()
-        while output.writer and output.writer.bytes + len(batch) > WINDOW_BYTES:
+        while output.writer and (
+            output.writer.bytes + len(batch) > WINDOW_BYTES or len(output.writer) >= WINDOW_RECORDS
+        ):
             await self._wait()
         self.check()
         self._context.producer.append(output.writer, batch)

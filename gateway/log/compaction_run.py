@@ -181,19 +181,20 @@ class CompactionRun:
         made = [output.closed(cleaned_to, context.now_ms()) for output in writer.outputs]
         if not made or made[-1].end_offset != sources[-1].end_offset:
             raise Abandoned("what was written does not end where the sources do")
-        while True:
-            writer.check()
-            compares, puts, deletes = self._changes(sources, made)
-            try:
-                await context.catalog.transact(compares, puts, deletes)
-            except CompareFailed:
-                continue
-            break
+        with context.closer.expect(segment.address for segment in made):
+            while True:
+                writer.check()
+                compares, puts, deletes = self._changes(sources, made)
+                try:
+                    await context.catalog.transact(compares, puts, deletes)
+                except CompareFailed:
+                    continue
+                break
+            for segment in made:
+                context.closer.begin([segment], context.segments_dropped)
         addresses = [segment.address for segment in sources]
         self._swapped.update(addresses)
         partition.compacted(addresses, made)
-        for segment in made:
-            context.closer.begin([segment], context.segments_dropped)
         crash_points.reach("after-compaction-swap")
         context.segments_dropped()
 

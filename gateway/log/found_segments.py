@@ -98,8 +98,8 @@ class FoundSegment:
             confirmed=tuple(member for member in self.members if member in self.told),
         )
         if "compaction" in self.details:
-            # How far it is clean is not told: it counts as dirty.
-            segment = replace(segment, cleaned_to=announced.start)
+            # How far it is clean is not told: all of the log counts as dirty.
+            segment = replace(segment, cleaned_to=0)
         if end is None:
             return segment
         row = Row.unpack(end.row)

@@ -16,6 +16,7 @@ transaction had put is taken back, so that trying again does not climb over the 
 import logging
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -102,10 +103,8 @@ class Opener:
                 await self._insert_all(ready)
             while self._answered:
                 await self._note_answers()
-            while self._ending:
-                partition = next(iter(self._ending))
-                del self._ending[partition]
-                await self._end(partition)
+            if self._ending:
+                await self._end_some()
 
     def _take_ready(self) -> dict[Partition, OpenSegment]:
         """The openings whose predecessors are durable, as many as go into one round."""
@@ -132,17 +131,38 @@ class Opener:
         for partition, opening in ready.items():
             closed[partition] = self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
-        await self._context.catalog.transact([], puts)
-        for partition, opening in ready.items():
-            before = [one for one in closed[partition] if one.epoch == opening.segment.epoch]
-            self._context.closer.begin(one for one in closed[partition] if one not in before)
-            if before:
-                untold = {segment.address for segment in before}
-                for segment in before:
-                    heard = partial(self._told_end, partition, opening, segment.address, untold)
-                    self._context.closer.begin([segment], heard)
-            else:
-                self._announce(partition, opening)
+        before = {
+            partition: [one for one in closed[partition] if one.epoch == opening.segment.epoch]
+            for partition, opening in ready.items()
+        }
+        with self._context.closer.expect(one.address for waited in before.values() for one in waited):
+            await self._context.catalog.transact([], puts)
+            for partition, opening in ready.items():
+                self._tell(partition, opening, closed[partition], before[partition])
+
+    def _tell(
+        self, partition: Partition, opening: OpenSegment, closed: list[Segment], before: list[Segment]
+    ) -> None:
+        """Tell the ends of the segments that were closed; those `before` this one first, then announce it."""
+        closer = self._context.closer
+        closer.begin(one for one in closed if one not in before)
+        if not closed and self._ended_before(partition, opening):
+            return
+        untold = {segment.address for segment in before}
+        for segment in before:
+            heard = partial(self._told_end, partition, opening, segment.address, untold)
+            closer.begin([segment], heard)
+        if not before:
+            self._announce(partition, opening)
+
+    def _ended_before(self, partition: Partition, opening: OpenSegment) -> bool:
+        """Whether the segment before was closed on its own, and its end is yet to be heard: then this one is
+        announced behind that.
+        """
+        last = partition.closed[-1] if partition.closed else None
+        if last is None or last.is_compacted or last.epoch != opening.segment.epoch:
+            return False
+        return self._context.closer.when_heard(last.address, partial(self._announce, partition, opening))
 
     def _told_end(self, partition: Partition, opening: OpenSegment, address: str, untold: set[str]) -> None:
         """Enough members have heard the end of a segment before this one."""
@@ -177,19 +197,37 @@ class Opener:
         if puts:
             await self._context.catalog.transact([], puts)
 
-    async def _end(self, partition: Partition) -> None:
-        """Close the open segment without a next one, if all of it is durable."""
-        current = partition.current
-        if current is None or partition.state is not PartitionState.READY or partition in self._waiting:
-            return
-        if current.writer.state is not State.OPEN or current.writer:
-            return
-        partition.rolling.append(current)
-        partition.current = None
+    async def _end_some(self) -> None:
+        """Close open segments without next ones, where all of them is durable: many in one transaction, and
+        then whatever came meanwhile.
+        """
+        ending = list(islice(self._ending, MAX_OPENS_AT_ONCE))
+        for partition in ending:
+            del self._ending[partition]
+        if self._ending:
+            self._work.set()
         puts: dict[str, bytes] = {}
-        closed = self._close_rolled(partition, puts)
-        await self._context.catalog.transact([], puts)
-        self._context.closer.begin(closed)
+        closed: list[Segment] = []
+        for partition in ending:
+            current = partition.current
+            if current is not None and self._may_end(partition, current):
+                partition.rolling.append(current)
+                partition.current = None
+                closed += self._close_rolled(partition, puts)
+        if not closed:
+            return
+        with self._context.closer.expect(segment.address for segment in closed):
+            await self._context.catalog.transact([], puts)
+            # The next segment, if there will be one of the same epoch, waits until they are heard.
+            self._context.closer.begin(closed, _nobody_waits_yet)
+
+    def _may_end(self, partition: Partition, current: OpenSegment) -> bool:
+        return (
+            partition.state is PartitionState.READY
+            and partition not in self._waiting
+            and current.writer.state is State.OPEN
+            and not current.writer
+        )
 
     async def _refused(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
         if partition.current is not opening or partition.deleted:
@@ -250,6 +288,10 @@ class Opener:
         partition.epochs.assign(segment.epoch, segment.start_offset)
         puts[_segment_key(partition, segment)] = segment.pack()
         puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
+
+
+def _nobody_waits_yet() -> None:
+    """Of a segment that was closed without a next one."""
 
 
 def _goes_on(partition: Partition, opening: OpenSegment) -> bool:

@@ -390,13 +390,21 @@ class Partition:
             if opening or not (full or old or current.outdated or self._should_move(current.segment)):
                 return current
             self.rolling.append(current)
-            if not self._context.stores.enough(current.segment.members, current.segment.w):
-                # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells
-                # an older catalog, too (`gateway.log.verification`).
-                self.leader_epoch += 1
-                self._tell_watchers()
+        before = current.segment if current is not None else self._end_to_be_heard()
+        if before is not None and not self._context.stores.enough(before.members, before.w):
+            # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells an
+            # older catalog, too (`gateway.log.verification`).
+            self.leader_epoch += 1
+            self._tell_watchers()
         self.current = self._context.opener.start(self, now_ms)
         return self.current
+
+    def _end_to_be_heard(self) -> Segment | None:
+        """The last closed segment, if the next one would wait until its members have heard where it ends."""
+        last = self.closed[-1] if self.closed else None
+        if last is None or last.epoch != self.leader_epoch:
+            return None
+        return last if self._context.closer.is_waited_for(last.address) else None
 
     def _should_move(self, segment: Segment) -> bool:
         """Whether another segment would have better members: one of these leaves, or too many are away."""

@@ -30,6 +30,8 @@ async def count_sizes(context: "LogContext", partition: "Partition") -> None:
     One that cannot be read now stays unknown, and is tried again the next time.
     """
     for segment in [one for one in partition.closed if one.size == UNKNOWN and not one.is_open]:
+        if not any(map(context.stores.live, segment.members)):
+            continue  # others' retention must not wait for each of them
         try:
             size = await _count(context, segment)
         except (NotServed, InvalidBatch) as error:

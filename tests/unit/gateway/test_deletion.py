@@ -11,10 +11,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.broker import Broker
 from gateway.deletion import RETRY_SECONDS, Deletion
 from gateway.log import catalog_keys as keys
+from gateway.log.closer import Closer
+from gateway.log.segment import Segment
+from gateway.settings import Settings
 from gateway.stores import REMOVED, StoreEntry
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
+from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
+from tests.unit.gateway.log.test_closer import Requests as ClosingStores
 from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
 
 BAD, GOOD = "bad-store", "good-store"
@@ -210,3 +216,33 @@ def test_a_store_that_was_removed_is_not_asked() -> None:
         assert setup.stores.deleted[GOOD][-1] == f"{9:032X}"
 
     run(body)
+
+
+def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() -> None:
+    """What a compaction has left of a log goes after w members know where the new segments end: operators may
+    be answered for a while between the begin of a gateway's tasks and that of its recovery.
+    """
+
+    async def main() -> None:
+        stores = ClosingStores()
+        log = FakeLog(stores=(ONE, TWO, THREE), requests=stores)
+        catalog = log.context.catalog
+        made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
+        puts = {keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]})}
+        Closer.note(made, puts)
+        await catalog.transact([], puts)
+        stores.away = {TWO, THREE}
+        broker = Broker(log.context, Settings(), lambda: None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.context.producer.run)
+            nursery.start_soon(broker.run)
+            await trio.sleep(1)
+            await broker.recover()
+            await trio.sleep(1)
+            assert catalog.get(keys.segment_tombstone_key(B)) is not None
+            stores.back(TWO)
+            await trio.sleep(1)
+            assert catalog.get(keys.segment_tombstone_key(B)) is None
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

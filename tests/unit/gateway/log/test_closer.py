@@ -69,6 +69,19 @@ def run(body: Callable[[Setup], Awaitable[None]]) -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def test_who_had_confirmed_before_a_restart_is_not_waited_for() -> None:
+    """A member that took another one's place is away: the others know the end, and nothing waits."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.away = {THREE}
+        await setup.note(SEGMENT, (THREE,))
+        setup.closer.load()
+        assert not setup.closer.is_waited_for(ADDRESS)
+        assert setup.closer.untold() == {THREE: 1}
+
+    run(body)
+
+
 def test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered() -> None:
     async def body(setup: Setup) -> None:
         setup.stores.away = {TWO, THREE}

@@ -15,7 +15,7 @@ from gateway.catalog.memory import MemoryCatalog
 from gateway.configs.effective import effective_topic_configs
 from gateway.log import catalog_keys as keys
 from gateway.log import compaction as compaction_module
-from gateway.log import compaction_run
+from gateway.log import compaction_output, compaction_run
 from gateway.log import partition as partition_module
 from gateway.log.compaction import Compaction
 from gateway.log.compaction_output import Abandoned
@@ -30,6 +30,7 @@ from tests.unit.gateway.log.fake_log import NOW_MS, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from tests.unit.gateway.log.test_log_start import in_life, run, starts
 from tests.unit.gateway.log.test_retention import Clock
+from wireproto.dafka.messages import Head, Record
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.batch import read_header
 from wireproto.records.builder import build_batch
@@ -171,6 +172,60 @@ def test_the_newest_of_each_key_stays_where_it_was(tmp_path: Path, seed: int) ->
             assert left_behind(store, later.partition) == set()
 
         await in_life(store, await copy_of(catalog), after, configs=COMPACT)
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_what_goes_while_other_logs_are_looked_at_is_not_taken_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found to be due has left the chain; the segments behind it were not judged."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        for number in range(8):
+            await put(life, (b"same", b"%d" % number))
+        await close(life)
+        assert starts(partition) == [0, 4]
+        looked: list[Partition] = []
+
+        async def meanwhile(_context: Any, one: Partition) -> None:
+            looked.append(one)
+            if len(looked) == 2:
+                await life.context.log_starts.move({partition: gone})
+
+        monkeypatch.setattr(compaction_module, "count_sizes", meanwhile)
+        topics: Any = SimpleNamespace(all=lambda: [life.topic, other])
+        other: Any = SimpleNamespace(settings=life.topic.settings, partitions=[life.topic.partitions[1]])
+        compaction = Compaction(life.context, topics, 1000)
+        gone = 8
+        await while_delivering(life, compaction.compact_one)
+        assert (compaction.runs, compaction.failures, starts(partition)) == (0, 0, [])
+
+    run(tmp_path, body, configs=COMPACT | {"cleanup.policy": "compact,delete"}, partitions=2)
+
+
+def test_little_is_under_way_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More messages than the sockets hold would push out those of producers."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        for number in range(8):
+            await put(life, (b"%d" % (number % 7), b"x"))
+        await close(life)
+        monkeypatch.setattr(compaction_output, "WINDOW_RECORDS", 2)
+        monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 100)
+        store.deaf = {Head, Record}
+        windows: list[int] = []
+        append = life.context.producer.append
+
+        def counted(writer: Any, content: Any) -> int:
+            sequence = append(writer, content)
+            windows.append(len(writer))
+            return sequence
+
+        monkeypatch.setattr(life.context.producer, "append", counted)
+        compaction = await compact(life)
+        assert (compaction.failures, windows) == (1, [1, 2])
 
     run(tmp_path, body, configs=COMPACT)
 

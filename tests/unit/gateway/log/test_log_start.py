@@ -19,6 +19,7 @@ from gateway.log.partition import Partition, PartitionState
 from gateway.log.replacement import Progress, Replacement
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
+from mesh.protocol.commit import Commit, Truncation
 from mesh.reader import NotServed
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import Life, OneStore, copy_of
@@ -26,6 +27,7 @@ from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.test_deletion import BAD, GOOD, Setup
 from wireproto.dafka.messages import Head, Record
 from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.batch import read_header
 
 BATCHES = 3
 """In a segment of these tests; each batch has one record."""
@@ -150,6 +152,36 @@ def test_everything_may_go_and_offsets_go_on(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
+def test_a_log_goes_on_at_its_start_where_what_is_left_ends_below(tmp_path: Path) -> None:
+    """Offsets below the log start are shown to nobody: what is appended there would be lost at once."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        await write(life, 3)
+        await life.context.log_starts.move({life.partition: 2})
+        backup = await copy_of(catalog)
+        state = store.database.load(life.partition.chain()[-1].address)
+        assert state is not None
+        row, running_max = store.database.row(state.address, 0)
+        lost = Commit()
+        lost.truncations.append(Truncation(state, 0, row, running_max))
+        store.database.write(lost)
+        store.open()
+
+        async def after(later: Life) -> None:
+            partition = later.partition
+            assert partition.state is PartitionState.READY, partition.reason
+            assert partition.log_start_offset == partition.high_watermark == 2
+            await write(later, 1)
+            (content,) = await partition.read_cold(2, 1)
+            assert read_header(content).base_offset == 2
+            await later.context.log_starts.move({partition: 0})
+            assert starts(partition) == [2], "what lies below it goes"
+
+        await in_life(store, backup, after, accept_loss=True)
+
+    run(tmp_path, body)
+
+
 def idempotent(partition: Partition, sequence: int) -> int:
     """Append one record of producer 7; its offset."""
     view = memoryview(bytearray(batch(b"value", pid=7, sequence=sequence)))
@@ -264,6 +296,29 @@ def test_a_segment_whose_end_the_next_one_waits_for_is_not_dropped(tmp_path: Pat
         assert partition.high_watermark == BATCHES + 1
         await life.context.log_starts.move({partition: 0})
         assert starts(partition) == [BATCHES], "a later move drops it"
+
+    run(tmp_path, body)
+
+
+def test_a_move_that_comes_between_a_roll_and_the_telling_of_it_leaves_the_segment(tmp_path: Path) -> None:
+    """The transaction is another task's commit: it is seen a moment before the members are told the end."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        await write(life, BATCHES)
+        moved: list[Any] = []
+        apply = catalog._mirror.apply
+
+        def apply_and_move(plan: Any) -> None:
+            apply(plan)
+            if not moved and any(key.startswith(keys.CLOSING) for key in plan.entries):
+                moved.append(life.context.log_starts._plan(partition, BATCHES, 1000))
+
+        catalog._mirror.apply = apply_and_move  # type: ignore[method-assign]
+        await write(life, 1)
+        (move,) = moved
+        assert move is not None
+        assert (move.start, move.dropped) == (BATCHES, []), "its end is to be heard first"
 
     run(tmp_path, body)
 

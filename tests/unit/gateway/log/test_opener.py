@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.log import catalog_keys as keys
 from gateway.log.partition import PartitionState
@@ -216,7 +216,8 @@ def test_disks_that_cannot_be_written_are_no_wrong_catalog() -> None:
 # moving ---------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_log_leaves_members_that_are_not_there_in_another_epoch() -> None:
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "closed while idle"])
+def test_an_idle_log_leaves_members_that_are_not_there_in_another_epoch(closed: bool) -> None:
     async def body(setup: Setup) -> None:
         presence = setup.watch(*STORES, "store-4", "store-5")
         setup.append()
@@ -225,6 +226,10 @@ def test_an_idle_log_leaves_members_that_are_not_there_in_another_epoch() -> Non
         setup.acknowledge(*before)
         presence.silent = dict.fromkeys(before[:2], 5.0)
         setup.stores.away = set(before[:2])
+        if closed:
+            setup.log.context.opener.end(setup.partition)
+            await trio.sleep(0.1)
+            assert setup.partition.current is None
         setup.append()
         assert setup.partition.leader_epoch == 1
         await trio.sleep(0.1)
@@ -304,3 +309,30 @@ def test_an_idle_segment_is_closed_on_demand_and_one_with_records_under_way_is_n
         assert setup.partition.high_watermark == 2
 
     run(body)
+
+
+def test_many_idle_segments_are_closed_in_one_transaction() -> None:
+    """Nobody's next segment waits while thousands are closed one after the other."""
+
+    async def main() -> None:
+        log = FakeLog(partitions=5)
+        catalog = log.context.catalog
+        async with log.running():
+            for partition in log.topic.partitions:
+                view = memoryview(bytearray(batch(b"value")))
+                partition.append(header_of(view), view, -1, log.now_ms)
+            await trio.sleep(0.1)
+            for partition in log.topic.partitions:
+                log.acknowledge(partition)
+            await trio.sleep(0.1)
+            before = catalog.revision
+            async with catalog._commit_lock:  # type: ignore[attr-defined]
+                for partition in log.topic.partitions:
+                    log.context.opener.end(partition)
+                await wait_all_tasks_blocked()
+                assert [partition.current for partition in log.topic.partitions] == [None] * 5
+            await trio.sleep(0.1)
+            revisions = {entry.mod_revision for entry in catalog.range(keys.SEGMENTS)}
+            assert revisions == {before + 1}
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from gateway.log import catalog_keys as keys
+from gateway.log.compaction_rules import CompactionLimits, cleanable
 from gateway.log.found_segments import CannotRebuild
 from gateway.log.rebuild import read_back
 from gateway.log.segment import Segment
@@ -302,6 +303,21 @@ def test_stores_that_contradict_each_other_are_refused() -> None:
     stores.has(S0, announcement("A", 0), OPEN, 3)
     with pytest.raises(CannotRebuild, match="store s1 cannot read"):
         stores.rebuilt(S0, S1)
+
+
+def test_how_far_a_compacted_log_is_clean_is_not_told_so_all_of_it_counts_as_dirty() -> None:
+    """A tombstone in what is wrongly taken for clean would go before the value that it deletes."""
+    stores = Stores()
+    compaction = {"compaction": "A" * 32, "replaces": []}
+    for address, start, more in (("A", 0, compaction), ("B", 10, compaction), ("C", 20, {})):
+        segment = announcement(address * 32, start)
+        details = json.dumps(json.loads(segment.details) | more).encode()
+        for store in ALL:
+            stores.has(store, segment._replace(details=details), CLOSED, 9)
+    segments = chain(stores.rebuilt())
+    assert [segment.is_compacted for segment in segments] == [True, True, False]
+    plan = cleanable(segments, 0, CompactionLimits(0.5, 0, 2**62))
+    assert (plan.segments, plan.first_dirty, plan.clean_bytes) == (3, 0, 0)
 
 
 def test_epochs_that_left_no_segment_are_not_used_again() -> None:

@@ -404,14 +404,22 @@ def test_a_crash_between_catalog_and_store_is_recovered(cluster: Cluster, deaf_t
     cluster(body)
 
 
-def test_no_record_of_the_next_segment_before_the_end_of_the_one_before_is_heard(cluster: Cluster) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["rolled", "closed while idle"])
+def test_no_record_of_the_next_segment_before_the_end_of_the_one_before_is_heard(
+    cluster: Cluster, idle: bool
+) -> None:
     async def body(setup: Setup) -> None:
         async with setup.life(configs=ROLL_AT_ONCE).running() as life:
             await life.write(4)
             assert life.partition.current is not None
             first = life.partition.current.segment.address
-            roll(life)
             setup.store.deaf = {b"C"}
+            if idle:
+                life.context.opener.end(life.partition)
+                await life.settle()
+                assert life.partition.current is None
+            else:
+                roll(life)
             await life.write(4)
             assert life.partition.high_watermark == 4
             setup.store.hear_all()

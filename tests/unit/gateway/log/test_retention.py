@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from gateway.catalog.memory import MemoryCatalog
 from gateway.configs.effective import effective_topic_configs
@@ -16,10 +17,12 @@ from gateway.log import partition as partition_module
 from gateway.log.partition import Partition
 from gateway.log.retention import SECOND_LOOK_SECONDS, Retention
 from gateway.log.segment import UNKNOWN, Segment
+from gateway.log.segment_sizes import count_sizes
 from gateway.stores import StoreEntry
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from tests.unit.gateway.log.test_log_start import BATCHES, forgotten, in_life, run, starts, write
+from tests.unit.gateway.log.test_opener import ONE, Setup
 from wireproto.dafka.messages import Head, Record
 
 SIZE = len(batch())
@@ -206,3 +209,25 @@ def test_it_looks_again_and_again(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
     run(tmp_path, body)
+
+
+def test_sizes_that_no_store_is_there_to_tell_are_not_waited_for() -> None:
+    """Thousands of segments of a store that is away would hold up all others' retention for hours."""
+
+    async def main() -> None:
+        setup = Setup((ONE,))
+        presence = setup.watch(ONE)
+        presence.silent = {ONE: 100.0}
+        log = setup.log
+        log.partition.closed = [Segment("A" * 32, 0, 0, (ONE,), 1, 0).closed(10, 9, 0)]
+
+        async def never(*_: Any) -> bytes:
+            await trio.sleep_forever()
+            raise AssertionError
+
+        log.reader.rows = never  # type: ignore[attr-defined]
+        with trio.fail_after(1):
+            await count_sizes(log.context, log.partition)
+        assert [segment.size for segment in log.partition.closed] == [UNKNOWN]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
