@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 MAX_SOURCES = 1000
 """Segments that are replaced in one transaction: each is four of its 10,000 operations."""
 
+MAX_OUTPUTS = 500
+"""New segments that all of these make, if each were full, unless one of them alone makes more: each is three
+operations, and some are half full. ``segment.bytes`` may be much smaller than when the log was written."""
+
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 512
 """What is read, and given to the worker thread, at a time."""
@@ -90,8 +94,8 @@ class CompactionRun:
         """
         try:
             await self._learn()
-            for first in range(0, len(self.sources), MAX_SOURCES):
-                await self._compact(self.sources[first : first + MAX_SOURCES])
+            for sources in in_parts(self.sources, self._partition.topic.settings.segment_bytes):
+                await self._compact(sources)
         except (NotServed, KafkaError) as error:
             raise Abandoned(str(error)) from None
 
@@ -223,6 +227,19 @@ class CompactionRun:
             Closer.note(segment, puts)
             deletes.append(keys.compacting_key(segment.address))
         return compares, puts, deletes
+
+
+def in_parts(sources: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
+    """Runs of these segments, each of which is replaced in one transaction."""
+    parts: list[list[Segment]] = []
+    size = 0
+    for segment in sources:
+        size += max(0, segment.size)
+        if not parts or len(parts[-1]) == MAX_SOURCES or size > MAX_OUTPUTS * segment_bytes:
+            parts.append([])
+            size = max(0, segment.size)
+        parts[-1].append(segment)
+    return parts
 
 
 async def forget_outputs(context: "LogContext") -> None:

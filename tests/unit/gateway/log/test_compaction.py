@@ -23,6 +23,7 @@ from gateway.log.compaction_rules import KEY_BYTES, CompactionLimits, cleanable
 from gateway.log.compaction_run import CompactionRun, forget_outputs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.rebuild import read_back
+from gateway.log.segment import Segment
 from gateway.log.tail_cache import ENTRY_OVERHEAD_BYTES
 from mesh import crash_points
 from mesh.protocol.address_state import Phase
@@ -284,6 +285,21 @@ def test_a_large_outcome_is_several_segments(tmp_path: Path, monkeypatch: pytest
         assert all(size > 0 for size in sizes)
 
     run(tmp_path, body, configs=COMPACT)
+
+
+def test_a_part_of_a_chain_makes_no_more_segments_than_a_transaction_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`segment.bytes` is smaller than it was: the swap would be refused for ever, after all the work."""
+    monkeypatch.setattr(compaction_run, "MAX_OUTPUTS", 3)
+    sizes = [10, 10, 10, 10, 50, -1, 30]
+    segments = [
+        Segment("A" * 32, 0, number, (STORE,), 1, 0).closed(number + 1, 0, 0, size=size)
+        for number, size in enumerate(sizes)
+    ]
+    parts = compaction_run.in_parts(segments, 10)
+    assert [[segment.size for segment in part] for part in parts] == [[10, 10, 10], [10], [50], [-1, 30]]
+    assert [segment for part in parts for segment in part] == segments
 
 
 def test_a_long_chain_is_swapped_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
