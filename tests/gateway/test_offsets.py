@@ -227,6 +227,7 @@ def test_offsets_whose_time_is_over_go_and_so_does_their_group(
             await RawClient.connect(port) as client,
         ):
             await find(client)
+            assert await groups_of(client) == []  # all partitions are loaded
             wanted = {"orders": [offset(0, 1)]}
             assert codes(await ask(client, commit("kept", wanted))) == [0]
             assert codes(await ask(client, commit("over", wanted, version=4, retention_ms=0))) == [0]
