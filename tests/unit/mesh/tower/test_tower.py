@@ -30,7 +30,9 @@ class CNode:
             sock.linger = 0
             sock.rcvtimeo = 10_000
             sock.ipv6 = ":" in tower.host
-        for prefix in (b"W", b"B"):
+        self.tower = tower
+        self.probe = b"?%d" % id(self)
+        for prefix in (b"W", b"B", self.probe):  # the tower reads them in this order
             self.subscriber.subscribe(prefix)
         host = f"[{tower.host}]" if ":" in tower.host else tower.host.replace("0.0.0.0", "127.0.0.1")
         self.subscriber.connect(f"tcp://{host}:{tower.port_out}")
@@ -41,9 +43,20 @@ class CNode:
         self.subscriber.close()
 
     async def start(self) -> list[bytes]:
-        """The first frame of the tower, once it hears this node."""
+        """The first frame of the tower, once each hears the other.
+
+        The tower welcomes a connection before it has read what is subscribed to on it, so a node that was
+        just welcomed may miss the next beacon. A message of the node's own is sent until it comes.
+        """
         assert await trio.to_thread.run_sync(self.publisher.recv) == b"\x01B"
-        return await self.hears()
+        first = await self.hears()
+        last = 0
+        while not await trio.to_thread.run_sync(self.subscriber.poll, 20):
+            last += 1
+            self.tower._outlet.send([self.probe, b"%d" % last])
+        while await self.hears() != [self.probe, b"%d" % last]:
+            pass
+        return first
 
     async def hears(self) -> list[bytes]:
         return await trio.to_thread.run_sync(self.subscriber.recv_multipart)
