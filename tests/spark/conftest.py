@@ -47,7 +47,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    with our_bootstrap() as address:
+    # Where Spark's driver joins a group (`test_groups.py`), it waits for nobody.
+    with our_bootstrap("--group-initial-rebalance-delay-ms", "0") as address:
         yield address
 
 
