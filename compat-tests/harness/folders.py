@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from tests.peers.cache import cache_root, cached_folder
+from tests.peers.go import go_program
 from tests.peers.java import compiled
 from tests.peers.maven import client_jars
 from tests.peers.requirements import require
@@ -102,7 +103,8 @@ def _go(client: ClientFolder) -> Path:
 
 
 def _build_go(client: ClientFolder, folder: Path) -> None:
-    _run([require("go"), "build", "-mod=readonly", "-o", str(folder / "client"), "."], cwd=client.path)
+    go = go_program(client.path / "go.mod")
+    _run([go, "build", "-mod=readonly", "-o", str(folder / "client"), "."], cwd=client.path)
 
 
 def _apt(client: ClientFolder) -> Path:
