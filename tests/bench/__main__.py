@@ -8,7 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench.figures import FIGURES, Context, await_first_metadata
+from tests.bench.figures import FIGURES, await_first_metadata
+from tests.bench.measurement import Context
 from tests.bench.report import Results
 from tests.bench.servers import SERVERS, Durability
 

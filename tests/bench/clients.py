@@ -1,15 +1,17 @@
 """The clients that load a server: Kafka's performance tool, two small Java programs, librdkafka, Spark."""
 
+import contextlib
 import json
 import re
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -35,6 +37,17 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING})
     for created in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         created.result()
+
+
+def create_topics(bootstrap: str, topics: Sequence[str], partitions: int) -> None:
+    """Those of them that are not there yet."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING})
+    for created in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
+        try:
+            created.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
 
 def log_size(bootstrap: str, topic: str, partitions: int) -> int:
@@ -77,8 +90,57 @@ def consume(bootstrap: str, topic: str, partitions: int, *, tail: int, passes: i
 
 
 def java_latency(bootstrap: str, topic: str, *, warm_up: int, records: int) -> Percentiles:
-    p50, p99 = _java("BenchLatency", bootstrap, topic, "100", str(warm_up), str(records)).split()
-    return Percentiles(float(p50), float(p99))
+    with latency_passes(bootstrap, topic, warm_up=warm_up, records=records) as measure:
+        return measure()
+
+
+@contextlib.contextmanager
+def latency_passes(
+    bootstrap: str, topic: str, *, warm_up: int, records: int
+) -> Iterator[Callable[[], Percentiles]]:
+    """A warm Java producer that sends `records`, one at a time, whenever it is called."""
+    command = client_command("BenchLatency", sources=JAVA_SOURCES)
+    arguments = (bootstrap, topic, "100", str(warm_up), str(records))
+    process = subprocess.Popen(
+        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+    said, heard = process.stdin, process.stdout
+
+    def line() -> str:
+        found = heard.readline()
+        if not found:
+            raise AssertionError(f"BenchLatency ended with {process.wait()}")
+        return found
+
+    def measure() -> Percentiles:
+        said.write("\n")
+        said.flush()
+        p50, p99 = line().split()
+        return Percentiles(float(p50), float(p99))
+
+    try:
+        line()  # it is warm
+        yield measure
+    finally:
+        process.kill()
+        process.wait()
+
+
+def java_commits(
+    bootstrap: str, topic: str, *, groups: int, members: int, in_flight: int, warm_up: float, seconds: float
+) -> float:
+    """Commits a second by Java consumers, each with so many in flight."""
+    numbers = (groups, members, in_flight, warm_up, seconds)
+    return float(_java("BenchCommits", bootstrap, topic, *map(str, numbers)))
+
+
+def java_rebalance(
+    bootstrap: str, topic: str, *, members: int, heartbeat_ms: int, warm_up: int, times: int
+) -> float:
+    """Milliseconds from the coming of the last of so many Java consumers until all have what they got."""
+    numbers = (members, heartbeat_ms, warm_up, times)
+    return float(_java("BenchRebalance", bootstrap, topic, *map(str, numbers)))
 
 
 def librdkafka_latency(bootstrap: str, topic: str, *, warm_up: int, records: int) -> Percentiles:

@@ -1,11 +1,11 @@
 """What is measured: one function a figure, each giving one or more measurements of a running server."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
-from tests.bench import clients
+from tests.bench import clients, group_figures, lookup_figures, memory_figures
+from tests.bench.measurement import SMALLEST_RUN, Context, Measure, Measurement
 from tests.bench.servers import Server
 from tests.peers.probe import broker_count
 from tests.peers.process import START_TIMEOUT_SECONDS
@@ -21,44 +21,6 @@ SPARK_SOURCE_RECORDS = 1_000_000
 SPARK_SINK_RECORDS = 500_000
 # A server that has answered its first question is left alone this long before its memory is read.
 IDLE_SECONDS = 3.0
-# A hundredth of a figure's records still makes a figure.
-SMALLEST_RUN = 1000
-
-MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """`goal` bounds the ratio to Kafka: at least so much of it where more is better, at most where less is.
-
-    A goal in the unit itself (seconds, MB) is given by `limit`.
-    """
-
-    metric: str
-    unit: str
-    value: float
-    more_is_better: bool
-    goal: float | None = None
-    limit: float | None = None
-
-
-@dataclass(frozen=True)
-class Context:
-    """A server just started, the seconds from its exec to its first Metadata answer, and the scale."""
-
-    server: Server
-    first_metadata_seconds: float
-    scale: float
-
-    @property
-    def bootstrap(self) -> str:
-        return self.server.bootstrap
-
-    def scaled(self, records: int) -> int:
-        return max(SMALLEST_RUN, int(records * self.scale))
-
-
-Measure = Callable[[Context], Iterator[Measurement]]
 
 
 def await_first_metadata(server: Server) -> float:
@@ -170,4 +132,8 @@ FIGURES: dict[str, Measure] = {
     "consume-1k": partial(consume, record_bytes=1024, partitions=1),
     "spark": spark,
     "loaded-rss": loaded_rss,
+    # Groups and many partitions stay with a server: what is measured before them has it to itself.
+    **lookup_figures.FIGURES,
+    **group_figures.FIGURES,
+    **memory_figures.FIGURES,
 }

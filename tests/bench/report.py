@@ -4,7 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from tests.bench.figures import Measurement
+from tests.bench.measurement import Measurement
 from tests.bench.servers import Durability
 
 

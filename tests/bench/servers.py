@@ -8,6 +8,13 @@ from tests.peers.standalone import Standalone
 
 # Kafka's own start script gives its broker this much.
 KAFKA_HEAP = "1g"
+# How long the first rebalance of a group waits: long enough for a group's members to come, on both.
+INITIAL_REBALANCE_DELAY_MS = 500
+PROPERTIES = {
+    "group.initial.rebalance.delay.ms": f"{INITIAL_REBALANCE_DELAY_MS}",
+    # Its default, and ours.
+    "offsets.topic.num.partitions": "50",
+}
 
 
 class Durability(Enum):
@@ -18,11 +25,14 @@ class Durability(Enum):
 
 
 def apache_kafka(durability: Durability) -> ApacheKafka:
-    return ApacheKafka(heap=KAFKA_HEAP, flush_every_message=durability is Durability.FSYNC)
+    flush = durability is Durability.FSYNC
+    return ApacheKafka(heap=KAFKA_HEAP, flush_every_message=flush, properties=PROPERTIES)
 
 
 def dafka(durability: Durability) -> Standalone:
-    return Standalone(None, "--fsync", "always" if durability is Durability.FSYNC else "never")
+    fsync = "always" if durability is Durability.FSYNC else "never"
+    delay = f"{INITIAL_REBALANCE_DELAY_MS}"
+    return Standalone(None, "--fsync", fsync, "--group-initial-rebalance-delay-ms", delay)
 
 
 Server = ApacheKafka | Standalone

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.bench.__main__ import selected
-from tests.bench.figures import FIGURES, Measurement
+from tests.bench.figures import FIGURES
+from tests.bench.measurement import Measurement
 from tests.bench.report import Results
 from tests.bench.servers import Durability
 

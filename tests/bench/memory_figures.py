@@ -1,0 +1,95 @@
+"""What groups, offsets, partitions and connections take of our memory, by differences of what is resident.
+
+Of Apache Kafka nothing can be said this way: its heap is taken from the start.
+"""
+
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+
+from tests.bench import clients
+from tests.bench.measurement import Context, Measure, Measurement
+from tests.bench.wire import messages
+from tests.bench.wire.connection import Connection
+from tests.bench.wire.groups import Group, Member, await_coordinator, form
+from tests.peers.standalone import Standalone
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+
+PARTITIONS = 5_000
+PARTITIONS_OF_A_TOPIC = 50
+GROUPS = 1_000
+MEMBERS = 3
+# Of each group; and so many in one commit.
+OFFSETS = 200
+# Commits of one group, before those that are counted: what keeps recent batches is full then.
+BYTES_OF_CACHES = 96 << 20
+BYTES_OF_AN_OFFSET = 100
+
+
+def memory(context: Context) -> Iterator[Measurement]:
+    server = context.server
+    if not isinstance(server, Standalone):
+        return
+
+    def per(count: int, before: int, what: str) -> Measurement:
+        return Measurement(f"memory of {what}", "bytes", (server.rss_bytes - before) / count, False)
+
+    partitions = context.times(PARTITIONS // PARTITIONS_OF_A_TOPIC) * PARTITIONS_OF_A_TOPIC
+    topics = [f"memory-{number}" for number in range(partitions // PARTITIONS_OF_A_TOPIC)]
+    clients.create_topics(context.bootstrap, ["memory"], OFFSETS)
+    await_coordinator(context.bootstrap, "memory")
+
+    before = server.rss_bytes
+    for topic in topics:
+        clients.create_topics(context.bootstrap, [topic], PARTITIONS_OF_A_TOPIC)
+    yield per(partitions, before, "a partition")
+    before = server.rss_bytes
+    _write_to_each(context.bootstrap, topics)
+    yield per(partitions, before, "a partition that was written to, in addition")
+
+    names = [f"memory-{number}" for number in range(context.times(GROUPS))]
+    before = server.rss_bytes
+    groups = [_group(context.bootstrap, name) for name in names]
+    yield per(len(names) * MEMBERS, before, "a connection")
+    before = server.rss_bytes
+    form(groups)
+    yield per(len(groups), before, f"a group of {MEMBERS}")
+
+    for number in range(int(BYTES_OF_CACHES * context.scale) // (OFFSETS * BYTES_OF_AN_OFFSET)):
+        _commit(groups[0], number)
+    before = server.rss_bytes
+    for group in groups[1:]:
+        _commit(group, 0)
+    yield per((len(groups) - 1) * OFFSETS, before, "a committed offset")
+    for group in groups:
+        for member in group.members:
+            member.connection.close()
+
+
+def _write_to_each(bootstrap: str, topics: list[str]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for topic in topics:
+        for index in range(PARTITIONS_OF_A_TOPIC):
+            producer.produce(topic, value=bytes(100), partition=index)
+        producer.flush()
+
+
+def _group(bootstrap: str, name: str) -> Group:
+    """Members who have asked something, and have not joined."""
+    members = [Member(Connection(bootstrap), name, "memory") for _ in range(MEMBERS)]
+    for member in members:
+        member.connection.ask(messages.find_coordinator(name))
+    return Group(name, "memory", members)
+
+
+def _commit(group: Group, offset: int) -> None:
+    member = group.members[0]
+    answer = member.connection.ask(member.commit("memory", dict.fromkeys(range(OFFSETS), offset)))
+    values = messages.decoded(ApiKey.OFFSET_COMMIT, messages.OFFSET_COMMIT_VERSION, answer)
+    errors = [found["error_code"] for topic in values["topics"] for found in topic["partitions"]]
+    if errors != [ErrorCode.NONE] * OFFSETS:
+        raise AssertionError(f"a commit was answered with {set(errors)}")
+
+
+FIGURES: dict[str, Measure] = {"memory-of-groups": memory}

@@ -1,0 +1,157 @@
+"""Requests as bytes and answers as values, with the schemas that kafka-python ships."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
+
+CLIENT_ID: Final = "bench"
+
+# The versions that Kafka 4's own clients use.
+METADATA_VERSION: Final = 13
+LIST_OFFSETS_VERSION: Final = 10
+OFFSET_COMMIT_VERSION: Final = 9
+OFFSET_FETCH_VERSION: Final = 9
+JOIN_VERSION: Final = 9
+SYNC_VERSION: Final = 5
+HEARTBEAT_VERSION: Final = 4
+LEAVE_VERSION: Final = 5
+FIND_COORDINATOR_VERSION: Final = 4
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+PROTOCOL_TYPE: Final = "consumer"
+PROTOCOL: Final = "range"
+SESSION_TIMEOUT_MS: Final = 45_000
+REBALANCE_TIMEOUT_MS: Final = 300_000
+
+
+def framed(request: Any, correlation_id: int = 0) -> bytes:
+    """A request of a class of kafka-python's, with its size field and header."""
+    request.with_header(correlation_id=correlation_id, client_id=CLIENT_ID)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def decoded(key: ApiKey, version: int, answer: bytes) -> dict[str, Any]:
+    """A framed answer as plain values."""
+    response = RESPONSE_CLASSES[key].decode(answer, version=version, header=True, framed=True)
+    values: dict[str, Any] = response.to_dict(json=False)
+    return values
+
+
+def metadata(topics: Sequence[str] | None) -> bytes:
+    """Of these topics by name; None: of all."""
+    request = REQUEST_CLASSES[ApiKey.METADATA]
+    asked = None if topics is None else [request.MetadataRequestTopic(topic_id=None, name=n) for n in topics]
+    return framed(
+        request(
+            version=METADATA_VERSION,
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+    )
+
+
+def list_offsets(topics: Mapping[str, int], timestamp: int) -> bytes:
+    """Of all partitions of these topics: name -> how many."""
+    request = REQUEST_CLASSES[ApiKey.LIST_OFFSETS]
+    asked = [
+        request.ListOffsetsTopic(
+            name=name,
+            partitions=[
+                request.ListOffsetsTopic.ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=-1, timestamp=timestamp
+                )
+                for index in range(count)
+            ],
+        )
+        for name, count in topics.items()
+    ]
+    return framed(
+        request(
+            version=LIST_OFFSETS_VERSION, replica_id=-1, isolation_level=0, topics=asked, timeout_ms=30_000
+        )
+    )
+
+
+def find_coordinator(group_id: str) -> bytes:
+    request = REQUEST_CLASSES[ApiKey.FIND_COORDINATOR]
+    return framed(request(version=FIND_COORDINATOR_VERSION, key_type=0, coordinator_keys=[group_id]))
+
+
+def join(group_id: str, member_id: str, subscription: bytes) -> bytes:
+    request = REQUEST_CLASSES[ApiKey.JOIN_GROUP]
+    return framed(
+        request(
+            version=JOIN_VERSION,
+            group_id=group_id,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[request.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription)],
+            reason=None,
+        )
+    )
+
+
+def sync(group_id: str, member_id: str, generation: int, assignments: Mapping[str, bytes]) -> bytes:
+    request = REQUEST_CLASSES[ApiKey.SYNC_GROUP]
+    assigned = request.SyncGroupRequestAssignment
+    return framed(
+        request(
+            version=SYNC_VERSION,
+            group_id=group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=PROTOCOL,
+            assignments=[assigned(member_id=m, assignment=a) for m, a in assignments.items()],
+        )
+    )
+
+
+def heartbeat(group_id: str, member_id: str, generation: int) -> bytes:
+    return framed(
+        REQUEST_CLASSES[ApiKey.HEARTBEAT](
+            version=HEARTBEAT_VERSION,
+            group_id=group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=None,
+        )
+    )
+
+
+def leave(group_id: str, member_id: str) -> bytes:
+    request = REQUEST_CLASSES[ApiKey.LEAVE_GROUP]
+    member = request.MemberIdentity(member_id=member_id, group_instance_id=None, reason=None)
+    return framed(request(version=LEAVE_VERSION, group_id=group_id, members=[member]))
+
+
+def offset_commit(
+    group_id: str, member_id: str, generation: int, topic: str, offsets: Mapping[int, int]
+) -> bytes:
+    """Of these partitions: index -> offset."""
+    request = REQUEST_CLASSES[ApiKey.OFFSET_COMMIT]
+    of_topic = request.OffsetCommitRequestTopic
+    partitions = [
+        of_topic.OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_leader_epoch=0, committed_metadata=""
+        )
+        for index, offset in offsets.items()
+    ]
+    return framed(
+        request(
+            version=OFFSET_COMMIT_VERSION,
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=None,
+            topics=[of_topic(name=topic, partitions=partitions)],
+        )
+    )
