@@ -1,6 +1,6 @@
 """What the commands share that ask a running Kafka about topics and configs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from gateway.commands.exits import CommandFailed
@@ -32,10 +32,8 @@ def connect(bootstrap: str) -> Any:
 
 
 def api_keys() -> Any:
-    """`ApiKey`, loaded when it is needed."""
-    from wireproto.kafka.api_keys import (
-        ApiKey,
-    )  # its package loads Kafka's schemas, which --help has no need of
+    """`ApiKey`, loaded when it is needed: its package loads Kafka's schemas, which --help has no need of."""
+    from wireproto.kafka.api_keys import ApiKey
 
     return ApiKey
 
@@ -61,6 +59,19 @@ def report(doing: str, results: Sequence[Any], unless: str = "") -> None:
             failures.append(f"{what}: {name}{f' ({message.rstrip(chr(46))})' if message else ''}")
     if failures:
         raise CommandFailed(f"{doing} {'; '.join(failures)}. {_advice(failures)}")
+
+
+def partitions_of(topic: Any, wanted: Collection[int]) -> list[int]:
+    """Those that are wanted of a topic in a Metadata response, each once; all of its own where none is named.
+
+    Raises CommandFailed for one that the topic does not have.
+    """
+    there = {one.partition_index for one in topic.partitions}
+    if missing := set(wanted) - there:
+        raise CommandFailed(
+            f"{topic.name} has no partition {min(missing)}: its partitions are 0 to {max(there)}."
+        )
+    return sorted(set(wanted) or there)
 
 
 def _advice(failures: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gateway.commands.asking import report
+from gateway.commands.asking import partitions_of, report
 from gateway.commands.decorators import bootstrap_option, json_option, log_options
 from gateway.commands.exits import CommandFailed
 from gateway.commands.groups_session import Session
@@ -126,15 +126,7 @@ def _wanted(session: Session, names: Sequence[str], partitions: Sequence[int]) -
         return []
     metadata = session.cluster.metadata(list(dict.fromkeys(names)))
     report("cannot reset", metadata.topics)
-    found = []
-    for topic in metadata.topics:
-        there = sorted(one.partition_index for one in topic.partitions)
-        if missing := sorted(set(partitions) - set(there)):
-            raise CommandFailed(
-                f"{topic.name} has no partition {missing[0]}: its partitions are 0 to {there[-1]}."
-            )
-        found.append((topic, sorted(set(partitions)) or there))
-    return found
+    return [(topic, partitions_of(topic, partitions)) for topic in metadata.topics]
 
 
 def _milliseconds(text: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from gateway.commands.asking import api_keys, connect, error_name, report
+from gateway.commands.asking import api_keys, connect, error_name, partitions_of, report
 from gateway.commands.decorators import bootstrap_option, json_option, log_options
 from gateway.commands.exits import CommandFailed
 from gateway.commands.tables import print_json, print_table
@@ -105,11 +105,7 @@ def _by_leader(
     wanted: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for topic in topics:
         leaders = {one.partition_index: one.leader_id for one in topic.partitions}
-        if missing := sorted(set(partitions) - leaders.keys()):
-            raise CommandFailed(
-                f"{topic.name} has no partition {missing[0]}: its partitions are 0 to {max(leaders)}."
-            )
-        for index in sorted(set(partitions) or leaders):
+        for index in partitions_of(topic, partitions):
             wanted[leaders[index]][topic.name].append((index, offset))
     return wanted
 
