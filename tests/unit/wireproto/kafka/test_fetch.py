@@ -1,4 +1,4 @@
-"""Fetch by hand, against the generic walk, kafka-python's encoder and bytes written down."""
+"""Fetch by hand, against kafka-python's encoder and bytes written down."""
 
 from typing import Any
 from uuid import UUID
@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.wireproto.kafka.messages import damaged, messages
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.fetch import (
     MAX_VERSION,
@@ -21,13 +20,11 @@ from wireproto.kafka.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
-from wireproto.kafka.requests import decode_request
 from wireproto.kafka.responses import encode_response
-from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
+from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 FETCH = 1
 VERSIONS = range(MIN_VERSION, MAX_VERSION + 1)
-Request = REQUEST_CLASSES[FETCH]
 Response = RESPONSE_CLASSES[FETCH]
 TopicResponse = Response.FetchableTopicResponse
 PartitionResponse = TopicResponse.PartitionData
@@ -36,95 +33,6 @@ TOPIC_ID = bytes(range(1, 17))
 
 def decode(version: int, body: bytes) -> FetchRequest:
     return decode_fetch(version, memoryview(body), 0)
-
-
-def replica_of(request: Any) -> int:
-    if request.version < 15:
-        return int(request.replica_id)
-    return -1 if request.replica_state is None else int(request.replica_state.replica_id)
-
-
-def from_kafka_python(request: Any) -> FetchRequest:
-    """What :func:`decode_fetch` has to give for a request in kafka-python's form."""
-    by_id = request.version >= 13
-    return FetchRequest(
-        replica_of(request),
-        request.max_wait_ms,
-        request.min_bytes,
-        request.max_bytes,
-        request.isolation_level,
-        request.session_id,
-        request.session_epoch,
-        [
-            FetchTopic(
-                None if by_id else topic.topic,
-                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
-                [
-                    FetchPartition(
-                        partition.partition,
-                        partition.current_leader_epoch,
-                        partition.fetch_offset,
-                        partition.last_fetched_epoch,
-                        partition.log_start_offset,
-                        partition.partition_max_bytes,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-        request.rack_id,
-        [
-            ForgottenTopic(
-                None if by_id else topic.topic,
-                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
-                tuple(topic.partitions),
-            )
-            for topic in request.forgotten_topics_data or []
-        ],
-    )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-def test_reads_what_kafka_python_writes(version: int, data: st.DataObject) -> None:
-    request = data.draw(messages(Request, version))
-    assert decode(version, bytes(request.encode(version=version))) == from_kafka_python(request)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-@settings(max_examples=10)
-def test_a_request_cut_short_or_too_long_is_refused(version: int, data: st.DataObject) -> None:
-    body = bytes(data.draw(messages(Request, version)).encode(version=version))
-    for length in range(len(body)):
-        with pytest.raises(MalformedRequest):
-            decode(version, body[:length])
-    with pytest.raises(MalformedRequest, match="1 bytes are left over"):
-        decode(version, body + b"\x00")
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-@settings(max_examples=200)
-def test_damaged_requests_are_read_as_by_the_generic_walk_or_refused_by_both(
-    version: int, data: st.DataObject
-) -> None:
-    valid = bytes(data.draw(messages(Request, version)).encode(version=version))
-    body = data.draw(st.one_of(damaged(valid), st.binary(max_size=60)))
-    try:
-        expected = from_kafka_python(decode_request(FETCH, version, memoryview(body), 0))
-    except MalformedRequest:
-        with pytest.raises(MalformedRequest):
-            decode(version, body)
-    else:
-        assert decode(version, body) == expected
-
-
-@pytest.mark.parametrize("version", [3, 19, -1])
-def test_other_versions_are_refused(version: int) -> None:
-    with pytest.raises(MalformedRequest, match=f"no version {version}"):
-        decode(version, bytes(100))
 
 
 def one_partition(*fields: int, name: str | None = "t", topic_id: bytes | None = None) -> list[FetchTopic]:

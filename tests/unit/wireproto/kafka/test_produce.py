@@ -1,4 +1,4 @@
-"""Produce by hand, against the generic walk, kafka-python's encoder and bytes written down."""
+"""Produce by hand, against kafka-python's encoder and bytes written down."""
 
 from typing import Any
 from uuid import UUID
@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.wireproto.kafka.messages import damaged, messages
-from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.produce import (
     MAX_VERSION,
     MIN_VERSION,
@@ -19,13 +17,11 @@ from wireproto.kafka.produce import (
     decode_produce,
     encode_produce_response,
 )
-from wireproto.kafka.requests import decode_request
 from wireproto.kafka.responses import encode_response
-from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
+from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 PRODUCE = 0
 VERSIONS = range(MIN_VERSION, MAX_VERSION + 1)
-Request = REQUEST_CLASSES[PRODUCE]
 Response = RESPONSE_CLASSES[PRODUCE]
 TopicResponse = Response.TopicProduceResponse
 PartitionResponse = TopicResponse.PartitionProduceResponse
@@ -35,71 +31,6 @@ TOPIC_ID = bytes(range(1, 17))
 
 def decode(version: int, body: bytes) -> ProduceRequest:
     return decode_produce(version, memoryview(body), 0)
-
-
-def from_kafka_python(request: Any) -> ProduceRequest:
-    """What :func:`decode_produce` has to give for a request in kafka-python's form."""
-    by_id = request.version >= 13
-    return ProduceRequest(
-        request.transactional_id,
-        request.acks,
-        request.timeout_ms,
-        [
-            ProduceTopic(
-                None if by_id else topic.name,
-                (topic.topic_id or UUID(int=0)).bytes if by_id else None,
-                [
-                    ProducePartition(
-                        partition.index, None if partition.records is None else memoryview(partition.records)
-                    )
-                    for partition in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ],
-    )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-def test_reads_what_kafka_python_writes(version: int, data: st.DataObject) -> None:
-    request = data.draw(messages(Request, version))
-    assert decode(version, bytes(request.encode(version=version))) == from_kafka_python(request)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-@settings(max_examples=10)
-def test_a_request_cut_short_or_too_long_is_refused(version: int, data: st.DataObject) -> None:
-    body = bytes(data.draw(messages(Request, version)).encode(version=version))
-    for length in range(len(body)):
-        with pytest.raises(MalformedRequest):
-            decode(version, body[:length])
-    with pytest.raises(MalformedRequest, match="1 bytes are left over"):
-        decode(version, body + b"\x00")
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
-@settings(max_examples=200)
-def test_damaged_requests_are_read_as_by_the_generic_walk_or_refused_by_both(
-    version: int, data: st.DataObject
-) -> None:
-    valid = bytes(data.draw(messages(Request, version)).encode(version=version))
-    body = data.draw(st.one_of(damaged(valid), st.binary(max_size=60)))
-    try:
-        expected = from_kafka_python(decode_request(PRODUCE, version, memoryview(body), 0))
-    except MalformedRequest:
-        with pytest.raises(MalformedRequest):
-            decode(version, body)
-    else:
-        assert decode(version, body) == expected
-
-
-@pytest.mark.parametrize("version", [2, 14, -1])
-def test_other_versions_are_refused(version: int) -> None:
-    with pytest.raises(MalformedRequest, match=f"no version {version}"):
-        decode(version, bytes(100))
 
 
 @pytest.mark.parametrize(
