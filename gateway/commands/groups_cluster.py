@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from gateway.commands.cluster import Cluster
 from gateway.commands.exits import CommandFailed
 from gateway.commands.kafka_client import TIMEOUT_SECONDS, KafkaClient, error_name
-from gateway.groups.assignment import assigned_partitions
+from gateway.groups.consumer_protocol import assigned_partitions
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES
 

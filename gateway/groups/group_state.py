@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from gateway.groups.consumer_protocol import subscribed_topics
 from gateway.groups.events import Now
 from gateway.groups.member import Member, loaded_member, text_bytes
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.roster import Roster
-from gateway.groups.subscription import subscribed_topics
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"

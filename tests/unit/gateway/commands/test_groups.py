@@ -10,7 +10,7 @@ import pytest
 
 from gateway import cli
 from tests.unit.gateway.commands.fake_kafka import FakeKafka
-from tests.unit.gateway.groups.test_assignment import assignment
+from tests.unit.gateway.groups.test_consumer_protocol import assignment
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES, RESPONSE_CLASSES
 
