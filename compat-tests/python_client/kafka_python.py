@@ -1,12 +1,11 @@
-"""What kafka-python 2 and 3 have in common: all of the producer and the consumer."""
+"""What kafka-python 2 and 3 have in common: all of the producer and the consumer, and some of the admin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, errors
 
 from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, Record
 
@@ -88,6 +87,35 @@ class Consumer:
         self._consumer.close()
 
 
+class Admin:
+    """kafka-python's, so far as its versions are alike."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.client = KafkaAdminClient(bootstrap_servers=bootstrap)
+
+    def partitions(self, topic: str) -> int:
+        (found,) = self.client.describe_topics([topic])
+        raise_for(found["error_code"])
+        return len(found["partitions"])
+
+    def delete(self, topic: str) -> None:
+        self.client.delete_topics([topic])
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class Client:
+    """A version of kafka-python: what makes its producers, consumers and admins is its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def error_code(self, error: Exception) -> int | None:
+        """Kafka's number of an error of kafka-python's."""
+        return error.errno if isinstance(error, errors.KafkaError) else None
+
+
 def producer_settings(bootstrap: str, codec: str, linger_ms: int) -> dict[str, Any]:
     return {
         "bootstrap_servers": bootstrap,
@@ -114,9 +142,10 @@ def consumer_settings(bootstrap: str, group: str | None, *, auto_commit: bool) -
     }
 
 
-def error_code(error: Exception) -> int | None:
-    """Kafka's number of an error of kafka-python's."""
-    return error.errno if isinstance(error, KafkaError) else None
+def raise_for(error_code: int) -> None:
+    """Raises kafka-python's error of this number; 0 is none."""
+    if error_code:
+        raise errors.for_code(error_code)
 
 
 def _record(one: Any) -> Record:
