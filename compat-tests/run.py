@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.peers
 from harness.cell import FAIL, Cell, Server, run_cell
 from harness.folders import ClientFolder, client_folders
 from harness.report import Report
-from harness.scenarios import SCENARIOS, Scenario, chosen
+from harness.scenarios import Scenario, chosen
 
 from tests.clients.stored import stored_batches
 from tests.peers.apache_kafka import ApacheKafka
@@ -31,12 +31,15 @@ JOBS = 2
 def main() -> int:
     arguments = _arguments()
     clients = client_folders(arguments.client)
-    scenarios = chosen(arguments.scenario, quick=arguments.quick)
+    scenarios = _scenarios(clients, arguments.scenario, quick=arguments.quick)
+    clients = [client for client in clients if scenarios[client.name]]
     homes = {client.name: client.bring() for client in clients}
     report = Report(clients, scenarios, KAFKA_VERSION)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for client, cells in zip(
-            clients, pool.map(lambda one: _ours(one, homes[one.name], scenarios), clients), strict=True
+            clients,
+            pool.map(lambda one: _ours(one, homes[one.name], scenarios[one.name]), clients),
+            strict=True,
         ):
             report.ours.update(((client.name, name), cell) for name, cell in cells)
     failed = [key for key, cell in report.ours.items() if cell.outcome == FAIL]
@@ -49,14 +52,22 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Real clients against dafka standalone, as a table.")
     parser.add_argument("--client", action="append", default=[], help="a folder's name; may be repeated")
-    parser.add_argument(
-        "--scenario", action="append", default=[], help=f"of {', '.join(one.name for one in SCENARIOS)}"
-    )
+    parser.add_argument("--scenario", action="append", default=[], help="a scenario's name; may be repeated")
     parser.add_argument("--quick", action="store_true", help="leave out what takes its time")
     parser.add_argument("--without-kafka", action="store_true", help="do not run what fails on Apache Kafka")
     parser.add_argument("--out", type=Path, default=Path("build/compat"), help="for compat.json, compat.md")
     parser.add_argument("--jobs", type=int, default=JOBS, help="clients at a time")
     return parser.parse_args()
+
+
+def _scenarios(
+    clients: Iterable[ClientFolder], names: list[str], *, quick: bool
+) -> dict[str, tuple[Scenario, ...]]:
+    """By client, what is to be run. Raises SystemExit for a name that is none of theirs."""
+    there_are = {one.name: None for client in clients for one in client.scenarios}
+    if unknown := set(names) - set(there_are):
+        raise SystemExit(f"no such scenario: {', '.join(sorted(unknown))}; there are {', '.join(there_are)}")
+    return {client.name: chosen(names, quick=quick, among=client.scenarios) for client in clients}
 
 
 def _ours(client: ClientFolder, home: Path, scenarios: Iterable[Scenario]) -> list[tuple[str, Cell]]:
@@ -67,7 +78,7 @@ def _ours(client: ClientFolder, home: Path, scenarios: Iterable[Scenario]) -> li
 def _beside_kafka(report: Report, homes: dict[str, Path], failed: list[tuple[str, str]]) -> None:
     with _kafka() as server:
         for client in report.clients:
-            again = [one for one in report.scenarios if (client.name, one.name) in failed]
+            again = [one for one in report.scenarios[client.name] if (client.name, one.name) in failed]
             cells = _cells(client, homes[client.name], again, server, "Apache Kafka")
             report.kafka.update(((client.name, name), cell) for name, cell in cells)
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 
+from harness.scenarios import SCENARIOS, Scenario
 from tests.peers.cache import cache_root, cached_folder
 from tests.peers.go import go_program
 from tests.peers.java import compiled
-from tests.peers.maven import client_jars
+from tests.peers.maven import client_jars, jars
 from tests.peers.requirements import require
 
 HERE = Path(__file__).parent.parent
@@ -23,8 +24,11 @@ class ClientFolder:
     """A folder beside `run.py` with `client.toml`, `run`, `allow.txt` and FINDINGS.md.
 
     `client.toml` has `title` and `registry`, one of `pypi` (with requirements.txt), `maven` (with `version`
-    of kafka-clients), `go` (with go.mod and go.sum) and `apt` (with `package`). Whatever it names is pinned,
-    except what the distribution ships.
+    of kafka-clients), `jars` (Maven too: with `artifacts`, and .java files beside it), `go` (with go.mod and
+    go.sum) and `apt` (with `package`). Whatever it names is pinned, except what the distribution ships.
+
+    A framework has `[[scenario]]` tables of its own (`name`, `shows`, and what else `Scenario` has); the
+    shared ones are for clients.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,6 +40,11 @@ class ClientFolder:
     @property
     def title(self) -> str:
         return str(self._about["title"])
+
+    @cached_property
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """Its own, or those that clients share."""
+        return tuple(Scenario(**one) for one in self._about.get("scenario", ())) or SCENARIOS
 
     @cached_property
     def allowed(self) -> frozenset[str]:
@@ -65,6 +74,10 @@ class ClientFolder:
         """An entry of `client.toml`."""
         return str(self._about[name])
 
+    def values(self, name: str) -> list[str]:
+        """An entry of `client.toml` that is a list."""
+        return [str(one) for one in self._about[name]]
+
 
 def client_folders(names: list[str]) -> list[ClientFolder]:
     """The folders of these names, or all. Raises SystemExit for a name that is none."""
@@ -87,14 +100,30 @@ def _fill_venv(requirements: Path, folder: Path) -> None:
 
 
 def _maven(client: ClientFolder) -> Path:
-    jars = client_jars(client.value("version"))
-    classes = compiled(HERE / "java_client", jars)
-    return cached_folder(_name(client, digest_of=str(classes).encode()), partial(_link_both, jars, classes))
+    brought = client_jars(client.value("version"))
+    classes = compiled(HERE / "java_client", brought)
+    return cached_folder(
+        _name(client, digest_of=str(classes).encode()), partial(_link_both, brought, classes)
+    )
 
 
-def _link_both(jars: Path, classes: Path, folder: Path) -> None:
-    (folder / "jars").symlink_to(jars)
+def _link_both(jar_folder: Path, classes: Path, folder: Path) -> None:
+    _link_jars(jar_folder, folder)
     (folder / "classes").symlink_to(classes)
+
+
+def _link_jars(jar_folder: Path, folder: Path) -> None:
+    (folder / "jars").symlink_to(jar_folder)
+
+
+def _artifacts(client: ClientFolder) -> Path:
+    brought = jars(f"compat-{client.name}", client.values("artifacts"))
+    if not any(client.path.glob("*.java")):
+        return cached_folder(_name(client, digest_of=str(brought).encode()), partial(_link_jars, brought))
+    classes = compiled(client.path, brought)
+    return cached_folder(
+        _name(client, digest_of=str(classes).encode()), partial(_link_both, brought, classes)
+    )
 
 
 def _go(client: ClientFolder) -> Path:
@@ -114,6 +143,7 @@ def _apt(client: ClientFolder) -> Path:
 _BRINGERS: dict[str, Callable[[ClientFolder], Path]] = {
     "pypi": _python,
     "maven": _maven,
+    "jars": _artifacts,
     "go": _go,
     "apt": _apt,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +17,13 @@ SIGNS = {PASS: "pass", FAIL: "**fail**", NOT_IN_CLIENT: "-"}
 
 @dataclass
 class Report:
-    """Cells by client and scenario: with us, and, where that failed, with Apache Kafka."""
+    """Cells by client and scenario: with us, and, where that failed, with Apache Kafka.
+
+    `scenarios` are those that were run, by the client's name.
+    """
 
     clients: Sequence[ClientFolder]
-    scenarios: Sequence[Scenario]
+    scenarios: Mapping[str, tuple[Scenario, ...]]
     kafka_version: str
     ours: dict[tuple[str, str], Cell] = field(default_factory=dict)
     kafka: dict[tuple[str, str], Cell] = field(default_factory=dict)
@@ -29,8 +32,7 @@ class Report:
         """Cells that must pass and do not, a sentence each."""
         return [
             f"{client.name} {scenario.name}: {self.ours[client.name, scenario.name].outcome}"
-            for client in self.clients
-            for scenario in self.scenarios
+            for client, scenario in self._pairs()
             if scenario.name in client.allowed and self.ours[client.name, scenario.name].outcome != PASS
         ]
 
@@ -39,7 +41,7 @@ class Report:
         found = {
             client.name: [
                 scenario.name
-                for scenario in self.scenarios
+                for scenario in self.scenarios[client.name]
                 if scenario.name not in client.allowed
                 and self.ours[client.name, scenario.name].outcome == PASS
             ]
@@ -48,13 +50,16 @@ class Report:
         return {name: names for name, names in found.items() if names}
 
     def markdown(self) -> str:
-        """Scenarios down, clients across; a fail says what Apache Kafka does there."""
-        head = ["scenario", *(client.title for client in self.clients)]
-        rows = [
-            [scenario.shows, *(self._sign(client.name, scenario.name) for client in self.clients)]
-            for scenario in self.scenarios
-        ]
-        return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+        """A table of the clients that share their scenarios, and one of each that has its own.
+
+        Scenarios down, clients across; a fail says what Apache Kafka does there.
+        """
+        together: dict[tuple[Scenario, ...], list[ClientFolder]] = {}
+        for client in self.clients:
+            together.setdefault(self.scenarios[client.name], []).append(client)
+        return "\n\n".join(
+            self._table(scenarios, clients) for scenarios, clients in together.items() if scenarios
+        )
 
     def json(self) -> str:
         cells = [
@@ -66,8 +71,7 @@ class Report:
                 "dafka": self.ours[client.name, scenario.name].as_json(),
                 "kafka": cell.as_json() if (cell := self.kafka.get((client.name, scenario.name))) else None,
             }
-            for client in self.clients
-            for scenario in self.scenarios
+            for client, scenario in self._pairs()
         ]
         when = datetime.now(UTC).isoformat(timespec="seconds")
         return json.dumps({"when": when, "kafka_version": self.kafka_version, "cells": cells}, indent=1)
@@ -86,6 +90,17 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "compat.json").write_text(self.json() + "\n")
         (folder / "compat.md").write_text(self.markdown() + "\n")
+
+    def _pairs(self) -> Iterator[tuple[ClientFolder, Scenario]]:
+        return ((client, scenario) for client in self.clients for scenario in self.scenarios[client.name])
+
+    def _table(self, scenarios: Sequence[Scenario], clients: Sequence[ClientFolder]) -> str:
+        head = ["scenario", *(client.title for client in clients)]
+        rows = [
+            [scenario.shows, *(self._sign(client.name, scenario.name) for client in clients)]
+            for scenario in scenarios
+        ]
+        return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
 
     def _sign(self, client: str, scenario: str) -> str:
         sign = SIGNS[self.ours[client, scenario].outcome]

@@ -34,8 +34,11 @@ def server() -> NoServer:
     return NoServer()
 
 
-def folder(path: Path, script: str, allowed: str = "") -> ClientFolder:
-    (path / "client.toml").write_text('title = "A client"\nregistry = "apt"\npackage = "sh"\n')
+CLIENT = 'title = "A client"\nregistry = "apt"\npackage = "sh"\n'
+
+
+def folder(path: Path, script: str, allowed: str = "", toml: str = CLIENT) -> ClientFolder:
+    (path / "client.toml").write_text(toml)
     (path / "allow.txt").write_text(f"# a comment\n{allowed}\n")
     (path / "run").write_text(f"#!/bin/sh\n{script}\n")
     (path / "run").chmod(0o755)
@@ -118,13 +121,32 @@ def test_batches_stored_under_another_codec_are_a_failure(tmp_path: Path, server
 
 def test_report_names_what_is_lost_and_what_is_gained(tmp_path: Path) -> None:
     client = folder(tmp_path, "exit 0", allowed="seek\nheaders")
-    report = Report([client], chosen(["seek", "headers", "commits"], quick=False), "4.3.1")
+    scenarios = chosen(["seek", "headers", "commits"], quick=False)
+    report = Report([client], {client.name: scenarios}, "4.3.1")
     for scenario, outcome in (("seek", FAIL), ("headers", PASS), ("commits", PASS)):
         report.ours[client.name, scenario] = Cell(outcome, "", 1.0)
     report.kafka[client.name, "seek"] = Cell(PASS, "", 1.0)
     assert report.lost() == [f"{client.name} seek: fail"]
     assert report.gained() == {client.name: ["commits"]}
     assert "| seek to an offset, the beginning, the end | **fail** (Kafka: pass) |" in report.markdown()
+
+
+def test_a_framework_has_scenarios_and_a_table_of_its_own(tmp_path: Path) -> None:
+    for name in ("a_client", "a_framework"):
+        (tmp_path / name).mkdir()
+    client = folder(tmp_path / "a_client", "exit 0")
+    toml = 'title = "Sums"\nregistry = "apt"\n[[scenario]]\nname = "adds"\nshows = "adds up"\nquick = false\n'
+    framework = folder(tmp_path / "a_framework", "exit 0", allowed="adds", toml=toml)
+    assert client.scenarios == SCENARIOS
+    assert chosen([], quick=True, among=framework.scenarios) == ()
+    scenarios = {client.name: chosen(["seek"], quick=False), framework.name: framework.scenarios}
+    report = Report([client, framework], scenarios, "4.3.1")
+    report.ours[client.name, "seek"] = Cell(PASS, "", 1.0)
+    report.ours[framework.name, "adds"] = Cell(FAIL, "", 1.0)
+    assert report.lost() == ["a_framework adds: fail"]
+    first, second = report.markdown().split("\n\n")
+    assert first.startswith("| scenario | A client |")
+    assert second == "| scenario | Sums |\n| --- | --- |\n| adds up | **fail** |"
 
 
 def test_every_folder_has_what_the_readme_says_and_allows_only_scenarios_that_are() -> None:
@@ -134,5 +156,5 @@ def test_every_folder_has_what_the_readme_says_and_allows_only_scenarios_that_ar
         assert os.access(client.path / "run", os.X_OK), client.name
         assert (client.path / "FINDINGS.md").is_file(), client.name
         assert client.allowed, client.name
-        assert client.allowed <= {one.name for one in SCENARIOS}, client.name
+        assert client.allowed <= {one.name for one in client.scenarios}, client.name
         assert f"`{client.name}`" in (HERE / "README.md").read_text()

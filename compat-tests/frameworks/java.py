@@ -1,0 +1,70 @@
+"""A Java program of the framework as a process: started, stopped in order, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from frameworks.checks import SECONDS
+
+# A user's JVM has more; this is enough, and leaves room for others on the machine.
+HEAP = "192m"
+LOG_LEVEL = "warn"
+TAIL_CHARACTERS = 1500
+# What the JVM ends with after SIGTERM, when its shutdown hooks are done.
+STOPPED = 128 + 15
+
+
+class JavaProcess:
+    """Each life writes to a log of its own in `directory`."""
+
+    def __init__(self, name: str, main_class: str, arguments: Sequence[str], directory: Path) -> None:
+        home = os.environ["COMPAT_HOME"]
+        options = [f"-Xmx{HEAP}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={os.environ.get('COMPAT_LOG_LEVEL', LOG_LEVEL)}"
+        classpath = ["-cp", f"{home}/classes:{home}/jars/*"]
+        self.name = name
+        self._command = ["java", *options, logging, *classpath, main_class, *arguments]
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lives = 0
+
+    @property
+    def log(self) -> str:
+        """What this life wrote so far, to standard output and error."""
+        return self._log_path.read_text(errors="replace")
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        assert not self.runs, f"{self.name} runs"
+        self._lives += 1
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def kill9(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, as a user stops it; it must end in order."""
+        assert self._process is not None
+        self._process.terminate()
+        status = self._process.wait(SECONDS)
+        assert status == STOPPED, f"{self.name} ended with {status}"
+
+    def tail(self) -> str:
+        """The end of its log, for a message."""
+        return f"--- {self.name}, life {self._lives}\n{self.log[-TAIL_CHARACTERS:]}" if self._lives else ""
+
+    @property
+    def _log_path(self) -> Path:
+        return self._directory / f"{self.name}-{self._lives}.log"

@@ -1,0 +1,112 @@
+"""The server seen from beside the framework: its topics, their configs and all their records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import confluent_kafka.admin
+
+from frameworks.checks import SECONDS, until
+
+library: Any = confluent_kafka
+administration: Any = confluent_kafka.admin
+SETTINGS = {"reconnect.backoff.max.ms": 500, "log_level": 0}
+POLL_SECONDS = 0.2
+
+
+class Record(NamedTuple):
+    """`timestamp` in milliseconds; None: the client's clock."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+
+
+class Side:
+    """One server."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._settings = {"bootstrap.servers": bootstrap, **SETTINGS}
+        self._admin = administration.AdminClient(self._settings)
+        self._producer: Any = None
+
+    def make_topic(self, topic: str, partitions: int) -> None:
+        """There once this returns."""
+        _only(self._admin.create_topics([administration.NewTopic(topic, num_partitions=partitions)]))
+        until(lambda: topic in self.topics(), f"{topic} to be listed")
+
+    def topics(self) -> dict[str, int]:
+        """Names, and how many partitions."""
+        found = self._admin.list_topics(timeout=SECONDS).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def configs(self, topic: str) -> dict[str, str]:
+        resource = administration.ConfigResource(administration.ResourceType.TOPIC, topic)
+        found = _only(self._admin.describe_configs([resource]))
+        return {name: entry.value for name, entry in found.items()}
+
+    def produce(self, topic: str, records: Iterable[Record]) -> None:
+        """By an idempotent producer; all are acknowledged once this returns."""
+        if self._producer is None:
+            self._producer = library.Producer({**self._settings, "enable.idempotence": True, "linger.ms": 5})
+        failed: list[Any] = []
+        for record in records:
+            more = {} if record.timestamp is None else {"timestamp": record.timestamp}
+            self._producer.produce(
+                topic, record.value, record.key,
+                on_delivery=lambda error, _: failed.append(error) if error else None, **more,
+            )  # fmt: skip
+        left = self._producer.flush(SECONDS)
+        assert not left, f"{left} records are not acknowledged"
+        assert not failed, f"not written: {failed[0]}"
+
+    def bounds(self, topic: str) -> list[tuple[int, int]]:
+        """First offset and end of each partition."""
+        with _Reader(self._settings) as consumer:
+            return [
+                consumer.get_watermark_offsets(library.TopicPartition(topic, n), SECONDS)
+                for n in range(self.topics()[topic])
+            ]
+
+    def read(self, topic: str) -> list[Record]:
+        """All records, partition by partition, up to their ends as they are now."""
+        found: dict[int, list[Record]] = {n: [] for n in range(self.topics()[topic])}
+        waiting = set(found)
+        deadline = time.monotonic() + SECONDS
+        with _Reader(self._settings) as consumer:
+            start = library.OFFSET_BEGINNING
+            consumer.assign([library.TopicPartition(topic, n, start) for n in found])
+            while waiting:
+                assert time.monotonic() < deadline, f"partitions {sorted(waiting)} of {topic} have no end"
+                for message in consumer.consume(500, POLL_SECONDS):
+                    if message.error() is None:
+                        record = Record(message.key(), message.value(), message.timestamp()[1])
+                        found[message.partition()].append(record)
+                    elif message.error().code() == library.KafkaError._PARTITION_EOF:
+                        waiting.discard(message.partition())
+        return [record for records in found.values() for record in records]
+
+    def values(self, topic: str) -> list[str]:
+        """As text."""
+        return [(record.value or b"").decode() for record in self.read(topic)]
+
+
+class _Reader:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        more = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = library.Consumer({**settings, **more})
+
+    def __enter__(self) -> Any:
+        return self._consumer
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def _only(futures: dict[Any, Any]) -> Any:
+    (future,) = futures.values()
+    return future.result(SECONDS)
