@@ -7,6 +7,7 @@ from typing import Protocol
 import trio
 
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
 from gateway.deletion import Deletion
 from gateway.dynamic_configs import DynamicConfigs
 from gateway.fetch.sessions import FetchSessions
@@ -56,6 +57,7 @@ class Broker:
         self.replacement = Replacement(context, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.compaction = Compaction(context, self.topics, settings.compaction_backoff_ms)
+        self._apply_dynamic()
         self.completions = Completions()
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
@@ -173,6 +175,16 @@ class Broker:
             with trio.CancelScope(shield=True):
                 await self.dynamic.alter(node, change)
                 apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
+                self._apply_dynamic()
+
+    def _apply_dynamic(self) -> None:
+        """Have broker configs take effect that are no topic's (`broker_validation.OWN_EFFECT`)."""
+        backoff_ms = self.dynamic.in_force.get(CLEANER_BACKOFF)
+        self.compaction.set_backoff(
+            self.settings.compaction_backoff_ms
+            if backoff_ms is None
+            else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
+        )
 
     def _check_there(self, topic: Topic) -> None:
         if self.topics.get(topic.name) is not topic:

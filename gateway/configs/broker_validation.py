@@ -1,9 +1,9 @@
 """Whether broker configs may be set while the gateway runs (KIP-226).
 
-Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. Three kinds are told apart: the
+Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. These kinds are told apart: the
 defaults of topic configs, which are checked as the topic config is and take effect at once; those that Kafka
 can change and that mean nothing here (thread pools, the cleaner's buffers), which are checked, kept and given
-back; and everything else, which is refused by name.
+back, and the few of these that do mean something; and everything else, which is refused by name.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ TOPIC_DEFAULTS: Final[dict[str, TopicConfig]] = {
 }
 """Broker config -> the topic config whose default it is."""
 
+CLEANER_BACKOFF: Final = "log.cleaner.backoff.ms"
+
+OWN_EFFECT: Final[dict[str, Check | None]] = {CLEANER_BACKOFF: Between(0)}
+"""Broker configs that take effect while the gateway runs and are no topic config's default, with Kafka's
+ranges."""
+
 NO_EFFECT: Final[dict[str, Check | None]] = {
     "background.threads": Between(1),
-    "log.cleaner.backoff.ms": Between(0),
     "log.cleaner.dedupe.buffer.size": None,
     "log.cleaner.io.buffer.load.factor": None,
     "log.cleaner.io.buffer.size": Between(0),
@@ -42,6 +47,8 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
     "transaction.partition.verification.enable": None,
 }
 """Broker configs that are accepted and mean nothing here, with Kafka's ranges."""
+
+_OTHERS: Final = {**OWN_EFFECT, **NO_EFFECT}
 
 
 def validate_broker_configs(configs: Mapping[str, str]) -> None:
@@ -65,6 +72,13 @@ def validate_broker_configs(configs: Mapping[str, str]) -> None:
             raise _refused(str(error)) from None
 
 
+def parse_broker_integer(name: str, text: str) -> int:
+    """The number that a broker config is set to; it was checked when it was set."""
+    value = _parse(name, text)
+    assert isinstance(value, int)
+    return value
+
+
 def broker_list_default(name: str) -> str | None:
     """For `alteration.altered`: Kafka's default of a broker config that is a list."""
     config = broker_configs().get(name)
@@ -73,12 +87,12 @@ def broker_list_default(name: str) -> str | None:
 
 def _may_change(name: str) -> bool:
     known = broker_configs().get(name)
-    return known is not None and not known.read_only and (name in TOPIC_DEFAULTS or name in NO_EFFECT)
+    return known is not None and not known.read_only and (name in TOPIC_DEFAULTS or name in _OTHERS)
 
 
 def _parse(name: str, text: str) -> Value:
     value = parse_value(name, broker_configs()[name].type, text)
-    check = TOPIC_DEFAULTS[name].check if name in TOPIC_DEFAULTS else NO_EFFECT[name]
+    check = TOPIC_DEFAULTS[name].check if name in TOPIC_DEFAULTS else _OTHERS[name]
     return value if check is None else check(name, value)
 
 

@@ -19,8 +19,9 @@ from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.fetch import FetchRequest
 
-MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-"""Records in one answer, whatever is asked for; above Java's default fetch.max.bytes (50 MiB)."""
+MAX_RESPONSE_BYTES = 55 * 1024 * 1024
+"""Records in one answer, whatever is asked for, but for a first batch that is larger: the default of Kafka's
+`fetch.max.bytes` of the broker; Java consumers ask for 50 MiB."""
 
 MAX_COLD_READS_AT_ONCE = 8
 """Partitions that one Fetch reads from stores at the same time: enough to have a store always busy, and an

@@ -30,6 +30,10 @@ REST_SHARE = 1.0
 PUT_OFF_SECONDS = 60.0
 """A log whose compaction failed is left alone for so long."""
 
+MIN_BACKOFF_MS = 10
+"""Milliseconds of rest at least, whatever is set: to look at all logs without end would leave no time for
+others."""
+
 PARTITIONS_A_TURN = 100
 """Partitions looked at before other tasks run."""
 
@@ -49,7 +53,8 @@ class Compaction:
         self.last_error = ""
         self._context = context
         self._topics = topics
-        self._backoff = backoff_ms / 1000
+        self._backoff_ms = backoff_ms
+        self._backoff_changed = trio.Event()
         self._put_off: dict[Partition, float] = {}
         """Until when logs are left alone."""
 
@@ -58,7 +63,15 @@ class Compaction:
         await forget_outputs(self._context)
         while True:
             if not await self.compact_one():
-                await trio.sleep(self._backoff)
+                with trio.move_on_after(max(MIN_BACKOFF_MS, self._backoff_ms) / 1000):
+                    await self._backoff_changed.wait()
+                self._backoff_changed = trio.Event()
+
+    def set_backoff(self, backoff_ms: int) -> None:
+        """Rest for so many milliseconds when no log needs any; a rest that lasts is over."""
+        if backoff_ms != self._backoff_ms:
+            self._backoff_ms = backoff_ms
+            self._backoff_changed.set()
 
     async def compact_one(self) -> bool:
         """Compact the dirtiest log that is due; whether there was one."""

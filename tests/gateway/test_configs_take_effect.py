@@ -1,4 +1,8 @@
-"""Every topic config that is said to take effect does: seen by a client, on a topic in use, at once."""
+"""Every config that is said to take effect does: seen by a client, on a topic in use, at once.
+
+A topic config is set for the topic, and then as the default that the broker has of it. What a gateway is
+started with is in `test_settings_take_effect.py`.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +39,35 @@ TOO_LARGE, NOT_ENOUGH, INVALID_TIMESTAMP, INVALID_CONFIG, INVALID_RECORD = 10, 1
 DAY_MS = 86_400_000
 
 
-class Scene:
-    """A topic that holds a record, on a running gateway, and a client of it."""
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
-    def __init__(self, broker: Broker, client: RawClient) -> None:
-        self.broker, self.client = broker, client
+
+class Scene:
+    """A topic that holds a record, on a running gateway, and a client of it.
+
+    `by_default` is a topic config that is not set for the topic but as the default of all topics.
+    """
+
+    def __init__(
+        self, broker: Broker, client: RawClient, by_default: str | None = None, topic: str = TOPIC
+    ) -> None:
+        self.broker, self.client, self.by_default, self.topic = broker, client, by_default, topic
 
     @property
     def partition(self) -> Partition:
-        topic = self.broker.topics.get(TOPIC)
+        topic = self.broker.topics.get(self.topic)
         assert topic is not None
         return topic.partitions[0]
 
     async def set(self, name: str, value: str) -> int:
-        """Changes a config of the topic as a client does; the error code."""
+        """Changes a config of the topic, or of all topics, as a client does; the error code."""
+        resource_type, resource_name = TOPIC_RESOURCE, self.topic
+        if name == self.by_default:
+            resource_type, resource_name = BROKER_RESOURCE, ""
+            name = TOPIC_CONFIGS[name].broker_config or ""
         of = IncrementalAlterConfigsRequest.AlterConfigsResource
         config = of.AlterableConfig(name=name, config_operation=0, value=value)
-        resource = of(resource_type=2, resource_name=TOPIC, configs=[config])
+        resource = of(resource_type=resource_type, resource_name=resource_name, configs=[config])
         request = IncrementalAlterConfigsRequest(version=1, resources=[resource], validate_only=False)
         answer = await self.client.ask(request, IncrementalAlterConfigsResponse)
         return int(answer.responses[0].error_code)
@@ -63,7 +79,7 @@ class Scene:
         now_ms = self.broker.context.now_ms()
         records: list[Any] = [(key, value, [], now_ms if timestamp_ms is None else timestamp_ms)]
         answer = await self.client.ask(
-            produce_request(bytes(build_batch(records)), topic=TOPIC), ProduceResponse
+            produce_request(bytes(build_batch(records)), topic=self.topic), ProduceResponse
         )
         return int(answer.responses[0].partition_responses[0].error_code)
 
@@ -72,7 +88,7 @@ class Scene:
         of = ListOffsetsRequest.ListOffsetsTopic
         partition = of.ListOffsetsPartition(partition_index=0, timestamp=-2)
         request = ListOffsetsRequest(
-            version=5, replica_id=-1, isolation_level=0, topics=[of(name=TOPIC, partitions=[partition])]
+            version=5, replica_id=-1, isolation_level=0, topics=[of(name=self.topic, partitions=[partition])]
         )
         answer = await self.client.ask(request, ListOffsetsResponse)
         return int(answer.topics[0].partitions[0].offset)
@@ -86,7 +102,7 @@ class Scene:
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=1 << 20,
-            topics=[of(topic=TOPIC, partitions=[partition])],
+            topics=[of(topic=self.topic, partitions=[partition])],
         )
         answer = await self.client.ask(request, FetchResponse)
         return bytes(answer.responses[0].partitions[0].records)
@@ -135,7 +151,8 @@ async def segment_bytes(scene: Scene) -> None:
     assert await scene.set("segment.bytes", "1048576") == 0
     for _ in range(3):
         assert await scene.produce(b"x" * 600_000) == 0
-    assert len(scene.partition.chain()) == 4  # the change closed one, and then each took one record
+    # A change of the topic's own closed one, and then each took one record.
+    assert len(scene.partition.chain()) == (4 if scene.by_default is None else 3)
 
 
 async def segment_ms(scene: Scene) -> None:
@@ -362,30 +379,41 @@ EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "segment.ms": segment_ms,
 }
 
-SEEN_ELSEWHERE: dict[str, str] = {}
-"""Configs whose effect another test sees from a client, and which."""
+DEFAULTS = [name for name in EFFECTS if TOPIC_CONFIGS[name].broker_config is not None]
+"""Topic configs with an effect whose default can be set for the broker."""
 
 
 def test_every_config_that_is_said_to_take_effect_has_a_test() -> None:
     said = {config.name for config in TOPIC_CONFIGS.values() if config.effect}
-    assert said == EFFECTS.keys() | SEEN_ELSEWHERE.keys()
+    assert said == EFFECTS.keys()
 
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_takes_effect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _see_effect(name, tmp_path, monkeypatch, as_default=False)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_takes_effect_as_the_default_of_all_topics(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _see_effect(name, tmp_path, monkeypatch, as_default=True)
+
+
+def _see_effect(name: str, data: Path, monkeypatch: pytest.MonkeyPatch, *, as_default: bool) -> None:
     brokers: list[Broker] = []
     monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
-
     monkeypatch.setattr(retention, "SECOND_LOOK_SECONDS", 0.05)
+    configs = {} if as_default and name == "retention.ms" else {"retention.ms": "-1"}
 
     async def main() -> None:
         with trio.fail_after(60):
             async with (
-                running(tmp_path, monkeypatch) as (_, port),
+                running(data, monkeypatch) as (_, port),
                 await RawClient.connect(port) as client,
             ):
-                await brokers[0].create_topic(TOPIC, 1, {"retention.ms": "-1"}, 1)
-                scene = Scene(brokers[0], client)
+                await brokers[0].create_topic(TOPIC, 1, configs, 1)
+                scene = Scene(brokers[0], client, name if as_default else None)
                 assert await scene.produce() == 0
                 await EFFECTS[name](scene)
 

@@ -1,0 +1,115 @@
+"""What is said of broker configs is so: constants have the values that are shown, options exist."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.api.broker_values import own_broker_configs
+from gateway.commands.options import OPTIONS
+from gateway.configs import broker_effects
+from gateway.configs.broker_configs import broker_configs
+from gateway.configs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
+from gateway.configs.broker_validation import (
+    NO_EFFECT,
+    OWN_EFFECT,
+    TOPIC_DEFAULTS,
+    validate_broker_configs,
+)
+from gateway.configs.topic_configs import TOPIC_CONFIGS
+from gateway.connection_limits import IDLE_SECONDS, MAX_REQUEST_BYTES
+from gateway.fetch.reading import MAX_RESPONSE_BYTES
+from gateway.groups.expiry import CHECK_SECONDS
+from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
+from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
+from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
+from tests.unit.gateway.api.asking import FakeBroker
+from wireproto.kafka.errors import KafkaError
+
+CONSTANTS: dict[str, object] = {
+    "connections.max.idle.ms": int(IDLE_SECONDS * 1000),
+    "delete.topic.enable": "true",
+    "fetch.max.bytes": MAX_RESPONSE_BYTES,
+    "offset.metadata.max.bytes": OFFSET_METADATA_MAX_BYTES,
+    "offsets.commit.timeout.ms": int(OFFSETS_COMMIT_TIMEOUT_SECONDS * 1000),
+    "offsets.retention.check.interval.ms": int(CHECK_SECONDS * 1000),
+    "offsets.topic.num.partitions": OFFSETS_TOPIC_PARTITIONS,
+    "offsets.topic.segment.bytes": OFFSETS_TOPIC_CONFIGS["segment.bytes"],
+    "socket.request.max.bytes": MAX_REQUEST_BYTES,
+}
+
+
+def test_what_is_held_is_what_is_shown() -> None:
+    assert CONSTANTS.keys() == HELD.keys()
+    assert {name: str(value) for name, value in CONSTANTS.items()} == {
+        name: broker_configs()[name].default for name in HELD
+    }
+
+
+def test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told() -> None:
+    """All of it differs from Kafka's defaults here, so that all of it is shown."""
+    different = dict.fromkeys(
+        (
+            "partitions", "auto_create_topics", "retention_check_interval_ms", "compaction_backoff_ms",
+            "group_initial_rebalance_delay_ms", "group_min_session_timeout_ms",
+            "group_max_session_timeout_ms", "group_max_size", "offsets_retention_minutes",
+            "fetch_session_slots",
+        ),
+        0,
+    )  # fmt: skip
+    broker = FakeBroker(stores=2, **different)
+    request = SimpleNamespace(local_address=("gateway.example", 9999))
+    assert own_broker_configs(cast("Any", request), cast("Any", broker)).keys() == BY_OPTION.keys() | TOLD
+
+
+def test_options_exist() -> None:
+    for option in BY_OPTION.values():
+        assert option.removeprefix("--").replace("-", "_") in OPTIONS
+
+
+def test_each_config_is_of_one_kind() -> None:
+    kinds = [set(BY_OPTION), set(TOLD), set(HELD), set(TOPIC_DEFAULTS), set(NO_EFFECT)]
+    for kind in kinds:
+        assert kind <= broker_configs().keys()
+    assert len(set().union(*kinds)) == sum(map(len, kinds))
+
+
+def test_only_these_can_be_set_while_it_runs() -> None:
+    for name in (*NO_EFFECT, *TOPIC_DEFAULTS, *OWN_EFFECT):
+        validate_broker_configs({name: broker_configs()[name].default or "1"})
+    for name in {*BY_OPTION, *TOLD, *HELD} - {*OWN_EFFECT}:
+        with pytest.raises(KafkaError, match="Cannot update these configs dynamically"):
+            validate_broker_configs({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("log.retention.ms", "default of retention.ms"),
+        ("log.preallocate", "default of preallocate: accepted, no effect"),
+        ("group.max.size", "set by --group-max-size"),
+        ("log.cleaner.backoff.ms", "set by --compaction-backoff-ms, and while it runs"),
+        ("node.id", "says what is so"),
+        (
+            "offset.metadata.max.bytes",
+            HELD["offset.metadata.max.bytes"] + " Kafka's default holds; cannot be set",
+        ),
+        ("num.io.threads", "accepted, no effect"),
+        ("zookeeper.connect", None),
+        ("ssl.keystore.location", "no effect; cannot be set"),
+    ],
+)
+def test_in_words(name: str, words: str | None) -> None:
+    if words is None:
+        with pytest.raises(KeyError):
+            effect_of(name)
+    else:
+        assert effect_of(name) == words
+
+
+def test_every_config_has_words() -> None:
+    assert all(effect_of(name) for name in broker_configs())
+    assert not TOPIC_CONFIGS["preallocate"].effect
+    assert broker_effects.NO_EFFECT == "accepted, no effect"
