@@ -26,6 +26,12 @@ from tests.peers.standalone import Standalone
 
 # Clients at a time, each with a server of its own.
 JOBS = 2
+# What has to be compacted is seen soon.
+COMPACTION_BACKOFF_MS = 1000
+SERVER_ARGUMENTS = (
+    *("--group-initial-rebalance-delay-ms", "0"),
+    *("--compaction-backoff-ms", str(COMPACTION_BACKOFF_MS)),
+)
 
 
 def main() -> int:
@@ -71,7 +77,7 @@ def _scenarios(
 
 
 def _ours(client: ClientFolder, home: Path, scenarios: Iterable[Scenario]) -> list[tuple[str, Cell]]:
-    with Standalone(None, "--group-initial-rebalance-delay-ms", "0") as server:
+    with Standalone(None, *SERVER_ARGUMENTS) as server:
         return _cells(client, home, scenarios, server, "dafka")
 
 
@@ -84,7 +90,7 @@ def _beside_kafka(report: Report, homes: dict[str, Path], failed: list[tuple[str
 
 
 def _kafka() -> AbstractContextManager[Server]:
-    return ApacheKafka()
+    return ApacheKafka(properties={"log.cleaner.backoff.ms": str(COMPACTION_BACKOFF_MS)})
 
 
 def _cells(

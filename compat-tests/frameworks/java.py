@@ -54,6 +54,13 @@ class JavaProcess:
         self._process.kill()
         self._process.wait()
 
+    def run(self) -> None:
+        """From its start to its end, which must be a good one."""
+        self.start()
+        assert self._process is not None
+        status = self._process.wait(SECONDS)
+        assert status == 0, f"{self.name} ended with {status}"
+
     def stop(self) -> None:
         """SIGTERM, as a user stops it; it must end in order."""
         assert self._process is not None

@@ -90,6 +90,11 @@ class Side:
                         waiting.discard(message.partition())
         return [record for records in found.values() for record in records]
 
+    def is_compacted(self, topic: str) -> bool:
+        """Something that was written is there no more, behind where the log starts."""
+        written = sum(end - start for start, end in self.bounds(topic))
+        return len(self.read(topic)) < written
+
     def values(self, topic: str) -> list[str]:
         """As text."""
         return [(record.value or b"").decode() for record in self.read(topic)]

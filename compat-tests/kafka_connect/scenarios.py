@@ -8,10 +8,11 @@ from frameworks.checks import equal, same_but_for_steps_back, same_lines, until
 from frameworks.main import Stage, main
 
 from kafka_connect.pipe import Pipe
-from kafka_connect.workers import Cluster
+from kafka_connect.workers import COMPACTED_SOON, PATIENT, SHORT_SESSIONS, Cluster
 
 # Connect's defaults for the topics that it keeps its state in.
 PARTITIONS = {"config": 1, "offset": 25, "status": 5}
+SERVER_KILLS = 3
 
 
 def file_to_file(stage: Stage) -> None:
@@ -128,7 +129,7 @@ def worker_stopped(stage: Stage) -> None:
 
 
 def worker_killed(stage: Stage) -> None:
-    pipe = started(stage, workers=2)
+    pipe = started(stage, workers=2, **SHORT_SESSIONS)
     cluster = pipe.cluster
     for name in (pipe.source, pipe.sink):
         with pipe.appending():
@@ -148,20 +149,38 @@ def worker_killed(stage: Stage) -> None:
 
 
 def gateway_killed(stage: Stage) -> None:
-    pipe = started(stage, workers=2)
+    pipe = started(stage, workers=1, **PATIENT)
     with pipe.appending():
-        pipe.await_some()
-        stage.kill_server()
+        for _ in range(SERVER_KILLS):
+            pipe.await_some()
+            stage.kill_server()
         pipe.await_some()
     pipe.await_all()
-    for worker in pipe.cluster.workers:
-        worker.process.stop()
+    pipe.cluster.workers[0].process.stop()
     pipe.check_exact()
 
 
-def started(stage: Stage, workers: int) -> Pipe:
-    """Both connectors run, and the first lines went through."""
-    cluster = Cluster(stage, workers)
+def all_killed(stage: Stage) -> None:
+    pipe = started(stage, workers=1, **SHORT_SESSIONS, **COMPACTED_SOON)
+    (worker,) = pipe.cluster.workers
+    offsets = pipe.cluster.internal["offset"]
+    with pipe.appending():
+        pipe.await_some()
+        until(lambda: pipe.server.is_compacted(offsets), "compaction of the topic of offsets")
+        worker.process.kill9()
+        stage.kill_server()
+        worker.process.start()
+        worker.await_ready()
+        pipe.await_some()
+    pipe.await_all()
+    worker.process.stop()
+    same_but_for_steps_back(pipe.server.values(pipe.topic), pipe.lines, 1, "topic")
+    same_but_for_steps_back(pipe.written(), pipe.lines, 2, "output")
+
+
+def started(stage: Stage, workers: int, **settings: str) -> Pipe:
+    """Both connectors run, and the first line is in the topic."""
+    cluster = Cluster(stage, workers, **settings)
     cluster.start()
     pipe = Pipe(stage, cluster)
     pipe.create()
@@ -204,6 +223,7 @@ SCENARIOS = {
     "worker-stopped": worker_stopped,
     "worker-killed": worker_killed,
     "gateway-killed": gateway_killed,
+    "all-killed": all_killed,
 }
 
 if __name__ == "__main__":

@@ -28,23 +28,34 @@ WORKER = {
     "status.storage.replication.factor": "1",
     # Shorter than the defaults, so that a test sees what users see after a while.
     "offset.flush.interval.ms": "1000",
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1000",
     "scheduled.rebalance.max.delay.ms": "0",
-    "consumer.session.timeout.ms": "6000",
-    "consumer.heartbeat.interval.ms": "1000",
-    "consumer.metadata.max.age.ms": "2000",
     # A retry after an answer that was lost writes nothing twice.
     "producer.enable.idempotence": "true",
     # Its manifests name the connectors: reading every class of the class path takes seconds.
     "plugin.discovery": "service_load",
 }
 
+# A worker that was killed is missed soon.
+SHORT_SESSIONS = {
+    f"{prefix}{name}": value
+    for prefix in ("", "consumer.")
+    for name, value in (("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "1000"))
+}
+# A worker that hears nothing of the server for a heartbeat's interval stops its tasks by itself.
+PATIENT = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "20000"}
+# Connect hands what stands behind the prefix to the topics it makes.
+COMPACTED_SOON = {
+    f"{what}.storage.{name}": value
+    for what in ("config", "offset", "status")
+    for name, value in (("segment.ms", "1000"), ("min.cleanable.dirty.ratio", "0.01"))
+}
+
 
 class Cluster:
-    """`workers` are not started yet."""
+    """`workers` are not started yet. `more` are settings of theirs."""
 
-    def __init__(self, stage: Stage, workers: int) -> None:
+    def __init__(self, stage: Stage, workers: int, **more: str) -> None:
+        self.settings = {**WORKER, **more}
         self.group = stage.name("connect")
         self.internal = {what: f"{self.group}-{what}" for what in ("config", "offset", "status")}
         self.server = stage.server
@@ -104,7 +115,7 @@ class Cluster:
             "group.id": self.group,
             "listeners": f"http://{address}",
             **storage,
-            **WORKER,
+            **self.settings,
         }
         path = self._stage.directory / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

@@ -20,7 +20,8 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 
 /**
  * Counts words, as users of Kafka Streams write it. Arguments: bootstrap, application id, state directory, topic of
- * lines (key: the line's name), prefix of the topics with results. Says on standard output which tasks it has.
+ * lines (key: the line's name), prefix of the topics with results, then NAME=VALUE of more settings. Says on standard
+ * output which tasks it has.
  */
 public final class WordCount {
     private static final Duration WINDOW = Duration.ofSeconds(10);
@@ -65,6 +66,9 @@ public final class WordCount {
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 500);
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 10_000);
         settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+        for (String more : List.of(arguments).subList(5, arguments.length)) {
+            settings.put(more.split("=")[0], more.split("=")[1]);
+        }
 
         KafkaStreams streams = new KafkaStreams(topology(arguments[3], arguments[4]), settings);
         streams.setStateListener((now, before) -> System.out.println("state " + now));

@@ -17,6 +17,8 @@ from kafka_streams.lines import Lines, latest, number
 PARTITIONS = 2
 # The stream of lines, and what is grouped by word, in each partition.
 TASKS = {"0_0", "0_1", "1_0", "1_1"}
+# Streams hands what stands behind "topic." to the topics it makes.
+COMPACTED_SOON = ("topic.segment.ms=1000", "topic.min.cleanable.dirty.ratio=0.01")
 RESULTS = ("counts", "places", "windows", "joined")
 LINES_AT_A_TIME = 5
 PAUSE_SECONDS = 0.1
@@ -36,10 +38,16 @@ class App:
         for result in RESULTS:
             self.server.make_topic(f"{self._output}-{result}", PARTITIONS)
 
-    def instance(self, name: str) -> JavaProcess:
+    def instance(self, name: str, *settings: str) -> JavaProcess:
         """One, with a state directory of its own; not started yet."""
         arguments = (self.stage.bootstrap, self.id, str(self._state(name)), self._input, self._output)
-        return self.stage.java(name, "WordCount", *arguments)
+        return self.stage.java(name, "WordCount", *arguments, *settings)
+
+    def reset(self) -> None:
+        """As `kafka-streams-application-reset --force` does, with what its user does besides."""
+        arguments = ("--bootstrap-server", self.stage.bootstrap, "--application-id", self.id)
+        main_class = "org.apache.kafka.tools.StreamsResetter"
+        self.stage.java("reset", main_class, *arguments, "--input-topics", self._input, "--force").run()
 
     def forget_state(self, name: str) -> None:
         """An instance that was started somewhere else has none."""
@@ -82,6 +90,12 @@ class App:
             equal(set(found), set(wanted), f"keys of {what}")
             fewer = {key: (found[key], wanted[key]) for key in wanted if found[key] < wanted[key]}
             equal(fewer, {}, f"{what} that are too low, found and wanted")
+
+    def is_compacted(self, internal: str) -> bool:
+        return self.server.is_compacted(self.internal(internal))
+
+    def internal_topics(self) -> set[str]:
+        return {name for name in self.server.topics() if name.startswith(f"{self.id}-")}
 
     def internal(self, name: str) -> str:
         """Streams' own name for one of its topics."""

@@ -7,12 +7,19 @@ import sys
 from frameworks.checks import equal, until
 from frameworks.main import Stage, main
 
-from kafka_streams.app import PARTITIONS, TASKS, App, await_tasks, tasks
+from kafka_streams.app import COMPACTED_SOON, PARTITIONS, TASKS, App, await_tasks, tasks
+
+CHANGELOGS = ("counts-changelog", "places-changelog", "windows-changelog")
+SERVER_KILLS = 3
+# Who is gone is missed soon.
+SHORT_SESSION = "consumer.session.timeout.ms=6000"
+# Longer than the server is away: nobody joins the group again.
+LONG_SESSION = "consumer.session.timeout.ms=45000"
 
 
 def word_count(stage: Stage) -> None:
     app = App(stage)
-    instance = app.instance("only")
+    instance = app.instance("only", SHORT_SESSION)
     instance.start()
     app.write(300)
     app.await_all()
@@ -35,13 +42,15 @@ def word_count(stage: Stage) -> None:
 
 def instance_killed(stage: Stage) -> None:
     app = App(stage)
-    instance = app.instance("only")
+    instance = app.instance("only", *COMPACTED_SOON)
     instance.start()
     app.write(100)
     app.await_all()
     for forget in (False, True):
         with app.writing():
             app.await_some_results()
+            if forget:
+                until(lambda: all(map(app.is_compacted, CHANGELOGS)), "compaction of the changelogs")
             instance.kill9()
             if forget:
                 app.forget_state("only")
@@ -73,20 +82,60 @@ def instances_share(stage: Stage) -> None:
     app.check_exact()
 
 
-def gateway_killed(stage: Stage) -> None:
+def standby_takes_over(stage: Stage) -> None:
+    app = App(stage)
+    settings = ("num.standby.replicas=1", SHORT_SESSION)
+    first, second = (app.instance(name, *settings) for name in ("first", "second"))
+    first.start()
+    second.start()
+    with app.writing():
+        await_tasks(len(TASKS) // 2, first, second)
+        app.await_some_results()
+        second.kill9()
+        await_tasks(len(TASKS), first)
+        app.await_some_results()
+        app.forget_state("second")
+        second.start()
+        await_tasks(len(TASKS) // 2, first, second)
+        app.await_some_results()
+    app.await_all()
+    second.stop()
+    first.stop()
+    app.check_at_least()
+
+
+def reset(stage: Stage) -> None:
     app = App(stage)
     instance = app.instance("only")
+    instance.start()
+    app.write(200)
+    app.await_all()
+    instance.stop()
+    app.reset()
+    equal(app.internal_topics(), set(), "internal topics after the reset")
+    app.forget_state("only")
+    app.write(100)
+    instance.start()
+    app.await_all()
+    instance.stop()
+    app.check_exact()
+
+
+def gateway_killed(stage: Stage) -> None:
+    app = App(stage)
+    instance = app.instance("only", LONG_SESSION)
     instance.start()
     app.write(100)
     app.await_all()
     with app.writing():
-        app.await_some_results()
-        stage.kill_server()
+        for _ in range(SERVER_KILLS):
+            app.await_some_results()
+            stage.kill_server()
         app.await_some_results()
     app.await_all()
     equal(tasks(instance), TASKS, "tasks of the only instance")
     instance.stop()
-    app.check_at_least()
+    app.check_exact()
 
 
 def check_internal_topics(app: App) -> None:
@@ -98,8 +147,7 @@ def check_internal_topics(app: App) -> None:
         "by-word-repartition": {"delete"},
     }
     there = app.server.topics()
-    internal = {name for name in there if name.startswith(f"{app.id}-")}
-    equal(internal, {app.internal(name) for name in policies}, "internal topics")
+    equal(app.internal_topics(), {app.internal(name) for name in policies}, "internal topics")
     for name, policy in policies.items():
         equal(there[app.internal(name)], PARTITIONS, f"partitions of {name}")
         configs = app.server.configs(app.internal(name))
@@ -113,6 +161,8 @@ SCENARIOS = {
     "word-count": word_count,
     "instance-killed": instance_killed,
     "instances-share": instances_share,
+    "standby-takes-over": standby_takes_over,
+    "reset": reset,
     "gateway-killed": gateway_killed,
 }
 
