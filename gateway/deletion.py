@@ -121,7 +121,8 @@ class Deletion:
         """Have every member delete these segments; gives those that all have deleted."""
         members: dict[str, list[str]] = defaultdict(list)
         for address, entry in segments.items():
-            for member in keys.unpack(entry.value)["members"]:
+            value = keys.unpack(entry.value)
+            for member in (*value["members"], *value.get("copying", ())):
                 members[member].append(address)
         self._context.closer.drop(list(segments))
         refused: set[str] = set()

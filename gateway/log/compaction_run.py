@@ -217,7 +217,7 @@ class CompactionRun:
                 raise Abandoned(f"segment {source.address} has left the chain")
             compares.append(Compare(key, entry.mod_revision))
             deletes += [key, keys.closing_key(source.address)]
-            tombstone = {"members": Segment.unpack(entry.value).members, "after": after}
+            tombstone = {"members": Segment.unpack(entry.value).keepers, "after": after}
             puts[keys.segment_tombstone_key(source.address)] = keys.pack(tombstone)
         for segment in made:
             start = segment.start_offset

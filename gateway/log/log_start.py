@@ -174,7 +174,7 @@ class LogStarts:
             return  # the topic is being deleted: its tombstone has it
         compares.append(Compare(key, entry.mod_revision))
         # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
-        members = Segment.unpack(entry.value).members
+        members = Segment.unpack(entry.value).keepers
         puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": members})
         deletes += [key, keys.closing_key(segment.address)]
 

@@ -7,11 +7,18 @@ Theory of operation: the old store is marked as leaving, with the order itself, 
 restart goes on with it. From then on no new segment gets it; logs whose open segment has it begin another one
 with their next append, or lose it when they are idle. Then each closed segment is copied to the new store
 (from any member, the old one too) and changed. When none is left the old store may be removed.
+
+Rule: before a store is told to copy a segment, the catalog has noted it there (`Segment.copying`). A segment
+that leaves its chain meanwhile is then forgotten by that store, too, whichever life sees to it.
 """
 
+from __future__ import annotations
+
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -33,6 +40,9 @@ SEGMENTS_AT_ONCE = 16
 LOOK_AGAIN_SECONDS = 2.0
 """Pause before the catalog is looked at again for what the old store still keeps."""
 
+NOTED_AT_ONCE = 256
+"""Segments of which one transaction notes who is to copy them."""
+
 SEGMENTS_A_TURN = 500
 """Segments of the catalog looked at before other tasks run."""
 
@@ -40,6 +50,15 @@ PROGRESS_LOGGED_SECONDS = 30.0
 """How often it is said how much is left."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Move(NamedTuple):
+    """A segment, as the catalog has it with its note, and the store that gets it."""
+
+    entry: Entry
+    segment: Segment
+    target: str
+    partition: Partition
 
 
 @dataclass
@@ -58,7 +77,7 @@ class Progress:
 class Replacement:
     """The replacements of one gateway. `start` begins one; `run` works on them, earlier lives' too."""
 
-    def __init__(self, context: "LogContext", topics: "Topics") -> None:
+    def __init__(self, context: LogContext, topics: Topics) -> None:
         self.progress: dict[str, Progress] = {}
         """By the old store's incarnation; stays after the end, until the next start."""
         self._context = context
@@ -116,9 +135,11 @@ class Replacement:
         progress.left, progress.unmovable = len(segments), 0
         new = keys.unpack(order.value)["new"]
         async with trio.open_nursery() as nursery:
-            for entry, segment in closed:
-                await self._slots.acquire_on_behalf_of((old, entry.key))
-                nursery.start_soon(self._move, old, new, entry, segment)
+            left = iter(closed)
+            while some := list(islice(left, NOTED_AT_ONCE)):
+                for move in await self._note_targets(old, new, some):
+                    await self._slots.acquire_on_behalf_of((old, move.entry.key))
+                    nursery.start_soon(self._move, old, move)
         if progress.unmovable:
             logger.warning(
                 "%d segments cannot leave store %s: every other store keeps them already; admit another one",
@@ -151,17 +172,46 @@ class Replacement:
                     await trio.lowlevel.checkpoint()
         return found
 
-    async def _move(self, old: str, new: str, entry: Entry, segment: Segment) -> None:
-        """Copy one segment to the new store, and change its members."""
-        progress = self.progress[old]
-        target: str | None = None
-        try:
+    async def _note_targets(
+        self, old: str, new: str, segments: Sequence[tuple[Entry, Segment]]
+    ) -> list[_Move]:
+        """Note in the catalog which store gets a copy of each of these; those that changed meanwhile are left
+        for the next look.
+        """
+        progress, catalog = self.progress[old], self._context.catalog
+        targets: dict[str, tuple[Partition, str]] = {}
+        puts: dict[str, bytes] = {}
+        revisions = {entry.key: entry.mod_revision for entry, _ in segments}
+        for entry, segment in segments:
             partition = self._partition(entry)
-            if partition is None:
-                return
+            if partition is None or partition.deleted:
+                continue
             target = self._target(new, segment, partition)
             if target is None:
                 progress.unmovable += 1
+                continue
+            targets[entry.key] = partition, target
+            if target not in segment.copying:
+                puts[entry.key] = replace(segment, copying=(*segment.copying, target)).pack()
+        while puts:
+            try:
+                await catalog.transact([Compare(key, revisions[key]) for key in puts], puts)
+                break
+            except CompareFailed as failed:
+                del puts[failed.key], targets[failed.key]
+        moves = []
+        for key, (partition, target) in targets.items():
+            noted = catalog.get(key)
+            if noted is not None and target in (segment := Segment.unpack(noted.value)).copying:
+                moves.append(_Move(noted, segment, target, partition))
+        return moves
+
+    async def _move(self, old: str, move: _Move) -> None:
+        """Copy one segment to the new store, and change its members."""
+        progress = self.progress[old]
+        entry, segment, target, partition = move
+        try:
+            if old not in segment.members:
                 return
             members = tuple(target if member == old else member for member in segment.members)
             sources = self._context.stores.live_first(segment.members, segment.address)
@@ -170,39 +220,30 @@ class Replacement:
                 target, segment.address, segment.last_sequence, sources, members=members, once=True,
                 wanted=lambda: not partition.deleted,
             ):  # fmt: skip
-                await self._change(entry, replace(segment, members=members), old, target, partition)
+                copying = tuple(name for name in segment.copying if name != target)
+                changed = replace(segment, members=members, copying=copying)
+                await self._change(entry, changed, old, target, partition)
                 progress.moved += 1
                 progress.left -= 1
         except CompareFailed:
-            # Retention, a compaction or a deletion was faster.
-            await self._forget_copy(entry, segment, target)
+            pass  # retention, a compaction or a deletion was faster
         finally:
             self._slots.release_on_behalf_of((old, entry.key))
 
-    async def _forget_copy(self, entry: Entry, segment: Segment, target: str | None) -> None:
-        """A segment left its chain while it was copied: the new store has to forget it, too."""
-        if target is not None and self._context.catalog.get(entry.key) is None:
-            key = keys.segment_tombstone_key(segment.address)
-            known = self._context.catalog.get(key)
-            tombstone = {} if known is None else keys.unpack(known.value)
-            tombstone["members"] = [*segment.members, target]
-            await self._context.catalog.transact([], {key: keys.pack(tombstone)})
-            self._context.segments_dropped()
-
-    def _target(self, new: str, segment: Segment, partition: "Partition") -> str | None:
+    def _target(self, new: str, segment: Segment, partition: Partition) -> str | None:
         """Who is to keep the segment in the old store's place."""
         if new not in segment.members:
             return new
         log = log_name(partition.topic.id, partition.index)
         return self._context.stores.other_for(log, segment.members)
 
-    def _partition(self, entry: Entry) -> "Partition | None":
+    def _partition(self, entry: Entry) -> Partition | None:
         topic_id, index, _ = entry.key.removeprefix(keys.SEGMENTS).split("/")
         topic = self._topics.by_id(bytes.fromhex(topic_id))
         return None if topic is None else topic.partitions[int(index)]
 
     async def _change(
-        self, entry: Entry, changed: Segment, old: str, target: str, partition: "Partition"
+        self, entry: Entry, changed: Segment, old: str, target: str, partition: Partition
     ) -> None:
         closer = self._context.closer
         untold = [*closer.untold_members(changed.address, but=old), target]

@@ -39,9 +39,17 @@ class Segment:
     """Below this offset a compaction has left the newest record of each key only; UNKNOWN: it was never
     compacted. Its batches may leave gaps between their offsets, and come from several epochs."""
 
+    copying: tuple[str, ...] = ()
+    """Stores that are no members, and may have a copy of some of it: each was to take a member's place."""
+
     @property
     def is_open(self) -> bool:
         return self.end_offset is None
+
+    @property
+    def keepers(self) -> tuple[str, ...]:
+        """The stores that may have something of it, and are to forget it once it has left its chain."""
+        return self.members + self.copying
 
     @property
     def is_compacted(self) -> bool:
@@ -91,6 +99,7 @@ class Segment:
                 "size": self.size,
                 "closed_ms": self.closed_ms,
                 "cleaned_to": self.cleaned_to,
+                **({"copying": self.copying} if self.copying else {}),
             }
         ).encode()
 
@@ -113,4 +122,5 @@ class Segment:
             data.get("size", UNKNOWN),
             data.get("closed_ms", 0),
             data.get("cleaned_to", UNKNOWN),
+            tuple(data.get("copying", ())),
         )

@@ -12,10 +12,17 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
+from gateway.log import compaction, compaction_run, opener
 from gateway.log.appends import Append
 from gateway.log.attempt import Attempt
+from gateway.log.catalog_keys import COMPACTING, SEGMENT_TOMBSTONES, pack, segment_tombstone_key, unpack
 from gateway.log.closer import Closer
+from gateway.log.compaction_output import OutputWriter
+from gateway.log.compaction_rules import NewestOffsets, _digest
+from gateway.log.compaction_run import CompactionRun
+from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
+from gateway.log.tail_cache import HotBatches
 from gateway.log.verification import Asked
 from mesh.producer import Producer
 from mesh.protocol.address_state import AddressState, Phase
@@ -25,6 +32,7 @@ from mesh.protocol.writer import Entry, Writer
 from mesh.store import keys
 from mesh.store.db import Database
 from tests.sim.store_node import SimCommitter
+from wireproto.records.batch import assign_offsets
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -141,6 +149,142 @@ def _deleted_comes_back() -> AbstractContextManager[object]:
     return patch.object(Database, "_delete", staticmethod(thorough))
 
 
+def _older_record_kept() -> AbstractContextManager[object]:
+    def add(self: NewestOffsets, found: Any) -> bool:
+        for offset, key in found:
+            if key is not None:
+                self._offsets.setdefault(_digest(key), offset)
+            self.upto = offset + 1
+        return True
+
+    def keeps(self: NewestOffsets, offset: int, key: bytes | None, **_: bool) -> bool:
+        return offset >= self.upto or key is None or offset <= self._offsets.get(_digest(key), offset)
+
+    return _both(patch.object(NewestOffsets, "add", add), patch.object(NewestOffsets, "keeps", keeps))
+
+
+def _tombstones_go_at_once() -> AbstractContextManager[object]:
+    keeps = NewestOffsets.keeps
+
+    def hasty(self: NewestOffsets, offset: int, key: bytes | None, *, has_value: bool, **_: bool) -> bool:
+        return keeps(self, offset, key, has_value=has_value, keep_tombstones=False)
+
+    return patch.object(NewestOffsets, "keeps", hasty)
+
+
+def _tombstone_before_its_value() -> AbstractContextManager[object]:
+    """A tombstone goes, and what it deletes stays where the segment is clean already."""
+    keeps = NewestOffsets.keeps
+
+    def clean_stays(self: NewestOffsets, offset: int, key: bytes | None, **flags: bool) -> bool:
+        return (flags["has_value"] and key is not None) or keeps(self, offset, key, **flags)
+
+    return patch.object(NewestOffsets, "keeps", clean_stays)
+
+
+def _epoch_of_the_compaction() -> AbstractContextManager[object]:
+    append = OutputWriter.append
+
+    async def stamped(self: OutputWriter, header: Any, batch: Any) -> None:
+        written = memoryview(bytearray(batch))
+        assign_offsets(written, header.base_offset, self._partition.leader_epoch)
+        await append(self, header, written)
+
+    return patch.object(OutputWriter, "append", stamped)
+
+
+def _offsets_close_up() -> AbstractContextManager[object]:
+    append = OutputWriter.append
+
+    async def renumbered(self: OutputWriter, header: Any, batch: Any) -> None:
+        begin = self.outputs[-1].end if self.outputs else self._start
+        last = begin + header.last_offset_delta
+        if last >= header.base_offset:
+            await append(self, header, batch)
+            return
+        written = memoryview(bytearray(batch))
+        assign_offsets(written, begin, header.leader_epoch)
+        await append(self, header._replace(base_offset=begin), written)
+
+    return patch.object(OutputWriter, "append", renumbered)
+
+
+def _producers_forgotten() -> AbstractContextManager[object]:
+    async def forgetful(_self: CompactionRun, _segment: Any) -> bytes:
+        return b""
+
+    return patch.object(CompactionRun, "_producers", forgetful)
+
+
+def _memory_keeps_what_went() -> AbstractContextManager[object]:
+    return patch.object(HotBatches, "drop_below", lambda _self, _offset: None)
+
+
+def _swap_forgets_the_old() -> AbstractContextManager[object]:
+    changes = CompactionRun._changes
+
+    def forgetful(self: CompactionRun, sources: Any, made: Any) -> Any:
+        compares, puts, deletes = changes(self, sources, made)
+        kept = {key: value for key, value in puts.items() if not key.startswith(SEGMENT_TOMBSTONES)}
+        return compares, kept, deletes
+
+    return patch.object(CompactionRun, "_changes", forgetful)
+
+
+def _outputs_left_behind() -> AbstractContextManager[object]:
+    async def nothing(context: Any) -> None:
+        entries = context.catalog.range(COMPACTING)
+        if entries:
+            await context.catalog.transact([], {}, [entry.key for entry in entries])
+
+    return _both(
+        patch.object(compaction, "forget_outputs", nothing),
+        patch.object(compaction_run, "forget_outputs", nothing),
+    )
+
+
+def _swap_before_it_is_durable() -> AbstractContextManager[object]:
+    async def at_once(_self: OutputWriter) -> None:
+        return
+
+    return patch.object(OutputWriter, "finish", at_once)
+
+
+def _log_start_taken_back() -> AbstractContextManager[object]:
+    record = opener.partition_record
+
+    def older(partition: Partition) -> bytes:
+        return (
+            pack({**unpack(record(partition)), "log_start": partition.closed[0].start_offset})
+            if (partition.closed)
+            else record(partition)
+        )
+
+    return patch.object(opener, "partition_record", older)
+
+
+def _dropped_before_it_is_told() -> AbstractContextManager[object]:
+    """What left the chain is deleted nowhere."""
+    put = LogStarts._put_drop
+
+    def quiet(self: LogStarts, partition: Any, segment: Any, compares: Any, puts: Any, deletes: Any) -> None:
+        put(self, partition, segment, compares, puts, deletes)
+        puts.pop(segment_tombstone_key(segment.address), None)
+
+    return patch.object(LogStarts, "_put_drop", quiet)
+
+
+def _retention_takes_one_more() -> AbstractContextManager[object]:
+    """DeleteRecords takes the whole segment of its offset."""
+    plan = LogStarts._plan
+
+    def greedy(self: LogStarts, partition: Partition, offset: int, room: int) -> Any:
+        holds = [s.end_offset for s in partition.closed if s.start_offset < offset <= (s.end_offset or 0)]
+        return plan(self, partition, holds[0] or offset if holds else offset, room)
+
+    return patch.object(LogStarts, "_plan", greedy)
+
+
 @contextlib.contextmanager
 def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
     with first, second:
@@ -158,7 +302,23 @@ BUGS: dict[str, Plant] = {
     "sequence reused": _sequence_reused,
     "wrong FETCH content": _wrong_fetch_content,
     "deleted topic comes back": _deleted_comes_back,
+    "an older record kept for the newest": _older_record_kept,
+    "tombstones go at once": _tombstones_go_at_once,
+    "tombstone goes before its value": _tombstone_before_its_value,
+    "compaction stamps its own epoch": _epoch_of_the_compaction,
+    "compaction closes gaps between offsets": _offsets_close_up,
+    "compaction forgets producers": _producers_forgotten,
+    "memory shows what compaction took": _memory_keeps_what_went,
+    "swapped before it is durable": _swap_before_it_is_durable,
+    "swap leaves the old segments": _swap_forgets_the_old,
+    "killed compaction leaves its segments": _outputs_left_behind,
+    "log start goes back": _log_start_taken_back,
+    "dropped segments stay on disks": _dropped_before_it_is_told,
+    "DeleteRecords takes whole segments": _retention_takes_one_more,
 }
+
+CLEANING = frozenset(list(BUGS)[10:])
+"""Those of compaction and retention: schedules with these show them."""
 
 
 @contextlib.contextmanager

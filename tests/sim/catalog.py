@@ -27,8 +27,10 @@ class CatalogFile:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.revision = 0
-        self.on_segment: Callable[[bytes | None, bytes], None] = lambda _before, _after: None
-        """Told of each segment that is put, with what was there."""
+        self.on_segment: Callable[[str, bytes | None, bytes], None] = lambda _key, _before, _after: None
+        """Told of each segment that is put, with its key and what was there."""
+        self.on_transaction: Callable[[Plan], None] = lambda _plan: None
+        """Told of each one, before it counts."""
         self.deleted: dict[str, tuple[str, ...]] = {}
         """address -> members, of segments that all members have confirmed as deleted."""
         self.owner: SimCatalog | None = None
@@ -36,13 +38,14 @@ class CatalogFile:
 
     def apply(self, plan: Plan) -> None:
         """The plan is durable."""
+        self.on_transaction(plan)
         for key, entry in plan.entries.items():
             if entry is None:
                 self._note_deleted(key, self.entries.pop(key, None))
             else:
                 if key.startswith(keys.SEGMENTS):
                     before = self.entries.get(key)
-                    self.on_segment(None if before is None else before.value, entry.value)
+                    self.on_segment(key, None if before is None else before.value, entry.value)
                 self.entries[key] = entry
         self.revision = plan.revision
 

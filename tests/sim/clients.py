@@ -7,6 +7,7 @@ right offset is seen. Consumers read what is below the high watermark, from memo
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
@@ -30,6 +31,29 @@ REQUEST_SECONDS = 1.5
 """How long a client waits for an answer before it sends again."""
 
 RETRY_SECONDS = 0.1
+
+KEYS = 24
+"""Of the records of compacted topics; the first ones are written often, the last ones seldom."""
+
+TOMBSTONES = 0.2
+"""Share of the records of compacted topics that delete their keys."""
+
+COMES_AGAIN = 0.1
+"""Share of acknowledged batches that come to the gateway once more: a client sent one again that was not
+answered in time, and the first one was only late.
+"""
+
+REMEMBERED = 5
+"""Batches of a producer that a log recognises when they come again."""
+
+NOT_RECOGNISED = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""Answers to a batch that came again, of a log that has forgotten its producer."""
 NETWORK_SECONDS = 0.001
 
 PartitionName = tuple[str, int]
@@ -71,6 +95,8 @@ class Producer:
         self.producer_id = producer_id
         self.acks = acks
         self.unanswered: list[Batch] = []
+        self.answered: deque[Batch] = deque(maxlen=REMEMBERED - 1)
+        """The last ones that were acknowledged."""
         self.life: Life | None = None
         self._number = number
         self._made = 0
@@ -89,7 +115,8 @@ class Producer:
             return
         # Answers come in the order of requests: no more than these can be behind the oldest one without.
         oldest = self.unanswered[0].number if self.unanswered else self._made
-        if self.world.working and self._made - oldest < MAX_IN_FLIGHT - 1:
+        writing = self.world.working and self.world.loop.now >= self.world.lull_until
+        if writing and self._made - oldest < MAX_IN_FLIGHT - 1:
             self.make()
         self._send_due()
         if self.world.working or self.unanswered:
@@ -100,7 +127,7 @@ class Producer:
         count = self.world.random.choice((1, 1, 2, 5))
         self._made += 1
         name = b"<%d %s-%d %d>" % (self._number, self.partition[0].encode(), self.partition[1], self._made)
-        records: list[RecordFields] = [(None, name, [], 1_700_000_000_000 + self._made)] * count
+        records = self._records(name, count)
         idempotent = self.producer_id >= 0
         content = build_batch(
             records,
@@ -112,6 +139,18 @@ class Producer:
         self._next_sequence += count
         self.unanswered.append(batch)
         return batch
+
+    def _records(self, name: bytes, count: int) -> list[RecordFields]:
+        """Records that bear this name: of a compacted topic with keys, some of them tombstones."""
+        timestamp = 1_700_000_000_000 + self._made
+        if not self.world.is_compacted(self.partition):
+            return [(None, name, [], timestamp)] * count
+        return [self._keyed(name, timestamp) for _ in range(count)]
+
+    def _keyed(self, name: bytes, timestamp: int) -> RecordFields:
+        draw = self.world.random
+        key, deletes = b"%d" % (KEYS * draw.random() ** 3), draw.random() < TOMBSTONES
+        return key, None if deletes else name, [("name", name)], timestamp
 
     def _choose_gateway(self) -> None:
         """Stay with a gateway as long as batches are on their way to it: else a later one could be first at
@@ -177,7 +216,10 @@ class Producer:
             return
         if error is ErrorCode.NONE:
             self.unanswered.remove(batch)
+            self.answered.append(batch)
             self.world.reached["batches acknowledged"] += 1
+            if self.world.plan.cleans and self.producer_id >= 0 and self.world.random.random() < COMES_AGAIN:
+                self.world.loop.after(self.world.random.uniform(0.01, 2.0), self._come_again, batch)
             return
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch is self.unanswered[0]:
             raise BrokenPromise(f"{batch.name!r}: all before it was acknowledged, and it is out of order")
@@ -186,6 +228,29 @@ class Producer:
         if self.producer_id < 0:
             # It cannot know: whoever retries without an id may double.
             self.unanswered.remove(batch)
+
+    def repeat(self) -> None:
+        """Requests that were answered long ago arrive once more."""
+        for batch in self.answered if self.producer_id >= 0 else ():
+            self._come_again(batch)
+
+    def _come_again(self, batch: Batch) -> None:
+        """A request for a batch that was acknowledged long ago arrives. No log takes it a second time: that
+        is seen by its ledger.
+        """
+        life = self.world.current_life()
+        partition = None if life is None or not life.serving else life.partition(*self.partition)
+        if life is None or partition is None or self._made - batch.number >= REMEMBERED:
+            return
+        view = memoryview(bytearray(batch.content))
+        try:
+            partition.append(read_header(view), view, batch.acks, life.broker.context.now_ms())
+            self.world.reached["batches that came again"] += 1
+        except KafkaError as error:
+            if error.code in NOT_RECOGNISED:
+                raise BrokenPromise(
+                    f"{batch.name!r} came again, and is not known any more: {error}"
+                ) from None
 
 
 class Consumer:
@@ -205,6 +270,7 @@ class Consumer:
 
     async def _read(self, partition: Partition) -> None:
         offset = self._world.random.randrange(partition.log_start_offset, partition.high_watermark)
+        began = self._world.loop.now
         batches = partition.read_hot(offset, 1500, whole=True)
         if batches is None or self._world.random.random() < 0.3:
             try:
@@ -215,4 +281,11 @@ class Consumer:
                 self._world.reached["reads refused"] += 1
                 return
         if batches and partition.state is not PartitionState.RECOVERING and not partition.deleted:
-            self._world.history.on_read((partition.topic.name, partition.index), offset, batches)
+            self._world.history.on_read(
+                (partition.topic.name, partition.index),
+                offset,
+                batches,
+                partition.log_start_offset,
+                began,
+                stale=self._life is not self._world.current_life(),
+            )

@@ -9,6 +9,7 @@ import logging
 import random
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -17,6 +18,8 @@ import trio
 
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
 from gateway.log import catalog_keys as keys
+from gateway.log import compaction, compaction_run
+from gateway.log.compaction_rules import KEY_BYTES
 from gateway.stores import StoreRefused
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.store import db as store_db
@@ -30,7 +33,7 @@ from tests.sim.gateway_node import Life, state_of
 from tests.sim.history import History
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.network import Network
-from tests.sim.plan import GATEWAY, Fault, Plan
+from tests.sim.plan import GATEWAY, NEVER, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import CRC_OFFSET
@@ -81,6 +84,8 @@ class World:
         self.retired: set[str] = set()
         """Incarnations that an operator has taken out of service."""
         self.retiring = 0
+        self.lull_until = 0.0
+        """No producer makes new batches until then."""
         self.producers: list[Producer] = []
         self.nursery: trio.Nursery
         self._gateway_down = 0
@@ -125,14 +130,13 @@ class World:
 
     def _write_topics(self) -> None:
         """The catalog as a gateway has made it that created these topics."""
-        configs = {"min.insync.replicas": str(self.plan.min_insync_replicas)}
         values: dict[str, Any] = {keys.CLUSTER: {"id": "simulated", "format": keys.FORMAT}}
         for number in range(self.plan.topics):
             values[keys.topic_key(f"topic-{number}")] = {
                 "id": f"{number + 1:032x}",
                 "partitions": self.plan.partitions,
                 "replication_factor": self.plan.replication_factor,
-                "configs": configs,
+                "configs": self._configs(f"topic-{number}"),
             }
         for member in self.members:
             values[f"{keys.STORES}{1000 + member.number}"] = {
@@ -142,6 +146,37 @@ class World:
         for key, value in values.items():
             self.catalog_file.entries[key] = Entry(key, keys.pack(value), 1, 1)
         self.catalog_file.revision = 1
+
+    def _configs(self, topic: str) -> dict[str, str]:
+        plan = self.plan
+        configs = {"min.insync.replicas": str(plan.min_insync_replicas)}
+        if plan.policy(topic) != "delete":
+            configs |= {
+                "cleanup.policy": plan.policy(topic),
+                "min.cleanable.dirty.ratio": str(plan.dirty_ratio),
+                "delete.retention.ms": str(plan.delete_retention_ms),
+                "max.compaction.lag.ms": str(plan.max_lag_ms),
+            }
+        if plan.retention_seconds < NEVER:
+            configs["retention.bytes"] = str(plan.retention_bytes)
+        return configs
+
+    def is_compacted(self, partition: PartitionName) -> bool:
+        """Whether the partition's topic is."""
+        return "compact" in self.plan.policy(partition[0])
+
+    def highest_start(self, partition: PartitionName) -> int:
+        """Up to where its log start may have moved."""
+        start = self.trimmed.get(partition, 0)
+        if "delete" in self.plan.policy(partition[0]) and self.plan.retention_bytes >= 0:
+            start = max(start, max(self.history.ledger(partition).records, default=-1) + 1)
+        return start
+
+    def partition_of(self, segment_key: str) -> PartitionName | None:
+        """Whose a segment is; None if its topic is deleted."""
+        topic_id, index, _ = segment_key.removeprefix(keys.SEGMENTS).split("/")
+        name = f"topic-{int(topic_id, 16) - 1}"
+        return (name, int(index)) if keys.topic_key(name) in self.catalog_file.entries else None
 
     def _check(self) -> None:
         if self.loop.over.is_set():
@@ -239,7 +274,7 @@ class World:
             return
         starts = {}
         for log in life.partitions():
-            if log.available:
+            if log.available and log.topic.settings.cleanup_delete:
                 name = log.topic.name, log.index
                 starts[log] = self.random.randint(log.log_start_offset, log.high_watermark)
                 self.trimmed[name] = max(self.trimmed.get(name, 0), starts[log])
@@ -401,6 +436,12 @@ class World:
             self.reached["topics altered"] += 1
         life.adjust_topics()
 
+    def _fault_lull(self, fault: Fault) -> None:
+        """Nobody has anything to write for a while; what comes before its end was there already."""
+        self.lull_until = self.loop.now + fault.seconds
+        for producer in self.producers:
+            self.loop.after(fault.seconds, producer.repeat)
+
     def _fault_clock_step(self, fault: Fault) -> None:
         """Somebody sets the wall clock."""
         life = self.current_life()
@@ -489,6 +530,14 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
         patch.object(store_module, "trio", UnevenTrio()),
+        patch.object(compaction, "PUT_OFF_SECONDS", 1.0),
+        patch.object(
+            compaction,
+            "CompactionRun",
+            partial(compaction_run.CompactionRun, buffer_bytes=world.plan.compaction_keys * KEY_BYTES),
+        ),
+        patch.object(compaction_run, "PIECE_RECORDS", 3),
+        patch.object(compaction_run, "MAX_SOURCES", 4),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
             store_module,
@@ -500,10 +549,10 @@ def simulated_parts(world: World) -> Iterator[None]:
         yield
 
 
-def run(plan: Plan) -> Outcome:
-    """Run one schedule to its end."""
+def run(plan: Plan, world: World | None = None) -> Outcome:
+    """Run one schedule to its end; in this world, if somebody wants to look at it meanwhile."""
     make_deterministic(plan.seed)
-    world = World(plan)
+    world = world or World(plan)
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     failure: Exception | None = None

@@ -30,6 +30,7 @@ from tests.sim.network import SimNode
 
 if TYPE_CHECKING:
     from tests.sim.cluster import World
+    from tests.sim.plan import Plan
 
 CLUSTER_ID = "simulated"
 
@@ -80,7 +81,7 @@ class Life:
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
         self.context = self._context(requests, Stores(self.catalog, presence))
-        self.broker = Broker(self.context, SETTINGS, lambda: None)
+        self.broker = Broker(self.context, settings_of(self.world.plan), lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self.adjust_topics()
@@ -126,20 +127,28 @@ class Life:
         if not self.over:
             self.over = True
             if self.serving:
-                self.world.reached["segments copied for recovery, closing or replacement"] += (
-                    self.context.copier.copied
-                )
+                self._count()
             self.serving = False
             self.node.leave()
             self._scope.cancel()
 
+    def _count(self) -> None:
+        reached, broker = self.world.reached, self.broker
+        reached["segments copied for recovery, closing or replacement"] += self.context.copier.copied
+        reached["compactions"] += broker.compaction.runs
+        reached["compactions given up"] += broker.compaction.failures
+        reached["records removed by compaction"] += broker.compaction.records_removed
+        reached["segments dropped by retention or DeleteRecords"] += broker.log_starts.segments_removed
 
-SETTINGS = Settings(
-    group_initial_rebalance_delay_ms=0,
-    group_max_size=1,  # there are no groups in a schedule
-    retention_check_interval_ms=86_400_000,  # never, within a schedule
-    compaction_backoff_ms=86_400_000,
-)
+
+def settings_of(plan: Plan) -> Settings:
+    """The gateway's in a schedule."""
+    return Settings(
+        group_initial_rebalance_delay_ms=0,
+        group_max_size=1,  # there are no groups in a schedule
+        retention_check_interval_ms=int(plan.retention_seconds * 1000),
+        compaction_backoff_ms=int(plan.compaction_seconds * 1000),
+    )
 
 
 def state_of(partition: Partition) -> dict[str, Any]:

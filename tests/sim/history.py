@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
+from tests.sim.ledger import Ledger
 from tests.sim.loop import BrokenPromise
 from wireproto.dafka.messages import Record
 from wireproto.records.header import read_header
@@ -79,6 +80,17 @@ class History:
         """(address, incarnation) of closed segments that were compared record by record."""
         self.places: defaultdict[str, dict[int, int]] = defaultdict(dict)
         """address -> base offset -> sequence."""
+        self._ledgers: dict[PartitionName, Ledger] = {}
+
+    def ledger(self, partition: PartitionName) -> Ledger:
+        """What is in a log for good, record by record."""
+        if partition not in self._ledgers:
+            plan = self._world.plan
+            compacted = self._world.is_compacted(partition)
+            self._ledgers[partition] = Ledger(
+                partition, compacted=compacted, keeps_tombstones=plan.keeps_tombstones
+            )
+        return self._ledgers[partition]
 
     # as it happens ----------------------------------------------------------------------------------------
 
@@ -128,11 +140,16 @@ class History:
                 f"{name!r} was acknowledged at offset {offset} of {partition}, which shows another"
             )
 
-    def on_segment(self, before: bytes | None, after: bytes) -> None:
+    def on_segment(self, key: str, before: bytes | None, after: bytes) -> None:
         """The catalog has a segment, or has it otherwise than before: what may change of it, and when."""
         segment = Segment.unpack(after)
         if segment.last_sequence is not None:
             self.check_durable(segment, segment.last_sequence)
+            partition = self._world.partition_of(key)
+            if partition is not None and not segment.is_compacted:
+                published = self.published[segment.address]
+                for sequence in range(segment.last_sequence + 1):
+                    self.ledger(partition).add(published[sequence])
         if before is None:
             return
         old = Segment.unpack(before)
@@ -164,9 +181,26 @@ class History:
         known = self.shown[partition].setdefault(offset, content)
         if known != content:
             raise BrokenPromise(f"offset {offset} of {partition} was shown with two contents")
+        self.ledger(partition).add(content)
 
-    def on_read(self, partition: PartitionName, offset: int, batches: Iterable[Any]) -> None:
-        """A consumer was given these batches for an offset."""
+    def on_read(
+        self,
+        partition: PartitionName,
+        offset: int,
+        batches: Iterable[Any],
+        log_start: int,
+        began: float,
+        *,
+        stale: bool,
+    ) -> None:
+        """A consumer was given these batches for an offset, which it asked for at the time `began`.
+
+        `stale`: by a gateway that was taken for dead.
+        """
+        ledger = self.ledger(partition)
+        if ledger.compacted:
+            ledger.check_read(offset, map(bytes, batches), log_start, began, stale=stale)
+            return
         for batch in batches:
             content = bytes(batch)
             header = read_header(content)

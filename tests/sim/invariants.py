@@ -19,9 +19,15 @@ from tests.sim.loop import BrokenPromise
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.log.partition import Partition
     from tests.sim.clients import PartitionName
     from tests.sim.cluster import World
     from tests.sim.disk import SimDatabase
+
+MOST_ADDRESSES = 100_000
+"""On one disk."""
 
 
 def chains(world: World) -> dict[PartitionName, list[Segment]]:
@@ -48,12 +54,17 @@ def check_all(world: World) -> None:
         for segment in chain:
             if not segment.is_open:
                 _check_closed(world, segment, disks)
-        _check_kept(world, partition, chain, disks)
+        if world.is_compacted(partition):
+            _check_compacted(world, partition, chain, disks)
+        else:
+            _check_kept(world, partition, chain, disks)
         _check_doubles(world, partition, chain)
     for life in world.lives:
         if not life.over and life.serving:
             for log in life.partitions():
                 _check_shown_watermark(world, (log.topic.name, log.index), log, zombie=life.zombie)
+                if life is world.current_life():
+                    _check_epochs(world, log)
     _check_deleted(world, disks)
 
 
@@ -80,7 +91,9 @@ def _check_chain(partition: PartitionName, chain: list[Segment]) -> None:
 
 
 def _check_log_starts(world: World) -> None:
-    """A log start never goes back, and there is no hole between it and the chain."""
+    """A log start never goes back, and there is no hole between it and the chain; of a topic that is deleted
+    the segments go as they come.
+    """
     first: dict[str, int] = {}
     for entry in world.catalog_file.range(keys.SEGMENTS):
         topic_id, index, place = entry.key.removeprefix(keys.SEGMENTS).split("/")
@@ -91,7 +104,12 @@ def _check_log_starts(world: World) -> None:
         if log_start < before:
             raise BrokenPromise(f"the log start of {entry.key} goes back from {before} to {log_start}")
         world.log_starts[entry.key] = log_start
-        if first.get(entry.key, log_start) > log_start:
+        topic_id, index = entry.key.removeprefix(keys.PARTITIONS).split("/")
+        partition = f"topic-{int(topic_id, 16) - 1}", int(index)
+        if log_start > world.highest_start(partition):
+            raise BrokenPromise(f"the log start of {partition} is {log_start}, and nobody moved it there")
+        buried = keys.TOMBSTONES + topic_id in world.catalog_file.entries
+        if not buried and first.get(entry.key, log_start) > log_start:
             raise BrokenPromise(
                 f"{entry.key} begins at {log_start}, and its first segment at {first[entry.key]}"
             )
@@ -141,11 +159,11 @@ def _check_kept(
     world: World, partition: PartitionName, chain: list[Segment], disks: dict[str, SimDatabase]
 ) -> None:
     """What was acknowledged or shown is in the chain, at its offset, on a disk that is left; but for what
-    lies below the log start, or may do so soon.
+    lies below the log start.
     """
-    history, trimmed = world.history, world.trimmed.get(partition, 0)
+    history, log_start = world.history, _log_start(world, partition)
     for offset, name in history.acknowledged[partition].items():
-        if offset < trimmed:
+        if offset < log_start:
             continue
         content = _content_at(world, chain, offset, disks)
         if content is None or name not in content:
@@ -153,8 +171,56 @@ def _check_kept(
                 f"{name!r} was acknowledged at offset {offset} of {partition}, and is not there"
             )
     for offset, shown in history.shown[partition].items():
-        if offset >= trimmed and _content_at(world, chain, offset, disks) != shown:
+        if offset >= log_start and _content_at(world, chain, offset, disks) != shown:
             raise BrokenPromise(f"offset {offset} of {partition} was shown, and is not there as it was")
+
+
+def _log_start(world: World, partition: PartitionName) -> int:
+    """As the catalog has it."""
+    topic = world.catalog_file.entries[keys.topic_key(partition[0])]
+    topic_id = bytes.fromhex(keys.unpack(topic.value)["id"])
+    entry = world.catalog_file.entries.get(keys.partition_key(topic_id, partition[1]))
+    return 0 if entry is None else int(keys.unpack(entry.value)["log_start"])
+
+
+def _check_compacted(
+    world: World, partition: PartitionName, chain: list[Segment], disks: dict[str, SimDatabase]
+) -> None:
+    """Of what was acknowledged or shown, the newest record of each key is in the chain, at its offset, and
+    nothing comes back.
+    """
+    ledger = world.history.ledger(partition)
+    for offset, name in world.history.acknowledged[partition].items():
+        if offset not in ledger.records or ("name", name) not in ledger.records[offset].headers:
+            raise BrokenPromise(f"{name!r} was acknowledged at {offset} of {partition}, and was never there")
+    contents = [content for segment in chain for content in _contents(world, segment, disks)]
+    ledger.check_log(contents, _log_start(world, partition), world.loop.now)
+
+
+def _contents(world: World, segment: Segment, disks: dict[str, SimDatabase]) -> Iterator[bytes]:
+    """The batches of a segment that are on a disk that is left."""
+    published = world.history.published[segment.address]
+    last = max(published, default=-1) if segment.last_sequence is None else segment.last_sequence
+    prefix = store_keys.record_prefix(segment.address)
+    for sequence in range(last + 1):
+        for member in segment.members:
+            if member in disks and (segment.address, member) not in world.flipped:
+                content = disks[member].get(prefix + store_keys.sequence_bytes(sequence))
+                if content is not None:
+                    yield content
+                    break
+
+
+def _check_epochs(world: World, log: Partition) -> None:
+    """Each record has the leader epoch that it was written with."""
+    if log.state is not PartitionState.READY or log.deleted:
+        return
+    for offset, record in world.history.ledger((log.topic.name, log.index)).records.items():
+        if offset >= log.log_start_offset and log.epoch_at(offset) != record.epoch:
+            raise BrokenPromise(
+                f"offset {offset} of {log} was written in epoch {record.epoch}, and counts as of"
+                f" {log.epoch_at(offset)}"
+            )
 
 
 def _content_at(
@@ -242,10 +308,24 @@ def what_is_missing(world: World) -> str:
 def _unconfirmed(world: World) -> str:
     """An end or a deletion that some store has not confirmed."""
     file = world.catalog_file
-    for prefix in (keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES):
+    for prefix in (keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES, keys.COMPACTING):
         for entry in file.range(prefix):
             return f"not every member has confirmed {entry.key}"
-    return _lagging(world)
+    return _lagging(world) or _left_over(world)
+
+
+def _left_over(world: World) -> str:
+    """Something on a disk that is in no chain: nobody would ever give its room back."""
+    chained = {segment.address for chain in chains(world).values() for segment in chain}
+    for member in world.members:
+        if member.incarnation in world.retired:
+            continue
+        database = member.database()
+        for address in database.addresses("", MOST_ADDRESSES):
+            state = None if address in chained else database.load(address)
+            if state is not None and (state.head >= 0 or state.phase is not Phase.DELETED):
+                return f"{member.name} keeps {address} ({state.phase.name}), which is in no log"
+    return ""
 
 
 def _lagging(world: World) -> str:

@@ -9,6 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+NEVER = 86_400.0
+"""Seconds that no schedule has."""
+
+DAY_MS = 86_400_000
+
 
 class Fault(NamedTuple):
     """One fault. It begins at `at` and heals itself `seconds` later (seconds of the world's time).
@@ -57,6 +62,19 @@ class Plan:
     fsync_seconds: float = 0.004
     scrub_seconds: float = 3600.0
     """Rest between two looks of a store at its closed segments: one schedule has none, unless it is less."""
+    policies: tuple[str, ...] = ("delete",)
+    """`cleanup.policy` of the topics, again and again from the first."""
+    compaction_seconds: float = NEVER
+    """Rest of a compaction that has nothing to do."""
+    dirty_ratio: float = 0.5
+    delete_retention_ms: int = DAY_MS
+    max_lag_ms: int = DAY_MS
+    """Age at which an open segment of a compacted topic is closed, by the look for what retention drops."""
+    compaction_keys: int = 1000
+    """Keys that one compaction remembers."""
+    retention_seconds: float = NEVER
+    """Rest between two looks for what retention drops."""
+    retention_bytes: int = -1
     faults: tuple[Fault, ...] = ()
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""
@@ -68,6 +86,21 @@ class Plan:
     def w(self) -> int:
         """How many members of a segment must have a record."""
         return max(self.min_insync_replicas, self.replication_factor // 2 + 1)
+
+    def policy(self, topic: str) -> str:
+        """Of a topic by its name."""
+        number = int(topic.removeprefix("topic-"))
+        return self.policies[number % len(self.policies)]
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Longer than any schedule takes, also by a clock that is set on."""
+        return self.delete_retention_ms >= DAY_MS
+
+    @property
+    def cleans(self) -> bool:
+        """Whether compaction or retention are at work."""
+        return min(self.compaction_seconds, self.retention_seconds) < NEVER
 
     @property
     def happening(self) -> list[Fault]:
@@ -97,6 +130,12 @@ SWAPS_SIDES = 0.5
 MOVES_LOG_STARTS = 0.3
 """Share of the schedules in which log starts move, and segments go."""
 
+CLEANS = 0.5
+"""Share of the schedules with compaction and retention."""
+
+RESTS = 0.5
+"""Share of these in which nobody writes for a while."""
+
 GATEWAY = "gateway"
 
 
@@ -104,8 +143,13 @@ def store_name(number: int) -> str:
     return f"store {number}"
 
 
-def make_plan(seed: int, *, stores: int | None = None, seconds: float = 5.0) -> Plan:
-    """The plan of a seed; with `stores` its cluster has so many, and it has `seconds` of work and faults."""
+def make_plan(
+    seed: int, *, stores: int | None = None, seconds: float = 5.0, cleans: bool | None = None
+) -> Plan:
+    """The plan of a seed; with `stores` its cluster has so many, and it has `seconds` of work and faults.
+
+    `cleans`: with compaction and retention, or without; else as the seed will.
+    """
     chooser = random.Random(seed)
     drawn = chooser.choice((1, 1, 2, 3, 3, 3, 3, 4, 5))
     stores = drawn if stores is None else stores
@@ -128,7 +172,51 @@ def make_plan(seed: int, *, stores: int | None = None, seconds: float = 5.0) -> 
         fsync_seconds=chooser.choice((0.001, 0.004, 0.02)),
         seconds=seconds,
     )
-    return replace(plan, faults=tuple(_faults(plan, chooser)))
+    plan = replace(plan, faults=tuple(_faults(plan, chooser)))
+    # Of another stream: the schedules without are those that they were before there was any.
+    chooser = random.Random(f"cleaning {seed}")
+    drawn_cleans = chooser.random() < CLEANS
+    return _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
+
+
+def _with_cleaning(plan: Plan, chooser: random.Random) -> Plan:
+    """The same with topics that are compacted, or that retention takes something of, and with log starts that
+    move.
+    """
+    faults = list(plan.faults)
+    for number in range(chooser.choice((0, 0, 1, 3))):
+        at = chooser.uniform(0.3, plan.seconds)
+        faults.append(Fault(f"another trim {number}", "trim", at, 0.0, GATEWAY))
+    if chooser.random() < RESTS:
+        faults += _lull(plan, chooser)
+    return replace(
+        plan,
+        policies=chooser.choice(
+            (("compact",), ("compact",), ("compact,delete",), ("delete", "compact"), ("delete",))
+        ),
+        compaction_seconds=chooser.choice((0.05, 0.3, 1.0)),
+        dirty_ratio=chooser.choice((0.01, 0.5)),
+        delete_retention_ms=chooser.choice((0, 300, DAY_MS, DAY_MS)),
+        max_lag_ms=chooser.choice((500, DAY_MS)),
+        compaction_keys=chooser.choice((2, 4, 1000, 1000)),
+        retention_seconds=chooser.choice((0.5, 1.5, NEVER)),
+        retention_bytes=chooser.choice((0, 3000, 20_000, -1)),
+        segment_bytes=chooser.choice((600, 1500, 3000)),
+        pace=chooser.choice((0.03, 0.06)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+    )
+
+
+def _lull(plan: Plan, chooser: random.Random) -> list[Fault]:
+    """Nobody writes for a while, and the gateway starts twice meanwhile: all segments are closed and may be
+    compacted, or dropped, before the second start reads what is left.
+    """
+    at, seconds = chooser.uniform(0.5, plan.seconds * 0.5), chooser.uniform(0.8, 1.5)
+    return [
+        Fault("lull", "lull", at, seconds, "producers"),
+        Fault("first start", "crash", at + 0.2, 0.1, GATEWAY, keep=True),
+        Fault("second start", "crash", at + seconds - 0.2, 0.02, GATEWAY, keep=True),
+    ]
 
 
 def _faults(plan: Plan, chooser: random.Random) -> list[Fault]:

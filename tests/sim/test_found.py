@@ -6,8 +6,13 @@ The schedule itself is another one after each change of the product; what went w
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
+from tests.sim import cluster
+from tests.sim.plan import GATEWAY, NEVER, Fault, Plan, store_name
+from tests.sim.shrink import describe
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus
 
 ADDRESS = "A" * 32
@@ -48,3 +53,40 @@ def test_the_next_segment_opens_although_a_store_was_replaced_in_the_one_before(
     closer.begin([changed], members=untold)
     asked.answer(THREE)
     assert heard
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone"),
+    [("delete", "delete topic"), ("delete", "trim"), ("compact", "compaction")],
+)
+def test_a_copy_for_a_new_store_is_forgotten_when_its_segment_has_left_the_log_meanwhile(
+    policy: str, gone: str
+) -> None:
+    """A store takes a lost one's place. While it copies a segment that leaves the log, and the gateway is
+    killed: nobody but the catalog knows that the new store has a part of it.
+    """
+    cuts = [Fault("", "cut link", 1.0, 3.5, store_name(number), store_name(0)) for number in (1, 2)]
+    leaves = Fault("", gone, 3.6, 0.0, "topic-0")
+    faults = (
+        Fault("", "wipe", 1.0, 0.1, store_name(0)),
+        *cuts,
+        Fault("", "crash", 3.5, 0.05, GATEWAY, keep=True),
+        *([leaves] if gone != "compaction" else []),
+        Fault("", "crash", 4.0, 0.05, GATEWAY, keep=True),
+    )
+    plan = Plan(
+        2,
+        stores=3,
+        replication_factor=3,
+        partitions=1,
+        clients=1,
+        seconds=4.5,
+        segment_bytes=600,
+        policies=(policy,),
+        compaction_seconds=3.0 if gone == "compaction" else NEVER,
+        dirty_ratio=0.01,
+        faults=faults,
+    )
+    outcome = cluster.run(plan)
+    assert outcome.failure is None, describe(outcome)
+    assert outcome.world.reached["stores replaced"] == 1

@@ -436,18 +436,23 @@ def test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_mea
             entry = catalog.get(key)
             assert entry is not None
 
+            (move,) = await replacement._note_targets("old", "new", [(entry, segment)])
+            tombstone = keys.segment_tombstone_key(segment.address)
+            told: list[str] = []
+
             async def copied(*_: Any, **__: Any) -> bool:
                 await log.context.log_starts.move({log.partition: BATCHES})
-                tombstone = keys.segment_tombstone_key(segment.address)
-                await catalog.transact([], {}, [tombstone])  # the old members have confirmed already
+                dropped = catalog.get(tombstone)
+                assert dropped is not None
+                told.extend(keys.unpack(dropped.value)["members"])
+                await catalog.transact([], {}, [tombstone])  # all of them have confirmed
                 return True
 
             log.context.copier.copy = copied  # type: ignore[method-assign]
             await replacement._slots.acquire_on_behalf_of(("old", entry.key))
-            await replacement._move("old", "new", entry, segment)
-            tombstone = catalog.get(keys.segment_tombstone_key(segment.address))
-            assert tombstone is not None
-            assert "new" in keys.unpack(tombstone.value)["members"]
+            await replacement._move("old", move)
+            assert told == ["old", "other", "new"]
+            assert catalog.get(tombstone) is catalog.get(entry.key) is None
 
     trio.run(main)
 

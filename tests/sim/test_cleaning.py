@@ -1,0 +1,83 @@
+"""Compaction, retention and DeleteRecords in simulated clusters: what they may take, kills in their middle.
+
+The real compaction and retention run beside producers, faults and recoveries. What a log holds is compared
+record by record with what was written (`tests.sim.ledger`).
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from gateway.catalog.mirror import Plan as Transaction
+from gateway.log import catalog_keys as keys
+from tests.sim import cluster
+from tests.sim.plan import GATEWAY, Plan, make_plan, store_name
+from tests.sim.shrink import describe
+
+SECONDS = 2.0
+
+BLOCK = 4
+"""Schedules in one test case, so that a failure names few."""
+
+
+@pytest.mark.parametrize("first", range(1, 13, BLOCK))
+def test_the_promises_hold_while_logs_are_cleaned(first: int) -> None:
+    reached: Counter[str] = Counter()
+    for seed in range(first, first + BLOCK):
+        outcome = cluster.run(make_plan(seed, seconds=SECONDS, cleans=True))
+        assert outcome.failure is None, describe(outcome)
+        reached += outcome.world.reached
+    assert reached["records removed by compaction"] > 5, reached
+    assert reached["batches acknowledged"] > 100, reached
+
+
+SHORT = Plan(
+    seed=5,
+    topics=1,
+    partitions=1,
+    clients=2,
+    seconds=1.0,
+    pace=0.02,
+    segment_bytes=600,
+    policies=("compact",),
+    compaction_seconds=0.1,
+    dirty_ratio=0.01,
+    lost=0.03,
+    doubled=0.03,
+)
+"""Some segments, and compactions of them, one of which goes through more than one transaction."""
+
+STRIDE = 5
+"""Behind every so many events of a swap a crash, times the number of stores."""
+
+KILLS = 12
+"""Crashes in one test case at most."""
+
+
+def swap_steps(plan: Plan) -> tuple[int, int]:
+    """From the first new segment that is noted to the last old one that every member has forgotten."""
+    steps: list[int] = []
+    world = cluster.World(plan)
+
+    def look(transaction: Transaction) -> None:
+        if any(key.startswith((keys.COMPACTING, keys.SEGMENT_TOMBSTONES)) for key in transaction.entries):
+            steps.append(world.loop.steps)
+
+    world.catalog_file.on_transaction = look
+    outcome = cluster.run(plan, world)
+    assert outcome.failure is None, describe(outcome)
+    assert outcome.world.reached["compactions"] > 1
+    return steps[0], steps[-1]
+
+
+@pytest.mark.parametrize("stores", [1, 3])
+@pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
+def test_a_crash_at_any_step_of_a_swap_keeps_the_promises(target: str, stores: int) -> None:
+    plan = replace(SHORT, stores=stores, replication_factor=stores)
+    first, last = swap_steps(plan)
+    assert last - first > 50
+    steps = range(first, last, max(STRIDE * stores, (last - first) // KILLS))
+    for number, step in enumerate(steps):
+        outcome = cluster.run(replace(plan, crash_at_step=(step, target, bool(number % 2))))
+        assert outcome.failure is None, f"{target} crashed at step {step}: {describe(outcome)}"
