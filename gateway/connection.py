@@ -2,17 +2,17 @@
 
 Theory of operation. Two tasks. The *reader* receives, cuts frames, decodes, and runs the handlers itself,
 one request after the other, so that a request which completes at once costs no task switch. The answers of
-Produce requests leave when the log calls back (`_answer_durable`), without a task. The *writer* waits for a
-client that reads slowly.
+requests that only began then leave when the log calls back (`_answer_durable`), without a task. The *writer*
+waits for a client that reads slowly.
 
 Order. Kafka handles one request of a connection at a time; clients rely on it, and on answers in request
-order. The one thing that may overlap is Produce: `begin` appends at once, and the next Produce may begin
-while earlier ones wait for the stores. Everything else runs when all requests before it are answered; so a
-parked Fetch holds back what follows, as it does in Kafka. Hence at any time
+order. What may overlap is Produce, and small commits of offsets: `begin` appends at once, and the next one
+may begin while earlier ones wait for the stores. Everything else runs when all requests before it are
+answered; so a parked Fetch holds back what follows, as it does in Kafka. Hence at any time
 
-    answers ready (Output)  |  Produce requests begun (`_pending`)  |  at most one request in the reader
+    answers ready (Output)  |  requests begun (`_pending`)  |  at most one request in the reader
 
-and the reader's request is either a Produce about to begin or has found `_pending` empty.
+and the reader's request is either about to begin or has found `_pending` empty.
 
 Bounds. Nothing is read while the reader is busy, so what a client sends on waits in the kernel and TCP
 slows it down. The memory of a frame is taken from the gateway's budget before it is allocated and given
@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import trio
 
-from gateway.api.registry import NotNow, PendingResponse, Request, Response
+from gateway.api.registry import Begin, NotNow, PendingResponse, Request, Response
 from gateway.connection_context import ConnectionContext
 from gateway.connection_limits import (
     DECODED_BYTES_PER_BYTE,
@@ -51,6 +51,7 @@ from gateway.failures import DiskFailed
 from gateway.listeners import Listener, join_host_port
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import BIG_FRAME_BYTES, FrameReader
+from wireproto.kafka.headers import RequestHeader
 
 SIZE_BYTES = 4
 """Bytes of a frame's size field."""
@@ -69,7 +70,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Begun(NamedTuple):
-    """A Produce request that took effect and waits for its answer."""
+    """A request that took effect and waits for its answer."""
 
     pending: PendingResponse
     route: Route
@@ -331,7 +332,12 @@ class Connection:
         arrived = trio.current_time()
         dispatcher = context.dispatcher
         route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
-        if route.begin is None:
+        begin = route.begin
+        if size < MIN_COUNTED_REQUEST_BYTES:
+            if route.at_once is not None and self._answered_at_once(route, header, frame, started):
+                return
+            begin = begin or route.begin_small
+        if begin is None:
             await self._come_to_turn()
             if size >= MIN_COUNTED_REQUEST_BYTES:
                 await self._take_decoded_memory(size * DECODED_BYTES_PER_BYTE)
@@ -345,10 +351,26 @@ class Connection:
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             context.response_memory, arrived,
         )  # fmt: skip
-        if route.begin is not None:
-            await self._begin(route, request, size, started)
+        if begin is not None:
+            await self._begin(begin, route, request, size, started)
         else:
             await self._answer(route, request, size, started)
+
+    def _answered_at_once(
+        self, route: Route, header: RequestHeader, frame: memoryview, started: float
+    ) -> bool:
+        """Answer a small request without a task or a wait, if it is its turn and that can be."""
+        output, size = self._output, len(frame)
+        if self._pending or output.unsent > self._context.limits.max_unsent_bytes:
+            return False
+        assert route.at_once is not None
+        response = route.at_once(header, frame, self._local_address, self._context.broker)
+        if response is None:
+            return False
+        self._ready(response, route, size, started, held=size)
+        if output.unsent > COALESCE_BYTES:
+            self._flush()
+        return True
 
     async def _come_to_turn(self) -> None:
         """Waits until all requests before are answered, and most of that is read.
@@ -361,8 +383,7 @@ class Connection:
             if self._pending or output.unsent:
                 await self._progress.wait()
 
-    async def _begin(self, route: Route, request: Request, size: int, started: float) -> None:
-        assert route.begin is not None
+    async def _begin(self, begin: Begin, route: Route, request: Request, size: int, started: float) -> None:
         limits = self._context.limits
         pending = self._pending
         while pending and (
@@ -371,13 +392,13 @@ class Connection:
         ):
             self._flush()
             await self._progress.wait()
-        if not self._context.produce_gate.is_open:
+        if begin is route.begin and not self._context.produce_gate.is_open:
             self._flush()
             await self._pass_gate(request)
         begun: PendingResponse | None = None
         while begun is None:
             try:
-                begun = route.begin(request, self._context.broker)
+                begun = begin(request, self._context.broker)
             except NotNow as not_now:
                 self._flush()
                 await not_now.over()
@@ -477,7 +498,9 @@ class Connection:
         self._scope.cancel()
 
     def _answer_durable(self) -> None:
-        """Called from the log: a Produce request is durable, or its time is over. Never blocks or raises."""
+        """Called from the log: what a request began is durable, or its time is over. Never blocks or
+        raises.
+        """
         output, pending = self._output, self._pending
         try:
             while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:

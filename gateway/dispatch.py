@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.api.api_versions import API_VERSIONS_KEY, unsupported_version_handler
-from gateway.api.registry import Api, Begin, Decoder, Handler, Registry
+from gateway.api.registry import Api, AtOnce, Begin, Decoder, Handler, Registry
 from gateway.metrics import ApiStats, Metrics
 from wireproto.kafka.api_keys import API_NAMES
 from wireproto.kafka.errors import MalformedRequest
@@ -33,7 +33,18 @@ class UnsupportedRequest(Exception):
 class Route:
     """An API as the hot path wants it: one look-up gives everything that a request needs."""
 
-    __slots__ = ("begin", "decoder", "handler", "key", "max_version", "min_version", "name", "stats")
+    __slots__ = (
+        "at_once",
+        "begin",
+        "begin_small",
+        "decoder",
+        "handler",
+        "key",
+        "max_version",
+        "min_version",
+        "name",
+        "stats",
+    )
 
     def __init__(self, api: Api, stats: ApiStats) -> None:
         self.key = api.key
@@ -43,6 +54,8 @@ class Route:
         self.decoder: Decoder = api.decoder
         self.handler: Handler | None = api.handler
         self.begin: Begin | None = api.begin
+        self.begin_small: Begin | None = api.begin_small
+        self.at_once: AtOnce | None = api.at_once
         self.stats = stats
 
 

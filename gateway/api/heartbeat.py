@@ -7,22 +7,37 @@ Behaviour
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gateway.api.answers import answer
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.schemas import RESPONSE_CLASSES
+from wireproto.kafka.headers import RequestHeader
+from wireproto.kafka.heartbeat import HeartbeatRequest, decode_heartbeat, encode_heartbeat_response
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
-_Answer: Any = RESPONSE_CLASSES[ApiKey.HEARTBEAT]
+
+def heartbeat_at_once(
+    header: RequestHeader, frame: memoryview, _address: tuple[str, int], broker: Broker
+) -> Response:
+    """Tell the group: consumers without work send nothing else."""
+    return _answer(header, decode_heartbeat(header.api_version, frame, header.body_offset), broker)
 
 
-@api(key=ApiKey.HEARTBEAT, name="Heartbeat", min_version=0, max_version=4)
+@api(
+    key=ApiKey.HEARTBEAT,
+    name="Heartbeat",
+    min_version=0,
+    max_version=4,
+    decoder=decode_heartbeat,
+    at_once=heartbeat_at_once,
+)
 async def heartbeat(request: Request, broker: Broker) -> Response:
     """Tell the group; never waits."""
-    body = request.body
-    error = broker.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
-    return answer(request, _Answer(throttle_time_ms=0, error_code=error))
+    return _answer(request.header, request.body, broker)
+
+
+def _answer(header: RequestHeader, body: HeartbeatRequest, broker: Broker) -> Response:
+    error = broker.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation)
+    return encode_heartbeat_response(header.api_version, header.correlation_id, error)

@@ -12,6 +12,11 @@ Version notes
   members, v8 is flexible. From v9 on a generation of a group that is not there is GROUP_ID_NOT_FOUND, before
   that ILLEGAL_GENERATION. In v10 topics come by id (unknown: UNKNOWN_TOPIC_ID).
 
+How it is carried out
+  The offsets are handed to the log at once, in the order of the requests, and the answer leaves when they are
+  durable. So a small request needs no task that waits, and the next one of its connection need not wait for
+  it; one with many partitions lets others run in between.
+
 Errors
   Not durable in five seconds, or too few stores there: COORDINATOR_NOT_AVAILABLE; the partition of
   `__consumer_offsets` was lost meanwhile: NOT_COORDINATOR. Clients try again; the offset may have been kept.
@@ -19,161 +24,229 @@ Errors
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from gateway.api.answers import answer_of, breathe
+import trio
+
+from gateway.api.answers import BREATH, encoded
 from gateway.api.registry import Request, Response, api
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.kafka.schemas import RESPONSE_CLASSES
+from wireproto.kafka.offset_commit import (
+    NO_RETENTION,
+    OffsetCommitRequest,
+    PartitionCommit,
+    TopicCommit,
+    TopicResult,
+    decode_offset_commit,
+    encode_offset_commit_response,
+)
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.groups.group_commit import Pending
+    from gateway.groups.served import Group
+    from gateway.log.appends import Completion
     from gateway.log.topic import Topic
 
 TOPIC_IDS_SINCE_VERSION: Final = 10
 GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 
-NO_RETENTION: Final = -1
-"""A retention time that is not given (`OffsetCommitRequest.DEFAULT_RETENTION_TIME`)."""
-
 LONG_MAX: Final = (1 << 63) - 1
 """The last moment that a record can name."""
 
-_Answer: Any = RESPONSE_CLASSES[ApiKey.OFFSET_COMMIT]
-_Topic: Any = _Answer.OffsetCommitResponseTopic
-_Partition: Any = _Topic.OffsetCommitResponsePartition
+_Breaths: TypeAlias = Iterator[None]
+"""Work that may be much: it pauses every `BREATH` partitions."""
 
 
-@api(key=ApiKey.OFFSET_COMMIT, name="OffsetCommit", min_version=2, max_version=10)
+def begin_offset_commit(request: Request, broker: Broker) -> OffsetCommit:
+    """Have what can be committed written; the answer is there when that is durable."""
+    commit = OffsetCommit(request, broker)
+    for _ in commit.begin():
+        pass
+    return commit
+
+
+@api(
+    key=ApiKey.OFFSET_COMMIT,
+    name="OffsetCommit",
+    min_version=2,
+    max_version=10,
+    decoder=decode_offset_commit,
+    begin_small=begin_offset_commit,
+)
 async def offset_commit(request: Request, broker: Broker) -> Response:
     """Commit what can be committed; one result per partition."""
-    commit = _Commit(request, broker)
-    await commit.sort_out()
-    if commit.accepted:
-        await commit.carry_out()
-    return await answer_of(commit.partitions, request, _Answer(throttle_time_ms=0, topics=commit.results))
+    commit = OffsetCommit(request, broker)
+    for _ in commit.begin():
+        await trio.lowlevel.checkpoint()
+    if not commit.ready:
+        over = trio.Event()
+        commit.when_ready(over.set)
+        try:
+            await over.wait()
+        finally:
+            commit.forget()
+    commit.finish()
+    return await encoded(commit.partitions, commit.encode)
 
 
-class _Commit:
-    """One request. `results` is what is answered; `accepted` the topics with their partitions that exist."""
+class OffsetCommit:
+    """One request; `begin` it, and its `response` is there when it is `ready`
+    (`gateway.api.registry.PendingResponse`).
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_body",
+        "_broker",
+        "_completion",
+        "_correlation_id",
+        "_error",
+        "_group",
+        "_pending",
+        "_refused",
+        "_version",
+        "partitions",
+    )
 
     def __init__(self, request: Request, broker: Broker) -> None:
-        self._body = request.body
+        self._body: OffsetCommitRequest = request.body
         self._version = request.header.api_version
+        self._correlation_id = request.header.correlation_id
         self._broker = broker
-        self.results: list[Any] = []
-        self.accepted: list[tuple[Any, Topic, list[Any]]] = []
+        self._refused: dict[str | bytes | None, TopicResult] = {}
+        self._accepted: list[TopicResult] = []
+        """What is answered: what does not exist, and what does, unless the write fails."""
+        self._error = ErrorCode.NONE
+        self._group: Group | None = None
+        self._pending: Pending | None = None
+        self._completion: Completion | None = None
         self.partitions = 0
         """Elements of the request so far."""
 
-    async def sort_out(self) -> None:
-        """Refuse what does not exist (`KafkaApis.handleOffsetCommitRequest`)."""
-        refused: dict[Any, Any] = {}
+    # begin ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> _Breaths:
+        """Check everything and enter the write."""
+        offsets: dict[TopicPartition, CommittedOffset] = {}
         for wanted in self._body.topics:
             topic, missing = self._find(wanted)
-            known: list[Any] = []
-            for partition in wanted.partitions:
-                index = partition.partition_index
-                if topic is not None and 0 <= index < len(topic.partitions):
-                    known.append(partition)
+            count = 0 if topic is None else len(topic.partitions)
+            unknown: list[tuple[int, int]] = []
+            known: list[tuple[int, int]] = []
+            for asked in wanted.partitions:
+                if topic is not None and 0 <= asked.partition < count:
+                    known.append((asked.partition, self._take(offsets, topic, asked)))
                 else:
-                    key = self._key(wanted)
-                    if key not in refused:
-                        refused[key] = _Topic(name=wanted.name, topic_id=wanted.topic_id, partitions=[])
-                    refused[key].partitions.append(_Partition(partition_index=index, error_code=missing))
-                await self._breathe()
-            if topic is not None and known:
-                self.accepted.append((wanted, topic, known))
-            await self._breathe()
-        self.results = list(refused.values())
+                    unknown.append((asked.partition, missing))
+                self.partitions += 1
+                if not self.partitions % BREATH:
+                    yield
+            if unknown:
+                found = TopicResult(wanted.name, wanted.topic_id, [])
+                self._refused.setdefault(_key(wanted), found).partitions += unknown
+            if known:
+                self._accepted.append(TopicResult(wanted.name, wanted.topic_id, known))
+            self.partitions += 1
+            if not self.partitions % BREATH:
+                yield
+        if self._accepted:
+            self._enter(offsets)
 
-    async def carry_out(self) -> None:
-        """Commit the partitions that exist, all of them with one write."""
-        offsets: dict[TopicPartition, CommittedOffset] = {}
-        results: list[Any] = []
-        for wanted, topic, partitions in self.accepted:
-            answered: list[Any] = []
-            for partition in partitions:
-                error = ErrorCode.NONE
-                if is_metadata_too_large(partition.committed_metadata):
-                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    offsets[topic.name, partition.partition_index] = self._offset(topic, partition)
-                answered.append(_Partition(partition_index=partition.partition_index, error_code=error))
-                await self._breathe()
-            results.append(_Topic(name=wanted.name, topic_id=wanted.topic_id, partitions=answered))
-        failed = await self._write(offsets)
-        if failed is not ErrorCode.NONE:
-            for topic in results:
-                for partition in topic.partitions:
-                    partition.error_code = failed
-        self._merge(results)
-
-    async def _write(self, offsets: dict[TopicPartition, CommittedOffset]) -> ErrorCode:
-        """Nobody may change the group between its check and the write: no await in between."""
-        groups, body = self._broker.groups, self._body
-        try:
-            group = groups.for_commit(
-                body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
-            )
-        except KafkaError as refused:
-            missing = refused.code is ErrorCode.GROUP_ID_NOT_FOUND
-            if missing and self._version < GROUP_NOT_FOUND_SINCE_VERSION:
-                return ErrorCode.ILLEGAL_GENERATION
-            return refused.code
-        error = ErrorCode.NONE
-        try:
-            await groups.journal.commit(body.group_id, group.offsets, offsets)
-        except KafkaError as failed:
-            error = failed.code
-        if group.offsets.is_empty():
-            # It may have been made for this commit.
-            with contextlib.suppress(KafkaError):
-                await groups.drop_if_unused(group)
-        return error
-
-    def _find(self, wanted: Any) -> tuple[Topic | None, ErrorCode]:
-        """The topic, and the error for what it has not."""
-        topic: Topic | None
-        if self._version < TOPIC_IDS_SINCE_VERSION:
-            topic = self._broker.topics.get(wanted.name)
-        else:
-            topic = None if wanted.topic_id is None else self._broker.topics.by_id(wanted.topic_id.bytes)
-            if topic is None:
-                return None, ErrorCode.UNKNOWN_TOPIC_ID
+    def _find(self, wanted: TopicCommit) -> tuple[Topic | None, ErrorCode]:
+        """The topic, and the error for what it has not (`KafkaApis.handleOffsetCommitRequest`)."""
+        if wanted.topic_id is None:
+            assert wanted.name is not None
+            return self._broker.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = self._broker.topics.by_id(wanted.topic_id)
+        if topic is None:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
         return topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _offset(self, topic: Topic, partition: Any) -> CommittedOffset:
+    def _take(
+        self, offsets: dict[TopicPartition, CommittedOffset], topic: Topic, asked: PartitionCommit
+    ) -> ErrorCode:
+        """Put the offset with those to be written, or say why not."""
+        metadata = asked.metadata
+        if metadata and is_metadata_too_large(metadata):
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
         now_ms, retention = self._broker.context.now_ms(), self._body.retention_time_ms
-        return CommittedOffset(
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
+        offsets[topic.name, asked.partition] = CommittedOffset(
+            asked.offset,
+            asked.leader_epoch,
+            metadata or "",
             now_ms,
             NO_TIME if retention == NO_RETENTION else min(now_ms + retention, LONG_MAX),
             topic.id,
         )
+        return ErrorCode.NONE
 
-    def _merge(self, results: list[Any]) -> None:
-        """Add the partitions that exist to those that do not (`OffsetCommitResponse.Builder.merge`)."""
-        if not self.results:
-            self.results = results
-            return
-        known = {self._key(topic): topic for topic in self.results}
-        for topic in results:
-            same = known.setdefault(self._key(topic), topic)
-            if same is topic:
-                self.results.append(topic)
-            else:
-                same.partitions.extend(topic.partitions)
+    def _enter(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
+        """Nobody may change the group between its check and the write: no await in between."""
+        groups, body = self._broker.groups, self._body
+        try:
+            self._group = group = groups.for_commit(
+                body.group_id, body.member_id, body.group_instance_id, body.generation
+            )
+            if offsets:
+                self._pending = groups.journal.begin_commit(body.group_id, group.offsets, offsets)
+                self._completion = self._pending.completion(self._broker.completions)
+        except KafkaError as refused:
+            self._error = refused.code
+            missing = refused.code is ErrorCode.GROUP_ID_NOT_FOUND
+            if missing and self._version < GROUP_NOT_FOUND_SINCE_VERSION:
+                self._error = ErrorCode.ILLEGAL_GENERATION
 
-    def _key(self, topic: Any) -> Any:
-        return topic.name if self._version < TOPIC_IDS_SINCE_VERSION else topic.topic_id
+    # wait -------------------------------------------------------------------------------------------------
 
-    async def _breathe(self) -> None:
-        await breathe(self.partitions)
-        self.partitions += 1
+    @property
+    def ready(self) -> bool:
+        return self._completion is None or self._completion.over
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        assert self._completion is not None
+        self._completion.when_over(call)
+
+    def forget(self) -> None:
+        if self._completion is not None:
+            self._completion.forget()
+
+    # answer -----------------------------------------------------------------------------------------------
+
+    def response(self) -> bytes:
+        self.finish()
+        return self.encode()
+
+    def finish(self) -> None:
+        """Take over how the write went."""
+        if self._pending is not None:
+            self._error = self._pending.outcome()
+        if self._group is not None:
+            # It may have been made for this commit.
+            self._broker.groups.drop_soon_if_unused(self._group)
+
+    def encode(self) -> bytes:
+        """The answer, once it is finished."""
+        if self._error is not ErrorCode.NONE:
+            for accepted in self._accepted:
+                accepted.partitions = [(index, self._error) for index, _ in accepted.partitions]
+        return encode_offset_commit_response(self._version, self._correlation_id, self._results())
+
+    def _results(self) -> Sequence[TopicResult]:
+        """What does not exist, and then what does (`OffsetCommitResponse.Builder.merge`)."""
+        if not self._refused:
+            return self._accepted
+        results = self._refused
+        for accepted in self._accepted:
+            same = results.setdefault(_key(accepted), accepted)
+            if same is not accepted:
+                same.partitions += accepted.partitions
+        return list(results.values())
+
+
+def _key(topic: TopicCommit | TopicResult) -> str | bytes | None:
+    return topic.name if topic.topic_id is None else topic.topic_id

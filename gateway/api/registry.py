@@ -11,6 +11,13 @@ A handler is one of two kinds.
   an answer (acks=0), `begin` may raise `NotNow` before anything took effect: it is called again when
   `NotNow.over` has returned, and until then TCP holds back the client.
 
+Beside its handler, an API that is asked all the time may register a shorter way for small requests, those
+below `gateway.connection_limits.MIN_COUNTED_REQUEST_BYTES`:
+
+* `begin_small`: as `begin`, and never `NotNow`: what waits for the log needs no task for that.
+* `at_once`: `def answer(header, frame, local_address, broker) -> Response | None`, from the bytes and what is
+  in memory. None: the handler is to be asked. It must say what the handler would.
+
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
 is closed. `DiskFailed` ends the process.
@@ -157,10 +164,13 @@ Begin: TypeAlias = Callable[[Request, Any], PendingResponse]
 Decoder: TypeAlias = Callable[[int, memoryview, int], Any]
 """(api_version, frame, body offset) -> the body. Raises MalformedRequest."""
 
+AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Any], Response]
+"""(header, frame, local address, broker) -> the answer; None: ask the handler. Raises MalformedRequest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API key. Exactly one of `handler` and `begin` is set."""
+    """One API key. Exactly one of `handler` and `begin` is set; the last two may be beside a handler."""
 
     key: int
     name: str
@@ -170,6 +180,8 @@ class Api:
     decoder: Decoder
     handler: Handler | None = None
     begin: Begin | None = None
+    begin_small: Begin | None = None
+    at_once: AtOnce | None = None
 
 
 class Registry:
@@ -188,6 +200,8 @@ class Registry:
         advertised_min: int | None = None,
         begin: bool = False,
         decoder: Decoder | None = None,
+        begin_small: Begin | None = None,
+        at_once: AtOnce | None = None,
     ) -> Callable[[Any], Any]:
         """Registers the decorated function for `key`, versions `min_version` to `max_version`.
 
@@ -210,6 +224,8 @@ class Registry:
                 partial(decode_request, key) if decoder is None else decoder,
                 handler=None if begin else function,
                 begin=function if begin else None,
+                begin_small=begin_small,
+                at_once=at_once,
             )
             return function
 

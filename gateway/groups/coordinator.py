@@ -10,10 +10,12 @@ JoinGroup; what is loaded from the log is taken in any case.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -88,6 +90,7 @@ class Coordinator:
         async with trio.open_nursery() as nursery:
             self._tasks = nursery
             nursery.start_soon(self.expiry.run)
+            nursery.start_soon(self.journal.run)
             self._look_at_topic()
             await trio.sleep_forever()
 
@@ -338,6 +341,15 @@ class Coordinator:
         """A group without members and offsets is deleted. Raises KafkaError if that cannot be written."""
         if self.groups.get(group.group_id) is group and group.is_unused and not group.deleting:
             await self.delete(group)
+
+    def drop_soon_if_unused(self, group: Group) -> None:
+        """As `drop_if_unused`, behind the caller's back."""
+        if group.is_unused:
+            self.start(partial(self._try_to_drop, group))
+
+    async def _try_to_drop(self, group: Group) -> None:
+        with contextlib.suppress(KafkaError):
+            await self.drop_if_unused(group)
 
     async def delete(self, group: Group) -> None:
         """Delete what `for_delete` gave, with its offsets; durable on return. Raises KafkaError."""

@@ -2,10 +2,11 @@
 durable.
 
 Theory of operation: each partition has a lane (`gateway.groups.lane`) while something is written to it. A
-write goes out at once if nothing of its lane is on its way; otherwise it waits for that, and then goes out
-with all others that wait: the more is written, the larger the batches, at one fsync each. When a partition
-fails, what was on its way may be kept or not: `lost` is called, and the groups of that partition are to be
-loaded again.
+write goes out in the next turn of the loop if nothing of its lane is on its way; by then all requests that
+had come were read, so what they write shares a batch, and the batches of all partitions go to the stores
+together. Otherwise it waits for what is on its way, and then goes out with all others that wait: the more is
+written, the larger the batches, at one fsync each. When a partition fails, what was on its way may be kept or
+not: `lost` is called, and the groups of that partition are to be loaded again.
 
 Internal topics do not wait at the gate that holds back producers (`gateway.log.context.MAX_WINDOW_BYTES`):
 what they may have on their way besides is bounded here.
@@ -20,9 +21,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
+from gateway.connection_wait import Waiter
 from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
 from gateway.groups.lane import KeyValue, Lane, Write
-from gateway.log.appends import Append, Completion
+from gateway.log.appends import Append, Completion, Completions
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
@@ -93,33 +95,59 @@ class Place(NamedTuple):
 class Pending:
     """A write on its way. `error` says, once it is `done`, whether it failed."""
 
-    __slots__ = ("done", "effect", "error", "lane", "write")
+    __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
 
     def __init__(self, lane: Lane, records: Sequence[KeyValue], effect: Effect) -> None:
-        self.lane = lane
         self.write = Write(records, self._settled)
         self.effect = effect
-        self.done = trio.Event()
+        self.done = False
         self.error: KafkaError | None = None
+        self._lane = lane
+        self._completion: Completion | None = None
 
     def _settled(self, error: KafkaError | None) -> None:
         self.error = error
         self.effect.settled(error is None)
-        self.done.set()
+        self.done = True
+        if self._completion is not None:
+            self._completion.one_done()
 
-    async def durable(self) -> None:
-        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
-        with trio.move_on_after(OFFSETS_COMMIT_TIMEOUT_SECONDS):
-            await self.done.wait()
-        if not self.done.is_set():
+    def completion(self, completions: Completions) -> Completion:
+        """What is over when the write is done, or has taken too long: then `outcome` says how it went. Asked
+        for once.
+        """
+        made = Completion(completions, trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS)
+        if not self.done:
+            made.waiting = 1
+            self._completion = made
+        return made
+
+    def outcome(self) -> ErrorCode:
+        """How the write went. What is not done by now has taken too long: it is not sent any more, if it has
+        not been.
+        """
+        if not self.done:
             late = KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 f"not durable on enough stores within {OFFSETS_COMMIT_TIMEOUT_SECONDS:.0f} s",
             )
-            self.lane.withdraw(self.write, late)
-            raise late
-        if self.error is not None:
-            raise KafkaError(self.error.code, self.error.message)
+            self._lane.withdraw(self.write, late)
+            return late.code
+        return ErrorCode.NONE if self.error is None else self.error.code
+
+    async def durable(self, completions: Completions) -> None:
+        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
+        completion = self.completion(completions)
+        if not completion.over:
+            over = trio.Event()
+            completion.when_over(over.set)
+            try:
+                await over.wait()
+            finally:
+                completion.forget()
+        error = self.outcome()
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error, "" if self.error is None else self.error.message)
 
 
 class GroupCommit:
@@ -133,11 +161,25 @@ class GroupCommit:
         """Appended in this life."""
         self._broker = broker
         self._places: dict[Partition, Place] = {}
+        self._next: dict[Partition, Place] = {}
+        """Where something was entered in this turn, to a lane of which nothing was on its way."""
+        self._work = Waiter()
 
     @property
     def waiting_bytes(self) -> int:
         """Of writes that are not on their way yet."""
         return sum(place.lane.waiting_bytes for place in self._places.values())
+
+    async def run(self) -> None:
+        """Send what is entered, for ever: without this nothing is."""
+        while True:
+            await self._work.wait()
+            places, self._next = self._next, {}
+            for place in places.values():
+                self._go_on(place)
+            self._broker.deliver()
+            # What was refused is over as well.
+            self._broker.completions.settle()
 
     def place(self, group_id: str) -> Place:
         """Where a group's records go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
@@ -157,10 +199,14 @@ class GroupCommit:
     async def settle(self, place: Place) -> None:
         """Return when all that was entered before is settled. Raises KafkaError if that takes too long."""
         if place.partition in self._places:
-            await self.enter(place, (), NoEffect()).durable()
+            await self.durable(self.enter(place, (), NoEffect()))
+
+    async def durable(self, pending: Pending) -> None:
+        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
+        await pending.durable(self._broker.completions)
 
     def enter(self, place: Place, records: Sequence[KeyValue], effect: Effect) -> Pending:
-        """Have records written, in one batch and behind all that were entered before.
+        """Have records written, in one batch and behind all that were entered before, from the next turn on.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
@@ -170,9 +216,9 @@ class GroupCommit:
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()
-        place.lane.add(pending.write)
-        self._go_on(place)
-        self._broker.deliver()
+        if place.lane.add(pending.write):
+            self._next[place.partition] = place
+            self._work.wake()
         return pending
 
     def _admit(self, place: Place, write: Write) -> None:

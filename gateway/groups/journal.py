@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.groups.group_commit import Effect, GroupCommit, NoEffect, Place
+from gateway.groups.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
 from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
 from gateway.groups.loading import load_partition
 from gateway.groups.metadata import GroupMetadata
@@ -52,16 +52,23 @@ class Journal:
     def lost(self, call: Callable[[int], None]) -> None:
         self.group_commit.lost = call
 
+    async def run(self) -> None:
+        """Send what is written, for ever: without this nothing is."""
+        await self.group_commit.run()
+
     async def commit(
         self, group_id: str, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> None:
         """Write offsets, all of them or none; `table` has them when they are durable."""
         if offsets:
-            await self._write(
-                group_id,
-                (_offset_record(group_id, key, offset) for key, offset in offsets.items()),
-                _Offsets(table, offsets),
-            )
+            await self.group_commit.durable(self.begin_commit(group_id, table, offsets))
+
+    def begin_commit(
+        self, group_id: str, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Pending:
+        """As `commit`, without waiting; of one offset at least."""
+        records = (_offset_record(group_id, key, offset) for key, offset in offsets.items())
+        return self._enter(group_id, records, _Offsets(table, offsets))
 
     async def delete_offsets(
         self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
@@ -104,12 +111,15 @@ class Journal:
         return await load_partition(place.partition)
 
     async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
+        await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))
+
+    def _enter(self, group_id: str, records: Iterable[KeyValue], effect: Effect) -> Pending:
         place = self.group_commit.place(group_id)
         try:
             encoded = _encoded(records, place)
         except TooLong as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        await self.group_commit.enter(place, encoded, effect or NoEffect()).durable()
+        return self.group_commit.enter(place, encoded, effect)
 
 
 class _Offsets:

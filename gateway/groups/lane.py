@@ -70,10 +70,13 @@ class Lane:
         """Of the writes, waiting or on their way, that are too large to share a batch."""
         return sum(w.size for writes in (self._waiting, self._in_flight) for w in writes if w.is_large)
 
-    def add(self, write: Write) -> None:
-        """Another write, behind all that were added before."""
+    def add(self, write: Write) -> bool:
+        """Another write, behind all that were added before; whether nothing is on its way, so that it can be
+        taken.
+        """
         self._waiting.append(write)
         self.waiting_bytes += write.size
+        return not self._in_flight
 
     def take(self) -> list[Write]:
         """The writes of the next batch, which is on its way from now on; none if one is already, or nothing

@@ -11,6 +11,7 @@ from typing import Any
 import trio
 
 from gateway.api.registry import Request, load_apis
+from gateway.log.appends import Completions
 from gateway.log.idempotence import ProducerState
 from gateway.topic_names import is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -128,6 +129,7 @@ class FakeBroker:
             | settings
         )
         self.dynamic = SimpleNamespace(node={}, cluster={})
+        self.completions = Completions()
         self.next_producer_id = 1000
         self.groups = FakeGroups()
         self.failure: KafkaError | None = None
@@ -212,6 +214,9 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     assert api.handler is not None
     framed = await api.handler(Request(header, body, frame, address, "client", trio.Event()), broker)
     assert isinstance(framed, bytes)
+    if api.at_once is not None:
+        # The short way says the same, or nothing.
+        assert api.at_once(header, frame, address, broker) in {None, framed}
     response = RESPONSE_CLASSES[header.api_key].decode(
         framed, version=header.api_version, header=True, framed=True
     )

@@ -13,10 +13,21 @@ from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
 from gateway.groups.offsets import OffsetTable
+from gateway.log.appends import Completion, Completions
 from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_700_000_000_000
+
+
+class FakePending:
+    """A write that is durable."""
+
+    def completion(self, completions: Completions) -> Completion:
+        return Completion(completions, 0.0)
+
+    def outcome(self) -> ErrorCode:
+        return ErrorCode.NONE
 
 
 class FakeGroups:
@@ -66,9 +77,9 @@ class FakeGroups:
         self.groups[group_id].machine.validate_offset_delete()
         return self.groups[group_id]
 
-    async def drop_if_unused(self, group: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        del self.groups[group.group_id]
+    def drop_soon_if_unused(self, group: Any) -> None:
+        if group.offsets.is_empty() and group.machine.protocol_type is None:
+            del self.groups[group.group_id]
 
     # what the journal does
 
@@ -78,11 +89,14 @@ class FakeGroups:
             raise self.failure
         self.writes += 1
 
-    async def commit(self, _group_id: str, table: OffsetTable, offsets: Any) -> None:
-        if offsets:
-            await self._write()
-            table.start(offsets)
-            table.commit(offsets)
+    def begin_commit(self, _group_id: str, table: OffsetTable, offsets: Any) -> Any:
+        assert offsets
+        if self.failure is not None:
+            raise self.failure
+        self.writes += 1
+        table.start(offsets)
+        table.commit(offsets)
+        return FakePending()
 
     async def delete_offsets(self, _group_id: str, table: OffsetTable, keys: Any) -> None:
         if keys:

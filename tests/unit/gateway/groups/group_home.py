@@ -39,6 +39,9 @@ class FakeJournal:
         self.may_load = trio.Event()
         self.may_load.set()
 
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
     async def write_group(self, group_id: str, metadata: GroupMetadata) -> None:
         self.written.append((group_id, metadata))
         async with self.order:

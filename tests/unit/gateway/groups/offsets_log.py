@@ -40,6 +40,8 @@ class OffsetsLog(FakeLog):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with super().running(), trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self.journal.run)
+            await wait_all_tasks_blocked()
             yield
             self._nursery.cancel_scope.cancel()
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from gateway.groups.group_commit import MAX_LARGE_BYTES, MAX_WAITING_BYTES, OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.lane import MAX_BATCH_BYTES
@@ -40,6 +41,27 @@ def test_a_commit_is_answered_and_shown_once_it_is_durable() -> None:
             await log.durable()
             assert log.told == [("a", ErrorCode.NONE)]
             assert table.fetch("t", 1) == offset(6, "note")
+
+    run(main)
+
+
+def test_what_is_committed_in_one_turn_of_the_loop_shares_a_batch() -> None:
+    async def main() -> None:
+        log = OffsetsLog()
+        tables = {f"group {number}": OffsetTable() for number in range(3)}
+        async with log.running():
+            pending = [
+                log.journal.begin_commit(group, table, {("t", 0): offset(number)})
+                for number, (group, table) in enumerate(tables.items())
+            ]
+            assert log.batches == []
+            await wait_all_tasks_blocked()
+            assert log.batches == [
+                [OffsetRecord(group, "t", 0, offset(number)) for number, group in enumerate(tables)]
+            ]
+            await log.durable()
+            assert [one.outcome() for one in pending] == [ErrorCode.NONE] * 3
+            assert [table.fetch("t", 0) for table in tables.values()] == [offset(n) for n in range(3)]
 
     run(main)
 
