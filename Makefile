@@ -19,6 +19,7 @@ FAULTS     ?=
 N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
+GROUPS_ARGS ?=
 FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
@@ -40,7 +41,7 @@ HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_
 LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench sim faults kills compat clean
+.PHONY: help run test lint format bench sim faults kills groups compat clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -50,6 +51,7 @@ help:
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
+	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
@@ -80,6 +82,10 @@ faults: $(VENV)/.test-stamp
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
+
+groups: SECONDS = 300
+groups: $(VENV)/.test-stamp
+	$(BIN)/python compat-tests/groups.py --seconds $(SECONDS) --seed $(SEED) $(GROUPS_ARGS)
 
 compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)

@@ -1,5 +1,6 @@
 // Arguments: SCENARIO BOOTSTRAP. It ends with 0 when the scenario passed, 77 when the client has no such thing, else
-// 1, with words on standard error. member:TOPIC:GROUP is a role besides the scenarios: see groups.go.
+// 1, with words on standard error. member:TOPIC:GROUP and mixed-member are roles besides the scenarios: see groups.go
+// and mixed_member.go.
 package main
 
 import (
@@ -31,6 +32,13 @@ var scenarios = map[string]func(*server) error{
 
 func main() {
 	name := os.Args[1]
+	if name == "mixed-member" {
+		if err := runMixedMember(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	s := &server{bootstrap: os.Args[2]}
 	run, known := scenarios[name]
 	if codecName, isCodec := strings.CutPrefix(name, "codec-"); isCodec {

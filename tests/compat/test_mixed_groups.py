@@ -1,0 +1,326 @@
+"""The checker of mixed groups: each promise broken by hand, each seen; what members say; what is planned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import mixed_groups
+import pytest
+from mixed_groups.checker import check, seen
+from mixed_groups.events import (
+    Assigned,
+    Committed,
+    Committing,
+    Consumed,
+    Described,
+    End,
+    Event,
+    Events,
+    Failed,
+    LoggedGeneration,
+    LoggedMember,
+    LoggedOffset,
+    LoggedTombstone,
+    Refused,
+    Revoked,
+    Shown,
+    StaleCommit,
+)
+from mixed_groups.members import said
+from mixed_groups.plan import MOST_MEMBERS, Action, Plan
+
+from tests.faults.history import Operation, Result, Sent
+from tests.faults.workloads import make_value, read_value
+
+VALUES = [make_value("p", number, 60).decode() for number in range(6)]
+# (partition, offset) of each; the last one has no acknowledgement.
+PLACES = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2)]
+
+
+def sent() -> list[Operation]:
+    made: list[Operation] = [
+        Sent("p", number, PLACES[number][0], read_value(value.encode())[2])
+        for number, value in enumerate(VALUES)
+    ]
+    return made + [Result("p", number, "ok", PLACES[number][1]) for number in range(5)]
+
+
+def read(process: str, generation: int, number: int) -> Consumed:
+    return Consumed(process, generation, *PLACES[number], VALUES[number])
+
+
+def generation(position: int, number: int, **owned: tuple[int, ...]) -> LoggedGeneration:
+    members = tuple(LoggedMember(name.upper(), None, f"{name}-1", parts) for name, parts in owned.items())
+    return LoggedGeneration(position, number, "range", members)
+
+
+FIRST = generation(0, 1, a=(0, 1))
+SECOND = generation(3, 2, a=(0,), b=(1,))
+A_COMMITS = Committing("a-1", 1, 1, "A", ((0, 2), (1, 1)))
+B_COMMITS = Committing("b-1", 1, 2, "B", ((1, 3),))
+GOOD: list[Event] = [
+    FIRST,
+    Assigned("a-1", 1, "A", (0, 1)),
+    read("a-1", 1, 0),
+    read("a-1", 1, 2),
+    read("a-1", 1, 1),
+    A_COMMITS,
+    LoggedOffset(1, 0, 2, "a-1/1/1"),
+    LoggedOffset(2, 1, 1, "a-1/1/1"),
+    Committed("a-1", 1),
+    Shown(0, 2),
+    Shown(1, 1),
+    Described("Stable", (("A", (0, 1)),)),
+    SECOND,
+    StaleCommit(1, "A", 22),
+    Revoked("a-1", (0, 1)),
+    Assigned("a-1", 2, "A", (0,)),
+    Assigned("b-1", 2, "B", (1,)),
+    Described("Stable", (("A", (0,)), ("B", (1,)))),
+    read("a-1", 2, 3),
+    read("b-1", 2, 4),
+    read("b-1", 2, 5),
+    B_COMMITS,
+    LoggedOffset(4, 1, 3, "b-1/2/1"),
+    Committed("b-1", 1),
+    Committing("a-1", 2, 2, "A", ((0, 3),)),
+    Refused("a-1", 2, "no answer"),
+    LoggedOffset(5, 0, 3, "a-1/2/2"),
+    generation(6, 3),
+    End(0, 3),
+    End(1, 3),
+    Shown(0, 3),
+    Shown(1, 3),
+]
+
+Change = Callable[[list[Event]], list[Event]]
+
+
+def instead(old: Event, *new: Event) -> Change:
+    assert old in GOOD
+    return lambda events: [put for one in events for put in (new if one == old else (one,))]
+
+
+def also(*new: Event) -> Change:
+    return lambda events: [*events, *new]
+
+
+def test_a_good_history() -> None:
+    assert check(GOOD, sent()) == []
+    assert seen(GOOD) == (3, 3, 6, 2, 1, 1, 4, 4)
+
+
+def test_what_zombies_do_is_no_problem() -> None:
+    """One that was stopped while others went on: it reads on, its commit is refused, then it learns of it."""
+    wakes: list[Event] = [
+        read("a-1", 1, 4),
+        Committing("a-1", 9, 1, "A", ((1, 2),)),
+        Refused("a-1", 9, "ILLEGAL_GENERATION"),
+        Revoked("a-1", (0, 1), lost=True),
+    ]
+    assert check(instead(Revoked("a-1", (0, 1)), *wakes)(GOOD), sent()) == []
+
+
+def test_a_static_member_that_was_started_again_is_the_same_owner() -> None:
+    before = LoggedGeneration(0, 1, "range", (LoggedMember("A", "one", "a-1", (0,)),))
+    after = LoggedGeneration(1, 1, "range", (LoggedMember("A2", "one", "a-2", (0,)),))
+    events: list[Event] = [before, Assigned("a-1", 1, "A", (0,)), after, Assigned("a-2", 1, "A2", (0,))]
+    assert check(events, []) == []
+
+
+BAD: dict[str, tuple[Change, set[str]]] = {
+    "owned twice by the log": (
+        instead(SECOND, generation(3, 2, a=(0, 1), b=(1,))),
+        {"owned twice in the log", "assignment other than written"},
+    ),
+    "owned twice by the members": (
+        instead(Assigned("a-1", 2, "A", (0,)), Assigned("a-1", 2, "A", (0, 1))),
+        {"owned twice", "assignment other than written"},
+    ),
+    "described twice": (
+        also(Described("Stable", (("A", (0,)), ("B", (0, 1))))),
+        {"described twice"},
+    ),
+    "owned by nobody": (
+        instead(SECOND, generation(3, 2, a=(0,), b=())),
+        {"owned by nobody", "assignment other than written", "read by another"},
+    ),
+    "an assignment that cannot be read": (
+        instead(SECOND, replace(SECOND, members=(*SECOND.members, LoggedMember("C", None, "c-1", None)))),
+        {"unreadable assignment"},
+    ),
+    "an assignment before its generation is durable": (
+        also(Assigned("a-1", 4, "A", (0,))),
+        {"assignment never written"},
+    ),
+    "generations of the log go back": (
+        instead(generation(6, 3), generation(6, 1)),
+        {"generation back"},
+    ),
+    "a generation is given out twice": (
+        instead(generation(6, 3), generation(6, 2, a=(0, 1))),
+        {"generation changed", "assignment other than written"},
+    ),
+    "a member's generation goes back": (
+        also(Assigned("b-1", 1, "B", ())),
+        {"member's generation back", "assignment never written"},
+    ),
+    "who does not own a partition reads it": (
+        instead(read("b-1", 2, 5), read("a-1", 2, 5)),
+        {"read by another"},
+    ),
+    "a committed offset goes back": (
+        instead(generation(6, 3), LoggedOffset(6, 0, 2, "a-1/1/1")),
+        {"committed offset back", "stale commit kept", "behind at the end"},
+    ),
+    "the commit of a generation that is over is kept": (
+        instead(SECOND, SECOND, LoggedOffset(3, 0, 2, "a-1/1/1")),
+        {"stale commit kept"},
+    ),
+    "a commit that must be refused is kept": (
+        instead(SECOND, SECOND, LoggedOffset(3, 0, 2, "stale")),
+        {"commit of nobody"},
+    ),
+    "a commit that must be refused is answered": (also(StaleCommit(1, "A", 0)), {"stale commit taken"}),
+    "a commit of who is not in the generation": (
+        instead(SECOND, generation(3, 2, b=(1,), c=(0,))),
+        {"commit of no member", "assignment never written", "read by another"},
+    ),
+    "another offset than was committed": (
+        instead(LoggedOffset(4, 1, 3, "b-1/2/1"), LoggedOffset(4, 1, 2, "b-1/2/1")),
+        {"committed otherwise", "acknowledged commit lost", "behind at the end", "shown but not written"},
+    ),
+    "an acknowledged commit is not in the log": (
+        instead(LoggedOffset(1, 0, 2, "a-1/1/1")),
+        {"acknowledged commit lost", "shown but not written", "started elsewhere"},
+    ),
+    "a commit is forgotten": (also(LoggedTombstone(7, "partition 0")), {"forgotten"}),
+    "what is shown goes back": (also(Shown(0, 2), Shown(0, 3)), {"shown offset back"}),
+    "what is shown is not in the log": (instead(Shown(1, 1), Shown(1, 2)), {"shown but not written"}),
+    "not all is committed in the end": (
+        instead(End(0, 3), End(0, 4)),
+        {"behind at the end"},
+    ),
+    "a record is not consumed": (
+        instead(read("a-1", 2, 3)),
+        {"not consumed"},
+    ),
+    "a record is skipped": (
+        instead(read("b-1", 2, 4)),
+        {"not consumed", "started elsewhere"},
+    ),
+    "a member begins behind where the group was": (
+        instead(read("b-1", 2, 4), read("a-1", 2, 4)),
+        {"read by another", "started elsewhere"},
+    ),
+    "a gap": (
+        instead(read("a-1", 1, 1), read("a-1", 1, 3)),
+        {"not consumed", "skipped"},
+    ),
+    "a record is read again within an assignment": (
+        instead(read("b-1", 2, 5), read("b-1", 2, 4), read("b-1", 2, 5)),
+        {"read again"},
+    ),
+    "a member starts before what it committed itself": (
+        also(Revoked("b-1", (1,)), Assigned("b-1", 2, "B", (1,)), read("b-1", 2, 4)),
+        {"started elsewhere"},
+    ),
+    "other content": (
+        instead(read("a-1", 2, 3), replace(read("a-1", 2, 3), value=VALUES[4])),
+        {"consumed otherwise", "phantom"},
+    ),
+    "two contents of one offset": (
+        also(replace(read("c-1", -1, 3), value=VALUES[0])),
+        {"consumed otherwise"},
+    ),
+    "a record that nobody sent": (
+        also(Consumed("c-1", -1, 0, 3, make_value("q", 0, 60).decode())),
+        {"phantom"},
+    ),
+    "the log was not read whole": (
+        also(Failed("observer", "3 to 5 is missing")),
+        {"the log was not read whole"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_broken_promise_is_seen(name: str) -> None:
+    change, kinds = BAD[name]
+    assert {problem.kind for problem in check(change(GOOD), sent())} == kinds
+
+
+def test_every_kind_of_problem_is_planted() -> None:
+    """No check of the three modules is without a case here."""
+    folder = Path(mixed_groups.__file__).parent
+    text = "".join((folder / f"{name}.py").read_text() for name in ("commits", "consumption", "ownership"))
+    named = set(re.findall(r'Problem\(\s*"([^"]+)"', text))
+    assert len(named) > 20
+    assert {kind for _, found in BAD.values() for kind in found} >= named | {"read again"}
+
+
+def test_events_are_saved_and_loaded(tmp_path: Path) -> None:
+    events = Events()
+    events.add(*GOOD)
+    events.save(tmp_path / "events.jsonl")
+    assert list(Events.load(tmp_path / "events.jsonl")) == GOOD
+
+
+LINES: dict[str, Event | None] = {
+    '{"event": "assigned", "generation": 3, "member": "m", "partitions": [2, 0]}': Assigned(
+        "x", 3, "m", (0, 2)
+    ),
+    '{"event": "revoked", "partitions": [1]}': Revoked("x", (1,)),
+    '{"event": "lost", "partitions": []}': Revoked("x", (), lost=True),
+    '{"event": "consumed", "generation": 3, "partition": 1, "offset": 7, "value": "v"}': Consumed(
+        "x", 3, 1, 7, "v"
+    ),
+    '{"event": "committing", "number": 1, "generation": 3, "member": "m", "offsets": [[1, 8]]}': Committing(
+        "x", 1, 3, "m", ((1, 8),)
+    ),
+    '{"event": "committed", "number": 1}': Committed("x", 1),
+    '{"event": "refused", "number": 1, "error": "no"}': Refused("x", 1, "no"),
+    '{"event": "failed", "error": "no"}': Failed("x", "no"),
+    '{"event": "left", "generation": 3}': None,
+    "Exception in thread": Failed("x", "says 'Exception in thread\\n'"),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_members_say(line: str) -> None:
+    assert said("x", line + "\n") == LINES[line]
+
+
+def test_a_line_cut_short_by_a_kill_says_nothing() -> None:
+    assert said("x", '{"event": "comm') is None
+
+
+def drawn(seed: int) -> tuple[list[float], list[Action]]:
+    plan, members, actions = Plan(seed, ["one", "two", "three"], 8.0), dict[str, bool](), list[Action]()
+    kills = plan.kills(300.0, 3)
+    for number in range(300):
+        action = plan.next(members)
+        actions.append(action)
+        if action.what == "start":
+            members[f"{action.whom}-{number}"] = False
+        elif action.what == "stop":
+            members[action.whom] = True
+        elif action.what != "wait":
+            del members[action.whom]
+        assert len(members) <= MOST_MEMBERS
+        if number % 7 == 0:
+            members = dict.fromkeys(members, False)
+    return kills, actions
+
+
+def test_a_plan_is_the_same_for_a_seed_and_has_everything_in_it() -> None:
+    kills, actions = drawn(5)
+    assert drawn(5) == (kills, actions)
+    assert drawn(6) != (kills, actions)
+    assert [int(kill // 100) for kill in kills] == [0, 1, 2]
+    assert [one.whom for one in actions[:3]] == ["one", "two", "three"]
+    assert {one.what for one in actions} >= {"start", "leave", "kill", "stop"}
+    assert {one.seconds > 8.0 for one in actions if one.what == "stop"} == {True, False}
