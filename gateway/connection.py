@@ -31,7 +31,7 @@ import socket
 from collections import deque
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
@@ -40,9 +40,11 @@ from gateway.connection_context import ConnectionContext
 from gateway.connection_limits import (
     DECODED_BYTES_PER_BYTE,
     FAIR_SHARE_REQUESTS,
+    FREE_ELEMENTS,
     LINGER_SECONDS,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
+    PRODUCED_ELEMENT_BYTES,
 )
 from gateway.connection_output import Output
 from gateway.connection_wait import Waiter, call_before_blocking
@@ -52,6 +54,7 @@ from gateway.listeners import Listener, join_host_port
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import BIG_FRAME_BYTES, FrameReader
 from wireproto.kafka.headers import RequestHeader
+from wireproto.kafka.produce import MAX_PRODUCED_ELEMENTS, ManyPartitions
 
 SIZE_BYTES = 4
 """Bytes of a frame's size field."""
@@ -63,19 +66,24 @@ nothing."""
 LINGER_CHUNK_BYTES = 16 * 1024
 """Bytes read at once from a client whose requests are of no interest any more."""
 
-_ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "bug"})
+_ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "memory", "bug"})
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
 _log = logging.getLogger(__name__)
 
 
 class _Begun(NamedTuple):
-    """A request that took effect and waits for its answer."""
+    """A request that took effect and waits for its answer. `decoded` is memory beside its `size`."""
 
     pending: PendingResponse
     route: Route
     size: int
+    decoded: int
     started: float
+
+
+class _NoRoom(Exception):
+    """Too many producers without answers wait for room: this one's connection is closed."""
 
 
 class Connection:
@@ -94,6 +102,7 @@ class Connection:
         "_output",
         "_partial",
         "_pending",
+        "_produced",
         "_progress",
         "_reading",
         "_receiving",
@@ -128,6 +137,7 @@ class Connection:
         self._reserved = 0  # bytes of budget held by big requests
         self._reserved_small = 0  # and by small ones
         self._decoded = 0  # and by what the request in the reader became
+        self._produced = 0  # and by what Produce requests became
         self._held_answers: list[int] = []  # reservations of answers that are not written yet
         self._input_waiting_since = math.inf
         self._frame_began = math.inf
@@ -150,6 +160,7 @@ class Connection:
             self._pending.clear()
             self._context.request_memory.release(self._reserved)
             self._context.small_request_memory.release(self._reserved_small)
+            self._context.produced_memory.release(self._produced)
             self._release_decoded()
             self._release_answers()
 
@@ -245,6 +256,11 @@ class Connection:
             self._end("malformed", f"malformed request: {error}")
         except UnsupportedRequest as error:
             self._end("unsupported", str(error))
+        except _NoRoom:
+            self._end(
+                "memory",
+                "its acks=0 requests find no room in the log, and too many others wait for some already",
+            )
         except Exception as error:
             if is_disk_failure(error):
                 raise
@@ -332,29 +348,58 @@ class Connection:
         arrived = trio.current_time()
         dispatcher = context.dispatcher
         route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
-        begin = route.begin
+        begin, decoded = route.begin, 0
         if size < MIN_COUNTED_REQUEST_BYTES:
             if route.at_once is not None and self._answered_at_once(route, header, frame, started):
                 return
             begin = begin or route.begin_small
-        if begin is None:
+        if route.begin is not None:
+            body, decoded = await self._decode_produce(route, header, frame)
+        elif begin is not None:
+            body = dispatcher.decode(route, header, frame)
+        else:
             await self._come_to_turn()
             if size >= MIN_COUNTED_REQUEST_BYTES:
                 await self._take_decoded_memory(size * DECODED_BYTES_PER_BYTE)
-        if dispatcher.takes_long(route, frame):
-            self._flush()
-            decode = partial(dispatcher.decode, route, header, frame)
-            body = await trio.to_thread.run_sync(decode, limiter=context.decoding)
-        else:
-            body = dispatcher.decode(route, header, frame)
+            if dispatcher.takes_long(route, frame):
+                self._flush()
+                decode = partial(dispatcher.decode, route, header, frame)
+                body = await trio.to_thread.run_sync(decode, limiter=context.decoding)
+            else:
+                body = dispatcher.decode(route, header, frame)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             context.response_memory, arrived,
         )  # fmt: skip
         if begin is not None:
-            await self._begin(begin, route, request, size, started)
+            await self._begin(begin, route, request, size, decoded, started)
         else:
             await self._answer(route, request, size, started)
+
+    async def _decode_produce(
+        self, route: Route, header: RequestHeader, frame: memoryview
+    ) -> tuple[Any, int]:
+        """The body, and how much memory was taken for it beside its bytes."""
+        context = self._context
+        try:
+            body = context.dispatcher.decode(route, header, frame)
+        except ManyPartitions:
+            decoded = MAX_PRODUCED_ELEMENTS * PRODUCED_ELEMENT_BYTES
+            await self._take_produced_memory(decoded)
+            self._flush()
+            decode = partial(context.dispatcher.decode_large, route, header, frame)
+            return await trio.to_thread.run_sync(decode, limiter=context.decoding), decoded
+        decoded = max(0, body.elements - FREE_ELEMENTS) * PRODUCED_ELEMENT_BYTES
+        if decoded:
+            await self._take_produced_memory(decoded)
+        return body, decoded
+
+    async def _take_produced_memory(self, size: int) -> None:
+        memory = self._context.produced_memory
+        if not memory.try_reserve(size):
+            self._flush()
+            await memory.reserve(size)
+        self._produced += size
 
     def _answered_at_once(
         self, route: Route, header: RequestHeader, frame: memoryview, started: float
@@ -383,12 +428,14 @@ class Connection:
             if self._pending or output.unsent:
                 await self._progress.wait()
 
-    async def _begin(self, begin: Begin, route: Route, request: Request, size: int, started: float) -> None:
+    async def _begin(
+        self, begin: Begin, route: Route, request: Request, size: int, decoded: int, started: float
+    ) -> None:
         limits = self._context.limits
         pending = self._pending
         while pending and (
             len(pending) >= limits.max_in_flight_requests
-            or self._in_flight_bytes + size > limits.max_in_flight_bytes
+            or self._in_flight_bytes + size + decoded > limits.max_in_flight_bytes
         ):
             self._flush()
             await self._progress.wait()
@@ -401,13 +448,26 @@ class Connection:
                 begun = begin(request, self._context.broker)
             except NotNow as not_now:
                 self._flush()
-                await not_now.over()
-        pending.append(_Begun(begun, route, size, started))
-        self._in_flight_bytes += size
+                await self._wait_for(not_now, size + decoded)
+        pending.append(_Begun(begun, route, size, decoded, started))
+        self._in_flight_bytes += size + decoded
         if not begun.ready:
             begun.when_ready(self._answer_durable)
         elif len(pending) == 1:
             self._answer_ready()
+
+    async def _wait_for(self, not_now: NotNow, held: int) -> None:
+        """Waits until a request can go on that holds so many bytes. Raises _NoRoom."""
+        if not not_now.for_room:
+            await not_now.over()
+            return
+        memory = self._context.room_memory
+        if not memory.try_reserve(held):
+            raise _NoRoom
+        try:
+            await not_now.over()
+        finally:
+            memory.release(held)
 
     async def _pass_gate(self, request: Request) -> None:
         """Waits at the closed gate while the request's own time lasts; then the handler answers with an
@@ -519,7 +579,10 @@ class Connection:
         output, pending = self._output, self._pending
         while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:
             begun = pending.popleft()
-            self._in_flight_bytes -= begun.size
+            self._in_flight_bytes -= begun.size + begun.decoded
+            if begun.decoded:
+                self._context.produced_memory.release(begun.decoded)
+                self._produced -= begun.decoded
             self._ready(begun.pending.response(), begun.route, begun.size, begun.started, held=begun.size)
 
     # -------------------------------------------------------------------------------------------- both

@@ -23,7 +23,9 @@ class ConnectionContext:
 
     Requests from BIG_FRAME_BYTES on take from `request_memory` before they are received, others from
     `small_request_memory` once they are here: no client can hold that without being served. What they
-    become takes from `decoded_memory`, and their answers from `response_memory`, always in this order.
+    become takes from `decoded_memory` (of a Produce from `produced_memory`, so that producers wait for each
+    other only), and their answers from `response_memory`, always in this order. `room_memory` is no further
+    memory: it bounds how much of the others may be held by who waits for room in a log and wants no answer.
     """
 
     dispatcher: Dispatcher
@@ -33,6 +35,8 @@ class ConnectionContext:
     request_memory: Budget
     small_request_memory: Budget
     decoded_memory: Budget
+    produced_memory: Budget
+    room_memory: Budget
     response_memory: Budget
     produce_gate: Gate
     log: LogLimit

@@ -36,6 +36,23 @@ there are; a Fetch 12 takes half as much."""
 MIN_COUNTED_REQUEST_BYTES = 1 * KIB
 """Bytes of a request below which this memory is not counted: all connections together hold 240 MB of it."""
 
+PRODUCED_MEMORY_BYTES = 128 * MIB
+"""Bytes that the decoded Produce requests of the whole gateway may take until they are answered, beside their
+records: for 200,000 partitions. A memory of its own: they may wait for stores as long as their clients like,
+and must not stop who asks for something else."""
+
+PRODUCED_ELEMENT_BYTES = 640
+"""Memory of each topic or partition of such a request, from its decoding to its answer: measured with 20,000
+that are refused."""
+
+FREE_ELEMENTS = 16
+"""Topics and partitions of a Produce that are not counted: most have no more."""
+
+ROOM_MEMORY_BYTES = 32 * MIB
+"""Bytes of requests held by producers that want no answer (acks=0) and wait for room in a log: an eighth of
+REQUEST_MEMORY_BYTES. It may take as long as stores are away, and others must be served meanwhile. Who comes
+when there are so many is hung up on, which is how such producers are told of failures."""
+
 RESPONSE_MEMORY_BYTES = 256 * MIB
 """Bytes of large answers (Fetch) held by the whole gateway until they are written."""
 
@@ -119,6 +136,8 @@ class Limits:
     request_memory_bytes: int = REQUEST_MEMORY_BYTES
     small_request_memory_bytes: int = SMALL_REQUEST_MEMORY_BYTES
     decoded_memory_bytes: int = DECODED_MEMORY_BYTES
+    produced_memory_bytes: int = PRODUCED_MEMORY_BYTES
+    room_memory_bytes: int = ROOM_MEMORY_BYTES
     response_memory_bytes: int = RESPONSE_MEMORY_BYTES
     max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS
     max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES

@@ -40,6 +40,7 @@ class Route:
         "decoder",
         "handler",
         "key",
+        "large_decoder",
         "max_version",
         "min_version",
         "name",
@@ -52,6 +53,7 @@ class Route:
         self.min_version = api.min_version
         self.max_version = api.max_version
         self.decoder: Decoder = api.decoder
+        self.large_decoder: Decoder = api.large_decoder or api.decoder
         self.handler: Handler | None = api.handler
         self.begin: Begin | None = api.begin
         self.begin_small: Begin | None = api.begin_small
@@ -91,15 +93,22 @@ class Dispatcher:
     def takes_long(self, route: Route, frame: memoryview) -> bool:
         """Whether the body may have so many elements that it is to be decoded in a worker thread.
 
-        A Produce has its size from its records, which are not decoded.
+        A Produce has its size from its records, which are not decoded: see `decode`.
         """
         return len(frame) > MAX_DECODED_ON_LOOP_BYTES and route.begin is None
 
     def decode(self, route: Route, header: RequestHeader, frame: memoryview) -> Any:
-        """The body. Raises MalformedRequest."""
+        """The body. Raises MalformedRequest; and, for a Produce of very many partitions, ManyPartitions:
+        `decode_large` decodes it, in a worker thread.
+        """
         if route is self._unsupported_api_versions:
             return None
         return route.decoder(header.api_version, frame, header.body_offset)
+
+    @staticmethod
+    def decode_large(route: Route, header: RequestHeader, frame: memoryview) -> Any:
+        """As `decode`, whatever it has. Raises MalformedRequest."""
+        return route.large_decoder(header.api_version, frame, header.body_offset)
 
 
 def _describe(header: RequestHeader) -> str:

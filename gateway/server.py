@@ -88,6 +88,8 @@ class Server:
             request_memory=Budget(self.limits.request_memory_bytes),
             small_request_memory=Budget(self.limits.small_request_memory_bytes),
             decoded_memory=Budget(self.limits.decoded_memory_bytes),
+            produced_memory=Budget(self.limits.produced_memory_bytes),
+            room_memory=Budget(self.limits.room_memory_bytes),
             response_memory=Budget(self.limits.response_memory_bytes),
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.connection")),
@@ -102,6 +104,7 @@ class Server:
             ("large requests",): self.context.request_memory,
             ("small requests",): self.context.small_request_memory,
             ("decoded requests",): self.context.decoded_memory,
+            ("decoded Produce requests",): self.context.produced_memory,
             ("large answers",): self.context.response_memory,
         }
         metrics.gauge(

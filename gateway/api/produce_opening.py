@@ -42,6 +42,8 @@ class Opened:
     """What came of one batch: the one to append, unless it is refused."""
 
     records: memoryview
+    settings: EffectiveTopicConfigs
+    """Of the topic when it was opened."""
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     record_errors: Sequence[tuple[int, str | None]] = ()
@@ -87,18 +89,18 @@ def _is_small(opening: Opening) -> bool:
 
 
 def _open(opening: Opening, zstd_allowed: bool) -> Opened:
-    data, settings, name = opening
+    data, settings, _name = opening
     records = data.records or memoryview(b"")
     limit = settings.max_message_bytes
     try:
         header = validate_produced(records, max_message_bytes=limit, zstd_allowed=zstd_allowed)
         if settings.cleanup_compact and (keyless := keyless_records(records, header)):
-            return _without_keys(records, keyless, name)
+            return _without_keys(opening, records, keyless)
         if settings.codec is not None and settings.codec != header.codec:
             return _recompressed(records, header, settings)
     except InvalidBatch as error:
-        return Opened(records, error.code, error.message)
-    return Opened(records)
+        return Opened(records, settings, error.code, error.message)
+    return Opened(records, settings)
 
 
 def _recompressed(records: memoryview, header: BatchHeader, settings: EffectiveTopicConfigs) -> Opened:
@@ -107,18 +109,20 @@ def _recompressed(records: memoryview, header: BatchHeader, settings: EffectiveT
     if len(made) > settings.max_message_bytes:
         return Opened(
             records,
+            settings,
             ErrorCode.MESSAGE_TOO_LARGE,
             f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed",
         )
-    return Opened(made)
+    return Opened(made, settings)
 
 
-def _without_keys(records: memoryview, keyless: Sequence[int], name: str) -> Opened:
+def _without_keys(opening: Opening, records: memoryview, keyless: Sequence[int]) -> Opened:
     """As Kafka says it (`LogValidator.validateKey`, `processRecordErrors`)."""
-    why = f"Compacted topic cannot accept message without key in topic partition {name}"
+    why = f"Compacted topic cannot accept message without key in topic partition {opening.name}"
     shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index in keyless[:SHOWN_ERRORS])
     return Opened(
         records,
+        opening.settings,
         ErrorCode.INVALID_RECORD,
         f"One or more records have been rejected due to {len(keyless)} record errors in total, and only "
         f"showing the first three errors at most: [{shown}]",

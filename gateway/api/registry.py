@@ -7,9 +7,9 @@ A handler is one of two kinds.
 * `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
   `begin` never blocks and does what must happen in request order (append); the pending response says
   when it is ready, so the next Produce of the connection may begin before it is. Its body has a
-  `timeout_ms`, which bounds how long the request may be held back before it begins. For a request without
-  an answer (acks=0), `begin` may raise `NotNow` before anything took effect: it is called again when
-  `NotNow.over` has returned, and until then TCP holds back the client.
+  `timeout_ms`, which bounds how long the request may be held back before it begins. `begin` may raise
+  `NotNow`: it is called again with the same request when `NotNow.over` has returned, and goes on where it was
+  (`Request.begun` keeps what it did so far). Until then TCP holds back the client.
 
 Beside its handler, an API that is asked all the time may register a shorter way for small requests, those
 below `gateway.connection_limits.MIN_COUNTED_REQUEST_BYTES`:
@@ -65,11 +65,16 @@ class PendingResponse(Protocol):
 
 
 class NotNow(Exception):
-    """A request cannot begin yet. `over()` returns when to try again."""
+    """A request cannot begin yet, or not go on. `over()` returns when to try again.
 
-    def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
+    `for_room`: it waits until the log takes more, which may be as long as a store is away; otherwise for work
+    of the gateway's own.
+    """
+
+    def __init__(self, over: Callable[[], Awaitable[None]], *, for_room: bool = False) -> None:
         super().__init__()
         self.over = over
+        self.for_room = for_room
 
 
 def _nothing_to_let_go(_request: Request) -> None:
@@ -86,6 +91,7 @@ class Request:
 
     __slots__ = (
         "arrived",
+        "begun",
         "body",
         "client_address",
         "frame",
@@ -93,7 +99,6 @@ class Request:
         "holds_frame",
         "let_go",
         "local_address",
-        "opened",
         "reserved",
         "response_memory",
         "shutting_down",
@@ -119,8 +124,8 @@ class Request:
         self.shutting_down = shutting_down
         self.response_memory = response_memory
         self.reserved = 0
-        self.opened: Any = None
-        """What a Produce had opened while it waited (`gateway.api.produce_opening`)."""
+        self.begun: Any = None
+        """A Produce that began and has to go on."""
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
 
@@ -170,7 +175,10 @@ AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Any], 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API key. Exactly one of `handler` and `begin` is set; the last two may be beside a handler."""
+    """One API key. Exactly one of `handler` and `begin` is set; the two last may be beside a handler.
+
+    Of a `begin` with a `large_decoder`, `decoder` raises `ManyPartitions` for what it does not decode.
+    """
 
     key: int
     name: str
@@ -180,6 +188,7 @@ class Api:
     decoder: Decoder
     handler: Handler | None = None
     begin: Begin | None = None
+    large_decoder: Decoder | None = None
     begin_small: Begin | None = None
     at_once: AtOnce | None = None
 
@@ -200,14 +209,15 @@ class Registry:
         advertised_min: int | None = None,
         begin: bool = False,
         decoder: Decoder | None = None,
+        large_decoder: Decoder | None = None,
         begin_small: Begin | None = None,
         at_once: AtOnce | None = None,
     ) -> Callable[[Any], Any]:
         """Registers the decorated function for `key`, versions `min_version` to `max_version`.
 
         `advertised_min` is what ApiVersions says instead of `min_version`, for clients that look for an exact
-        old version (KAFKA-18659). `decoder` replaces the walk over Kafka's schema. Raises ValueError when the
-        key has a handler already.
+        old version (KAFKA-18659). `decoder` replaces the walk over Kafka's schema, `large_decoder` is for
+        what it refuses to do at once. Raises ValueError when the key has a handler already.
         """
         if not 0 <= min_version <= max_version:
             raise ValueError(f"{name}: versions {min_version} to {max_version}")
@@ -224,6 +234,7 @@ class Registry:
                 partial(decode_request, key) if decoder is None else decoder,
                 handler=None if begin else function,
                 begin=function if begin else None,
+                large_decoder=large_decoder,
                 begin_small=begin_small,
                 at_once=at_once,
             )

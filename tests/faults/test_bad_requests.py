@@ -29,7 +29,7 @@ from tests.clients.stored import create_topic, put, stored_records
 from tests.differential.batches import Record, batch, batch_of, unsigned_varint
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Server, Side
-from tests.differential.wire import Connection, encode
+from tests.differential.wire import Connection, decode, encode
 from tests.faults.victim import MIB, Victim
 
 CORRUPT, TOO_LARGE, INVALID_TOPIC, INVALID_PARTITIONS = 2, 10, 17, 37
@@ -81,6 +81,35 @@ def test_broken_batches(victim: Victim, name: str) -> None:
     assert send(victim, topic, {0: good, 1: broken, 2: good}) == [0, error, 0]
     for partition, count in [(0, 1), (1, 0), (2, 1)]:
         assert len(stored_records(victim.bootstrap, topic, partition)) == count
+
+
+def test_a_produce_of_very_many_partitions(victim: Victim) -> None:
+    """One of as many as are allowed is answered, many times over at once; one of more is hung up on."""
+    topic = victim.new_topic()
+    many = {topic: dict.fromkeys(range(10), b"") | {index: batch_of(b"x") for index in range(3)}}
+
+    def of(count: int) -> bytes:
+        request = produce(side(victim), 9, many)
+        data = request.topic_data[0]
+        data.partition_data = [data.partition_data[n % 10] for n in range(count)]
+        return encode(request)
+
+    with victim.bounded(128 * MIB):
+        assert victim.answer_to(of(20_000)) is None
+        clients = [victim.connect() for _ in range(8)]
+        for client in clients:
+            client.send(of(19_999))
+        for client in clients:
+            received = client.receive()
+            assert received is not None
+            (answered,) = decode(0, 9, received).responses
+            codes = [part.error_code for part in answered.partition_responses]
+            assert len(codes) == 19_999
+            # Partition 0 is the only one that is there; batches of others, and no batches, are refused.
+            assert {index: set(codes[index::10]) for index in range(10)} == {
+                0: {0}, **{index: {UNKNOWN_TOPIC} for index in range(1, 10)}
+            }  # fmt: skip
+            client.close()
 
 
 def large_record() -> bytes:

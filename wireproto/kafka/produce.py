@@ -7,10 +7,10 @@ to the response (we send none); 13 names topics by id instead of by name.
 Records are slices of the frame, not copies: whoever keeps one keeps the whole frame in memory.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final
+from typing import Final, NoReturn
 
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import (
@@ -25,6 +25,14 @@ from wireproto.kafka.primitives import (
     string,
     uvarint,
 )
+
+MAX_PRODUCED_ELEMENTS: Final = 20_000
+"""Topics and partitions of one Produce request: a record for each of 10,000 partitions, be they in one topic
+or in as many. The answer is made in one go, which takes 20 ms for so many; Java's default request of 1 MB has
+no room for more with records in them."""
+
+MAX_DECODED_AT_ONCE_ELEMENTS: Final = 256
+"""Topics and partitions of a request that is decoded on the loop: some hundred microseconds."""
 
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 13
@@ -67,12 +75,20 @@ class ProduceTopic:
 
 @dataclass(slots=True)
 class ProduceRequest:
-    """A Produce request. Topics and partitions are in the client's order; the same one may come twice."""
+    """A Produce request. Topics and partitions are in the client's order; the same one may come twice.
+
+    ``elements``: how many topics and partitions it has, for who counts its memory.
+    """
 
     transactional_id: str | None
     acks: int
     timeout_ms: int
     topics: list[ProduceTopic]
+    elements: int = field(default=0, compare=False)
+
+
+class ManyPartitions(Exception):
+    """A request of more partitions than are decoded at once: :func:`decode_produce` decodes it."""
 
 
 @dataclass(slots=True)
@@ -92,29 +108,68 @@ class ProducePartitionResult:
     record_errors: Sequence[tuple[int, str | None]] = ()
 
 
-@refuses_bad_bytes
 def decode_produce(api_version: int, frame: memoryview, offset: int) -> ProduceRequest:
     """Decode the body that starts at ``offset`` and fills the rest of the frame.
 
-    Raises :class:`MalformedRequest` when it is not a Produce request of that version, to the last byte.
+    Raises :class:`MalformedRequest` when it is not a Produce request of that version, to the last byte, or
+    has more than ``MAX_PRODUCED_ELEMENTS``.
     """
+    return _decode(api_version, frame, offset, _Elements(MAX_PRODUCED_ELEMENTS, _refuse))
+
+
+def decode_few_partitions(api_version: int, frame: memoryview, offset: int) -> ProduceRequest:
+    """As :func:`decode_produce`; raises :class:`ManyPartitions` besides, before it has taken long."""
+    return _decode(api_version, frame, offset, _Elements(MAX_DECODED_AT_ONCE_ELEMENTS, _later))
+
+
+def _refuse() -> NoReturn:
+    raise MalformedRequest(f"a Produce of more than {MAX_PRODUCED_ELEMENTS} topics and partitions")
+
+
+def _later() -> NoReturn:
+    raise ManyPartitions
+
+
+class _Elements:
+    """Counts topics and partitions; ``too_many`` raises when there are more than ``most``."""
+
+    __slots__ = ("_most", "_too_many", "count")
+
+    def __init__(self, most: int, too_many: Callable[[], NoReturn]) -> None:
+        self.count = 0
+        self._most = most
+        self._too_many = too_many
+
+    def add(self, count: int, left: int, smallest: int) -> None:
+        """An array of ``count`` elements begins; ``left`` bytes are left, an element has ``smallest``."""
+        spend(MAX_REQUEST_ELEMENTS, count, left, smallest)
+        self.count += count
+        if self.count > self._most:
+            self._too_many()
+
+
+@refuses_bad_bytes
+def _decode(api_version: int, frame: memoryview, offset: int, elements: _Elements) -> ProduceRequest:
     if not MIN_VERSION <= api_version <= MAX_VERSION:
         raise MalformedRequest(f"Produce has no version {api_version}")
     if api_version >= _FLEXIBLE_FROM:
-        request, pos = _decode_flexible(api_version, frame, offset)
+        request, pos = _decode_flexible(api_version, frame, offset, elements)
     else:
-        request, pos = _decode_old(frame, offset)
+        request, pos = _decode_old(frame, offset, elements)
     if pos != len(frame):
         raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
+    request.elements = elements.count
     return request
 
 
-def _decode_flexible(api_version: int, frame: memoryview, pos: int) -> tuple[ProduceRequest, int]:
-    budget = MAX_REQUEST_ELEMENTS
+def _decode_flexible(
+    api_version: int, frame: memoryview, pos: int, elements: _Elements
+) -> tuple[ProduceRequest, int]:
+    tags_left = MAX_REQUEST_ELEMENTS
     transactional_id, pos = read_compact_string(frame, pos)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, pos)
     topic_count, pos = read_uvarint(frame, pos + _ACKS_TIMEOUT.size)
-    budget = spend(budget, topic_count - 1, len(frame) - pos, 3)
+    elements.add(topic_count - 1, len(frame) - pos, 3)
     topics = []
     for _ in range(topic_count - 1):
         name: str | None = None
@@ -127,7 +182,7 @@ def _decode_flexible(api_version: int, frame: memoryview, pos: int) -> tuple[Pro
             if name is None:
                 raise MalformedRequest("a topic name is null")
         partition_count, pos = read_uvarint(frame, pos)
-        budget = spend(budget, partition_count - 1, len(frame) - pos, 6)
+        elements.add(partition_count - 1, len(frame) - pos, 6)
         partitions = []
         for _ in range(partition_count - 1):
             (index,) = _INT32.unpack_from(frame, pos)
@@ -138,22 +193,21 @@ def _decode_flexible(api_version: int, frame: memoryview, pos: int) -> tuple[Pro
                 records = frame[pos:end]
                 pos = end
             if frame[pos]:  # also refuses records that are longer than the frame
-                pos, budget = skip_tags(frame, pos, budget)
+                pos, tags_left = skip_tags(frame, pos, tags_left)
             else:
                 pos += 1
             partitions.append(ProducePartition(index, records))
-        pos, budget = skip_tags(frame, pos, budget)
+        pos, tags_left = skip_tags(frame, pos, tags_left)
         topics.append(ProduceTopic(name, topic_id, partitions))
-    pos, budget = skip_tags(frame, pos, budget)
+    pos, tags_left = skip_tags(frame, pos, tags_left)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), pos
 
 
-def _decode_old(frame: memoryview, pos: int) -> tuple[ProduceRequest, int]:
-    budget = MAX_REQUEST_ELEMENTS
+def _decode_old(frame: memoryview, pos: int, elements: _Elements) -> tuple[ProduceRequest, int]:
     transactional_id, pos = read_string(frame, pos)
     acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COUNT.unpack_from(frame, pos)
     pos += _ACKS_TIMEOUT_COUNT.size
-    budget = spend(budget, topic_count, len(frame) - pos, 6)
+    elements.add(topic_count, len(frame) - pos, 6)
     topics = []
     for _ in range(topic_count):
         name, pos = read_string(frame, pos)
@@ -161,7 +215,7 @@ def _decode_old(frame: memoryview, pos: int) -> tuple[ProduceRequest, int]:
             raise MalformedRequest("a topic name is null")
         (partition_count,) = _INT32.unpack_from(frame, pos)
         pos += 4
-        budget = spend(budget, partition_count, len(frame) - pos, 8)
+        elements.add(partition_count, len(frame) - pos, 8)
         partitions = []
         for _ in range(partition_count):
             index, length = _INDEX_LENGTH.unpack_from(frame, pos)

@@ -53,6 +53,7 @@ class ProduceBody(NamedTuple):
 
     content: bytes
     timeout_ms: int = 60_000
+    elements: int = 1
 
 
 def raw_body(_version: int, frame: memoryview, offset: int) -> memoryview:

@@ -6,14 +6,15 @@ import logging
 import struct
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.api.registry import Request, Response
-from gateway.connection_limits import Limits
+from gateway.api.registry import NotNow, Request, Response
+from gateway.connection_limits import FREE_ELEMENTS, PRODUCED_ELEMENT_BYTES, Limits
 from gateway.dispatch import MAX_DECODED_ON_LOOP_BYTES
 from gateway.failures import DiskFailed
 from tests.unit.gateway.kafka_wire import (
@@ -24,6 +25,7 @@ from tests.unit.gateway.kafka_wire import (
     Client,
     Fakes,
     Pending,
+    ProduceBody,
     Running,
     answer,
     produce_body,
@@ -33,6 +35,7 @@ from tests.unit.gateway.kafka_wire import (
     running,
 )
 from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.produce import ManyPartitions
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -570,3 +573,143 @@ def test_others_are_served_while_a_large_request_is_decoded(broken: bool) -> Non
         assert [thread is threading.main_thread() for thread in threads] == [True, False]
 
     serve(body, fakes=fakes)
+
+
+MANY = 21
+
+
+class Producing(Fakes):
+    """Its Produce has as many elements as its body says; of more than a few it decodes beside the loop."""
+
+    def __init__(self, few: int = 256) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+        self.others_were_served = threading.Event()
+        self.room: list[trio.Event] = []
+
+        def decode(_version: int, frame: memoryview, offset: int) -> ProduceBody:
+            self.threads.append(threading.current_thread())
+            content = bytes(frame[offset:])
+            return ProduceBody(content, elements=int(content))
+
+        def decode_few(version: int, frame: memoryview, offset: int) -> ProduceBody:
+            body = decode(version, frame, offset)
+            if body.elements > few:
+                raise ManyPartitions
+            return body
+
+        def decode_many(version: int, frame: memoryview, offset: int) -> ProduceBody:
+            assert self.others_were_served.wait(HANG_SECONDS)
+            return decode(version, frame, offset)
+
+        @self.registry.api(
+            key=MANY, name="Many", min_version=0, max_version=0, decoder=decode_few, begin=True,
+            large_decoder=decode_many,
+        )  # fmt: skip
+        def begin(request: Request, broker: object) -> Pending:
+            if self.room and not self.room[0].is_set():
+                raise NotNow(self.room[0].wait, for_room=True)
+            pending = Pending(request)
+            self.pending.append(pending)
+            return pending
+
+
+def test_others_are_served_while_a_produce_of_very_many_partitions_is_decoded() -> None:
+    fakes = Producing()
+
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(MANY, 1, b"256"), request(MANY, 2, b"257"), request(MANY, 3, b"1"))
+        async with server.client() as other:
+            for number in range(3):
+                await other.send(request(ECHO, number, b"others"))
+                assert await other.frame() == answer(number, b"others")
+        fakes.others_were_served.set()
+        while len(fakes.pending) < 3:
+            await wait_all_tasks_blocked(0.001)
+        for pending in fakes.pending:
+            pending.finish()
+        for number, content in enumerate([b"256", b"257", b"1"], 1):
+            assert await client.frame() == answer(number, content)
+        assert [thread is threading.main_thread() for thread in fakes.threads] == [True, True, False, True]
+
+    serve(body, fakes=fakes)
+
+
+def test_producers_of_many_partitions_wait_for_each_other_and_nobody_else_does() -> None:
+    fakes = Producing(few=1000)
+    limits = Limits(produced_memory_bytes=100 * PRODUCED_ELEMENT_BYTES)
+
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.produced_memory
+        await client.send(request(MANY, 1, b"%d" % (60 + FREE_ELEMENTS)))
+        await wait_all_tasks_blocked()
+        assert memory.used == 60 * PRODUCED_ELEMENT_BYTES
+        async with server.client() as second, server.client() as third:
+            await second.send(request(MANY, 2, b"%d" % (60 + FREE_ELEMENTS)))
+            await wait_all_tasks_blocked()
+            assert (len(fakes.pending), memory.waiting) == (1, 1)
+            await third.send(request(MANY, 3, b"%d" % FREE_ELEMENTS), request(ECHO, 4, b"x" * 40 * KIB))
+            await wait_all_tasks_blocked()
+            fakes.pending[1].finish()
+            assert await third.frame() == answer(3, b"%d" % FREE_ELEMENTS)
+            assert await third.frame() == answer(4, b"x" * 40 * KIB)
+            fakes.pending[0].finish()
+            assert await client.frame() == answer(1, b"76")
+            await wait_all_tasks_blocked()
+            assert len(fakes.pending) == 3
+            fakes.pending[2].finish()
+            assert await second.frame() == answer(2, b"76")
+        assert memory.used == 0
+
+    serve(body, limits, fakes)
+
+
+def test_what_requests_become_counts_among_what_is_in_flight() -> None:
+    fakes = Producing(few=1000)
+
+    async def body(_server: Running, client: Client) -> None:
+        await client.send(*(request(MANY, number, b"116") for number in range(3)))
+        await wait_all_tasks_blocked()
+        assert len(fakes.pending) == 2
+        fakes.pending[0].finish()
+        assert await client.frame() == answer(0, b"116")
+        await wait_all_tasks_blocked()
+        assert len(fakes.pending) == 3
+
+    serve(body, Limits(max_in_flight_bytes=201 * PRODUCED_ELEMENT_BYTES), fakes)
+
+
+def test_producers_without_answers_that_wait_for_room_leave_memory_to_others() -> None:
+    """They may wait as long as stores are away: no more than some of them, the others are hung up on."""
+    fakes = Producing()
+    fakes.room.append(trio.Event())
+    size = len(request(MANY, 1, b"1".rjust(40 * KIB))) - 4
+
+    async def body(server: Running, client: Client) -> None:
+        memory = server.server.context.request_memory
+        waiting = []
+        async with AsyncExitStack() as stack:
+            for _ in range(2):
+                waiting.append(await stack.enter_async_context(server.client()))
+                await waiting[-1].send(request(MANY, 1, b"1".rjust(40 * KIB)))
+            await wait_all_tasks_blocked()
+            assert memory.used == 2 * size
+            for _ in range(20):
+                async with server.client() as one_more:
+                    await one_more.send(request(MANY, 1, b"1".rjust(40 * KIB)))
+                    assert await one_more.closed()
+            await client.send(request(ECHO, 5, bytes(40 * KIB)))
+            assert await client.frame() == answer(5, bytes(40 * KIB))
+            fakes.room[0].set()
+            await wait_all_tasks_blocked()
+            assert len(fakes.pending) == 2
+            for pending in fakes.pending:
+                pending.finish()
+        await wait_all_tasks_blocked()
+        assert (memory.used, server.server.context.room_memory.used) == (0, 0)
+
+    serve(
+        body,
+        Limits(max_request_bytes=4 * size, request_memory_bytes=4 * size, room_memory_bytes=2 * size),
+        fakes,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,23 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.api.registry import NotNow
+from gateway.api.produce_appending import PARTITIONS_A_TURN_COUNT, Refused
+from gateway.api.produce_opening import MAX_NAMED_RECORDS
+from gateway.api.registry import NotNow, Request
 from gateway.log import context as context_module
 from gateway.log import partition as partition_module
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
-from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, TOPIC_ID, FakeLog, batch, produce_request
+from tests.unit.gateway.log.fake_log import (
+    NOW_MS,
+    REGISTRY,
+    TOPIC_ID,
+    FakeLog,
+    batch,
+    make_request,
+    produce_request,
+)
 from tests.unit.gateway.log.test_partition_appends import logged
+from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 from wireproto.records.batch import read_header
 from wireproto.records.builder import build_batch
@@ -33,10 +45,28 @@ class Begun:
 
 
 def begin(log: FakeLog, *args: Any, **options: Any) -> Begun:
+    return Begun(begin_request(log, produce_request(*args, **options)))
+
+
+def begin_request(log: FakeLog, request: Request) -> Any:
     api = REGISTRY.lookup(0)
     assert api is not None
     assert api.begin is not None
-    return Begun(api.begin(produce_request(*args, **options), log.broker))
+    return api.begin(request, log.broker)
+
+
+async def began(
+    log: FakeLog, request: Request, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[Begun, int]:
+    """What a connection does: it asks again as often as it is told to; and how often that was."""
+    waits = 0
+    while True:
+        try:
+            return Begun(begin_request(log, request)), waits
+        except NotNow as not_now:
+            waits += 1
+            meanwhile()
+            await not_now.over()
 
 
 async def answered(begun: Begun, version: int = 9) -> Any:
@@ -209,11 +239,79 @@ def test_records_out_of_bounds_are_named_in_kafkas_words(codec: int) -> None:
     logged(body)
 
 
-def test_a_large_batch_out_of_bounds_is_not_opened() -> None:
+@pytest.mark.parametrize("codec", [0, 1, 3])
+@pytest.mark.parametrize("count", [257, MAX_NAMED_RECORDS + 100])
+def test_all_records_of_a_large_batch_are_named_beside_the_loop(codec: int, count: int) -> None:
+    """Each second one is in bounds; what stands before and behind it in the request is not held back."""
+
     async def body(log: FakeLog) -> None:
-        content = batch(*[b"v"] * 257, timestamp=NOW_MS * 2)
-        (part,) = (await answered(begin(log, {0: content}))).responses[0].partition_responses
+        late = NOW_MS + HOUR_MS + 1
+        records: list[Any] = [(None, b"v", [], late + n if n % 2 else NOW_MS) for n in range(2 * count)]
+        bad = build_batch(records, codec=codec)
+        request = produce_request({0: batch(b"before"), 1: bad, 2: batch(b"behind")})
+        begun, waits = await began(log, request)
+        await wait_all_tasks_blocked()
+        for index in (0, 2):
+            log.acknowledge(log.topic.partitions[index])
+        response = await answered(begun)
+        before, part, behind = response.responses[0].partition_responses
+        assert [one.error_code for one in (before, part, behind)] == [0, 32, 0]
+        assert [partition.next_offset for partition in log.topic.partitions] == [1, 0, 1]
+        assert waits == 1
+        named = [(one.batch_index, one.batch_index_error_message) for one in part.record_errors]
+        outside = range(1, 2 * count, 2)[:MAX_NAMED_RECORDS]
+        allowed = f"The timestamp should be within [{NOW_MS - (2**63 - 1)}, {NOW_MS + HOUR_MS}]"
+        assert named == [
+            (n, f"Timestamp {late + n} of message with offset {n} is out of range. {allowed}")
+            for n in outside
+        ]
+
+    logged(body, partitions=3)
+
+
+def test_a_batch_that_inflates_to_very_much_is_refused_without_names() -> None:
+    async def body(log: FakeLog) -> None:
+        bad = build_batch([(None, bytes(17 * 1024 * 1024), [], NOW_MS * 2)], codec=4)
+        begun, _ = await began(log, produce_request({0: bad}))
+        (part,) = (await answered(begun)).responses[0].partition_responses
         assert (part.error_code, part.record_errors) == (32, [])
+
+    logged(body)
+
+
+# very many partitions -------------------------------------------------------------------------------------
+
+
+def test_a_request_of_very_many_partitions_takes_turns_with_others() -> None:
+    """All are answered, in order; what it keeps until then is no more than its outcomes."""
+
+    async def body(log: FakeLog) -> None:
+        count = 2 * PARTITIONS_A_TURN_COUNT + 7
+        content = batch(b"a")
+        data = [ProducePartition(index, memoryview(bytearray(content))) for index in range(count)]
+        request = make_request(
+            0, 9, ProduceRequest(None, -1, 1000, [ProduceTopic("orders", None, data)]), memoryview(content)
+        )
+        turns: list[int] = []
+        begun, waits = await began(log, request, lambda: turns.append(log.topic.partitions[2].next_offset))
+        assert (waits, turns) == (2, [1, 1])
+        await wait_all_tasks_blocked()
+        for partition in log.topic.partitions:
+            log.acknowledge(partition)
+        (topic,) = (await answered(begun)).responses
+        assert [part.index for part in topic.partition_responses] == list(range(count))
+        assert [part.error_code for part in topic.partition_responses] == [0] * 3 + [3] * (count - 3)
+
+    logged(body, partitions=3)
+
+
+def test_a_refused_batch_keeps_no_frames_alive() -> None:
+    async def body(log: FakeLog) -> None:
+        request = produce_request({0: batch(b"a", epoch=-1, pid=5), 7: batch(b"nowhere")})
+        pending = begin_request(log, request)
+        outcomes = [outcome for _, results in pending._appending.topics for _, outcome in results]
+        assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
+        assert all(one.__traceback__ is one.__context__ is one.__cause__ is None for one in outcomes)
 
     logged(body)
 

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.registry import NotNow
+from gateway.configs.effective import effective_topic_configs
+from gateway.log.partition import Partition, PartitionState
+from gateway.log.topic import Topic
 from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, FakeLog, produce_request
-from tests.unit.gateway.log.test_produce import Begun, answered
+from tests.unit.gateway.log.test_produce import Begun, answered, began
+from wireproto.kafka.produce import ProducePartition, ProduceTopic
 from wireproto.records.batch import read_header
 from wireproto.records.builder import build_batch
 from wireproto.records.errors import InvalidBatch
@@ -93,6 +97,56 @@ def test_a_record_without_a_key_is_named_and_its_batch_refused(keys: Keys, codec
         assert waited == waits
 
     run(body, partitions=2, configs=COMPACTED)
+
+
+@pytest.mark.parametrize("how", ["altered", "made again"])
+@pytest.mark.parametrize("before", [{"compression.type": "zstd"}, {}])
+def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_without_a_key(
+    before: dict[str, str], how: str
+) -> None:
+    """Opened for another codec, or not at all (beside a batch of another topic that was), they are looked at
+    again.
+    """
+
+    async def body(log: FakeLog) -> None:
+        other = Topic("other", bytes(16), {}, effective_topic_configs({"compression.type": "gzip"}), 1)
+        other.partitions = [Partition(log.context, other, 0)]
+        other.partitions[0].state = PartitionState.READY
+        topics = {"orders": log.topic, "other": other}
+        log.broker.topics.get = topics.get
+        batches = [
+            ("other", keyed([b"k"])),
+            ("orders", keyed([b"k"], value=b"good")),
+            ("orders", keyed([None])),
+        ]
+        request = produce_request({})
+        request.body.topics = [
+            ProduceTopic(name, None, [ProducePartition(0, memoryview(bytearray(content)))])
+            for name, content in batches
+        ]
+        api = REGISTRY.lookup(0)
+        assert api is not None
+        assert api.begin is not None
+        with pytest.raises(NotNow) as not_now:
+            api.begin(request, log.broker)
+        compacted = effective_topic_configs(before | COMPACTED)
+        if how == "altered":
+            log.topic.settings = compacted
+        else:
+            topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
+            again.partitions = [Partition(log.context, again, 0)]
+            again.partitions[0].state = PartitionState.READY
+        await not_now.value.over()
+        begun, _ = await began(log, request)
+        await wait_all_tasks_blocked()
+        for topic in topics.values():
+            log.acknowledge(topic.partitions[0])
+        answer = await answered(begun)
+        codes = [part.error_code for topic in answer.responses for part in topic.partition_responses]
+        assert codes == [0, 0, 87]
+        assert topics["orders"].partitions[0].next_offset == 1
+
+    run(body, configs=before)
 
 
 @pytest.mark.parametrize("codec", range(5))

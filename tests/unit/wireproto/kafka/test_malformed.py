@@ -9,7 +9,7 @@ import pytest
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.fetch import decode_fetch
 from wireproto.kafka.primitives import MAX_ARRAY_ELEMENTS, MAX_REQUEST_ELEMENTS
-from wireproto.kafka.produce import decode_produce
+from wireproto.kafka.produce import MAX_PRODUCED_ELEMENTS, decode_produce
 from wireproto.kafka.requests import decode_request
 
 MALFORMED = [
@@ -145,9 +145,11 @@ def fetch_or_produce(key: int, topics: int, partitions: int) -> bytes:
 
 @pytest.mark.parametrize(("key", "version"), [(0, 3), (1, 4)])
 def test_the_arrays_of_one_request_share_a_limit(key: int, version: int) -> None:
-    topics, partitions = 10, MAX_REQUEST_ELEMENTS // 10
     for decode in decoders(key):
-        with pytest.raises(MalformedRequest, match="a request are allowed"):
+        produce = decode is decode_produce
+        topics, partitions = 10, (MAX_PRODUCED_ELEMENTS if produce else MAX_REQUEST_ELEMENTS) // 10
+        why = "20000 topics and partitions" if produce else "a request are allowed"
+        with pytest.raises(MalformedRequest, match=why):
             decode(version, memoryview(fetch_or_produce(key, topics, partitions)), 0)
         decode(version, memoryview(fetch_or_produce(key, topics, partitions - 1)), 0)
 

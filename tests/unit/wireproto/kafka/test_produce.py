@@ -1,5 +1,6 @@
 """Produce by hand, against kafka-python's encoder and bytes written down."""
 
+from struct import pack
 from typing import Any
 from uuid import UUID
 
@@ -7,13 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wireproto.kafka.primitives import uvarint
 from wireproto.kafka.produce import (
+    MAX_DECODED_AT_ONCE_ELEMENTS,
     MAX_VERSION,
     MIN_VERSION,
+    ManyPartitions,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
     ProduceTopic,
+    decode_few_partitions,
     decode_produce,
     encode_produce_response,
 )
@@ -196,3 +201,34 @@ def test_golden_responses(version: int, text: str) -> None:
 def test_a_topic_id_is_needed_from_13(topic_id: bytes | None) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         encode_produce_response(13, 1, [("t", topic_id, [ONE_RESULT])])
+
+
+@pytest.mark.parametrize("version", [3, 9])
+@pytest.mark.parametrize("topics", [1, 2, MAX_DECODED_AT_ONCE_ELEMENTS // 2])
+def test_more_partitions_than_are_decoded_at_once_are_left_to_somebody_else(
+    version: int, topics: int
+) -> None:
+    """Topics and partitions count alike, and what is decoded either way is the same."""
+    for more in (0, 1):
+        partitions = MAX_DECODED_AT_ONCE_ELEMENTS - topics + more
+        shares = [partitions // topics + (n < partitions % topics) for n in range(topics)]
+        body = many(version, shares)
+        whole = decode(version, body)
+        assert whole.elements == MAX_DECODED_AT_ONCE_ELEMENTS + more
+        assert [len(topic.partitions) for topic in whole.topics] == shares
+        if more:
+            with pytest.raises(ManyPartitions):
+                decode_few_partitions(version, memoryview(body), 0)
+        else:
+            assert decode_few_partitions(version, memoryview(body), 0) == whole
+
+
+def many(version: int, shares: list[int]) -> bytes:
+    """A request whose topics have so many partitions each."""
+    if version < 9:
+        topics = b"".join(
+            b"\0\1t" + pack(">i", share) + b"\0\0\0\0\xff\xff\xff\xff" * share for share in shares
+        )
+        return b"\xff\xff\xff\xff\0\0\0\0" + pack(">i", len(shares)) + topics
+    topics = b"".join(b"\2t" + uvarint(share + 1) + b"\0\0\0\0\0\0" * share + b"\0" for share in shares)
+    return b"\0\xff\xff\0\0\0\0" + uvarint(len(shares) + 1) + topics + b"\0"
