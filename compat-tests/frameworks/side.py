@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -34,9 +34,10 @@ class Side:
         self._admin = administration.AdminClient(self._settings)
         self._producer: Any = None
 
-    def make_topic(self, topic: str, partitions: int) -> None:
+    def make_topic(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
         """There once this returns."""
-        _only(self._admin.create_topics([administration.NewTopic(topic, num_partitions=partitions)]))
+        new = administration.NewTopic(topic, num_partitions=partitions, config=dict(configs or {}))
+        _only(self._admin.create_topics([new]))
         until(lambda: topic in self.topics(), f"{topic} to be listed")
 
     def topics(self) -> dict[str, int]:
@@ -45,9 +46,35 @@ class Side:
         return {name: len(topic.partitions) for name, topic in found.items()}
 
     def configs(self, topic: str) -> dict[str, str]:
-        resource = administration.ConfigResource(administration.ResourceType.TOPIC, topic)
-        found = _only(self._admin.describe_configs([resource]))
+        found = _only(self._admin.describe_configs([_resource(topic)]))
         return {name: entry.value for name, entry in found.items()}
+
+    def alter(self, topic: str, configs: Mapping[str, str]) -> None:
+        kind = administration.AlterConfigOpType.SET
+        entries = [
+            administration.ConfigEntry(name, value, incremental_operation=kind)
+            for name, value in configs.items()
+        ]
+        _only(self._admin.incremental_alter_configs([_resource(topic, incremental_configs=entries)]))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        _only(self._admin.create_partitions([administration.NewPartitions(topic, total)]))
+
+    def commit_ends(self, group: str, topic: str) -> None:
+        """As a group that has read everything."""
+        ends = enumerate(end for _, end in self.bounds(topic))
+        with _Reader({**self._settings, "group.id": group}) as consumer:
+            wanted = [library.TopicPartition(topic, n, end) for n, end in ends]
+            for done in consumer.commit(offsets=wanted, asynchronous=False):
+                assert done.error is None, done.error
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Offsets by partition, of those that have one."""
+        asked = [library.TopicPartition(topic, n) for n in range(self.topics()[topic])]
+        with _Reader({**self._settings, "group.id": group}) as consumer:
+            return {
+                one.partition: one.offset for one in consumer.committed(asked, SECONDS) if one.offset >= 0
+            }
 
     def produce(self, topic: str, records: Iterable[Record]) -> None:
         """By an idempotent producer; all are acknowledged once this returns."""
@@ -102,14 +129,18 @@ class Side:
 
 class _Reader:
     def __init__(self, settings: dict[str, Any]) -> None:
-        more = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
-        self._consumer = library.Consumer({**settings, **more})
+        more = {"enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = library.Consumer({"group.id": "none", **settings, **more})
 
     def __enter__(self) -> Any:
         return self._consumer
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
+
+
+def _resource(topic: str, **more: Any) -> Any:
+    return administration.ConfigResource(administration.ResourceType.TOPIC, topic, **more)
 
 
 def _only(futures: dict[Any, Any]) -> Any:

@@ -7,6 +7,7 @@ import sys
 from frameworks.checks import equal, same_but_for_steps_back, same_lines, until
 from frameworks.main import Stage, main
 
+from kafka_connect.mirror import mirror
 from kafka_connect.pipe import Pipe
 from kafka_connect.workers import COMPACTED_SOON, PATIENT, SHORT_SESSIONS, Cluster
 
@@ -224,6 +225,7 @@ SCENARIOS = {
     "worker-killed": worker_killed,
     "gateway-killed": gateway_killed,
     "all-killed": all_killed,
+    "mirror": mirror,
 }
 
 if __name__ == "__main__":

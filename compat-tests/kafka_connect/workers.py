@@ -42,7 +42,7 @@ SHORT_SESSIONS = {
     for name, value in (("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "1000"))
 }
 # A worker that hears nothing of the server for a heartbeat's interval stops its tasks by itself.
-PATIENT = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "20000"}
+PATIENT = {"session.timeout.ms": "180000", "heartbeat.interval.ms": "60000"}
 # Connect hands what stands behind the prefix to the topics it makes.
 COMPACTED_SOON = {
     f"{what}.storage.{name}": value
