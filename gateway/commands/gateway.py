@@ -9,6 +9,7 @@ from gateway.commands.configuration import load, with_partitions
 from gateway.commands.decorators import config_option, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
+from gateway.interpreter import loading
 from gateway.settings import GatewaySettings
 
 HELP = """Serve Kafka on stores that are processes of their own, found through a tower.
@@ -35,7 +36,8 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
         return None
     settings = with_partitions(load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config))
     set_up_logs(settings.log_level, settings.log_format)
-    from gateway.gateway_process import run  # loads ZeroMQ, which --help has no need of
+    with loading():
+        from gateway.gateway_process import run  # loads ZeroMQ, which --help has no need of
 
     return run(settings)
 

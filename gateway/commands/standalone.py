@@ -9,6 +9,7 @@ from gateway.commands.configuration import load_settings
 from gateway.commands.decorators import config_option, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.options import OPTIONS
+from gateway.interpreter import loading
 
 HELP = """Serve Kafka from one process, with all data in one directory.
 
@@ -36,6 +37,7 @@ def standalone(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""
     settings = load_settings(flags, config=config)
     set_up_logs(settings.log_level, settings.log_format)
-    from gateway.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of
+    with loading():
+        from gateway.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of
 
     return run(settings)

@@ -13,6 +13,7 @@ from gateway.commands.exits import CommandFailed
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import STORE_OPTIONS
 from gateway.commands.tables import print_json, print_table, size
+from gateway.interpreter import loading
 from gateway.settings import MeshStoreSettings
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def store(context: click.Context, /, config: Path | None, **flags: Any) -> int |
         return None
     settings = load(MeshStoreSettings, STORE_OPTIONS, flags, config=config)
     set_up_logs(settings.log_level, settings.log_format)
-    from gateway.store_process import run  # loads ZeroMQ and RocksDB, which --help has no need of
+    with loading():
+        from gateway.store_process import run  # loads ZeroMQ and RocksDB, which --help has no need of
 
     return run(settings)
 

@@ -9,6 +9,7 @@ from gateway.commands.configuration import load
 from gateway.commands.decorators import config_option, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import TOWER_OPTIONS
+from gateway.interpreter import loading
 from gateway.settings import TowerSettings
 
 HELP = """Introduce the nodes of a mesh to each other: stores, gateways, and native Dafka programs.
@@ -36,6 +37,7 @@ def tower(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""
     settings = load(TowerSettings, TOWER_OPTIONS, flags, config=config)
     set_up_logs(settings.log_level, settings.log_format)
-    from gateway.tower_process import run  # loads ZeroMQ, which --help has no need of
+    with loading():
+        from gateway.tower_process import run  # loads ZeroMQ, which --help has no need of
 
     return run(settings)
