@@ -68,6 +68,7 @@ def produce(bootstrap: str, topic: str, *, record_bytes: int, records: int, warm
         *("--record-size", str(record_bytes)),
         *("--num-records", str(records + warm_up), "--warmup-records", str(warm_up)),
         *("--command-property", "acks=all", "batch.size=131072", "linger.ms=5"),
+        options=(),  # it is measured, so it may compile
         timeout=CLIENT_TIMEOUT_SECONDS,
     )
     found = THROUGHPUT.search(output.stdout)

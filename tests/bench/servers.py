@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 
-from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka import KAFKAS_JVM_OPTIONS, ApacheKafka
 from tests.peers.standalone import Standalone
 
 # Kafka's own start script gives its broker this much.
@@ -26,7 +26,9 @@ class Durability(Enum):
 
 def apache_kafka(durability: Durability) -> ApacheKafka:
     flush = durability is Durability.FSYNC
-    return ApacheKafka(heap=KAFKA_HEAP, flush_every_message=flush, properties=PROPERTIES)
+    return ApacheKafka(
+        heap=KAFKA_HEAP, flush_every_message=flush, properties=PROPERTIES, jvm_options=KAFKAS_JVM_OPTIONS
+    )
 
 
 def dafka(durability: Durability) -> Standalone:

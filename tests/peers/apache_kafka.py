@@ -2,17 +2,22 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.peers.java import java_command, java_tool
+from tests.peers.java import SHORT_LIVED, java_command, java_tool
 from tests.peers.maven import KAFKA_VERSION, kafka_jars
 from tests.peers.probe import broker_count, free_ports
 from tests.peers.process import ServerEnded, ServerProcess
 
-# Kafka's own start script gives these.
-JVM_OPTIONS = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+# Kafka's own start script gives these: for those who measure it.
+KAFKAS_JVM_OPTIONS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
 # A free port may be taken by another process before Kafka binds it.
 START_ATTEMPTS = 3
 
@@ -26,6 +31,7 @@ class ApacheKafka(ServerProcess):
             Kafka's default, False, acknowledges from the page cache: the peer of `--fsync never`.
         properties: more server.properties.
         heap: of the JVM. Kafka's own default is 1g; tests need less.
+        jvm_options: more for the JVM. By default it compiles little, as suits a few requests.
     """
 
     def __init__(
@@ -36,10 +42,12 @@ class ApacheKafka(ServerProcess):
         flush_every_message: bool = False,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
+        jvm_options: Sequence[str] = SHORT_LIVED,
     ) -> None:
         self._temporary = directory is None
         super().__init__(directory or Path(tempfile.mkdtemp(prefix="apache-kafka-")))
         self.jars = kafka_jars(version)
+        self._jvm_options = (f"-Xms{heap}", *jvm_options)
         self._heap = heap
         self._extra = {"log.flush.interval.messages": "1"} if flush_every_message else {}
         self._extra |= properties or {}
@@ -71,9 +79,7 @@ class ApacheKafka(ServerProcess):
     def start(self) -> Self:
         """Start it (again) on the same ports and data, and wait until it names itself in Metadata."""
         self._spawn([
-            *java_command(
-                "kafka.Kafka", self.jars, heap=self._heap, options=(f"-Xms{self._heap}", *JVM_OPTIONS)
-            ),
+            *java_command("kafka.Kafka", self.jars, heap=self._heap, options=self._jvm_options),
             str(self._properties_file),
         ])  # fmt: skip
         self._wait_until(lambda: broker_count("127.0.0.1", self.port) or None)

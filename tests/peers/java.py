@@ -12,6 +12,8 @@ from tests.peers.requirements import require
 
 SOURCES = Path(__file__).parent / "java_clients"
 TOOL_TIMEOUT_SECONDS = 120.0
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that has little to do: without them it spends more on its compiler than on its work."""
 # Kafka's clients say much at `info`; what goes wrong is said above it.
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
@@ -30,6 +32,7 @@ def java_tool(
     stdin: str | None = None,
     jars: Path | None = None,
     heap: str = "512m",
+    options: tuple[str, ...] = SHORT_LIVED,
     timeout: float = TOOL_TIMEOUT_SECONDS,
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
@@ -37,7 +40,10 @@ def java_tool(
 
     Raises AssertionError with what it said, when it fails and `check` holds.
     """
-    command = [*java_command(main_class, jars or kafka_jars(), heap=heap, options=(QUIET,)), *arguments]
+    command = [
+        *java_command(main_class, jars or kafka_jars(), heap=heap, options=(*options, QUIET)),
+        *arguments,
+    ]
     return _run(command, stdin, timeout, check=check)
 
 
@@ -50,15 +56,22 @@ def java_client(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of our Java clients (`Producer`, `AssignedConsumer`) on the Kafka clients of a version."""
-    return _run([*client_command(name, version), *arguments], stdin, timeout, check=check)
+    return _run(
+        [*client_command(name, version, options=SHORT_LIVED), *arguments], stdin, timeout, check=check
+    )
 
 
 def client_command(
-    name: str, version: str = KAFKA_VERSION, *, sources: Path = SOURCES, heap: str = "512m"
+    name: str,
+    version: str = KAFKA_VERSION,
+    *,
+    sources: Path = SOURCES,
+    heap: str = "512m",
+    options: tuple[str, ...] = (),
 ) -> list[str]:
     """The command line of `<sources>/<name>.java`, compiled if need be; arguments go behind it."""
     jars = client_jars(version)
-    return java_command(name, compiled(sources, jars), jars, heap=heap, options=(QUIET,))
+    return java_command(name, compiled(sources, jars), jars, heap=heap, options=(*options, QUIET))
 
 
 def compiled(sources: Path, jars: Path) -> Path:

@@ -50,7 +50,9 @@ def test_java_producer_reports_a_refused_record_by_kafkas_name(apache_kafka: Apa
 
 
 def test_kafka_keeps_its_log_over_a_kill(tmp_path: Path) -> None:
-    with ApacheKafka(tmp_path, flush_every_message=True) as kafka:
+    # A broker that was killed may come back when its controller has given it up.
+    soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    with ApacheKafka(tmp_path, flush_every_message=True, properties=soon) as kafka:
         bootstrap = f"bootstrap.servers={kafka.bootstrap}"
         java_client("Producer", bootstrap, stdin=f"kept\t0\t-\t-\t{encoded(b'value')}\t\n")
         first_pid = kafka.pid

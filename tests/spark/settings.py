@@ -14,6 +14,7 @@ def spark_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(map(str, connector_jars())),
         "spark.master": "local[2]",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
