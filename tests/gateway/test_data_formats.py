@@ -24,7 +24,9 @@ def test_a_format_opens_and_goes_on(archive: Path, tmp_path: Path) -> None:
         producer = Producer({"bootstrap.servers": server.bootstrap, "enable.idempotence": True})
         producer.produce(TOPIC, value(RECORDS), partition=0)
         assert producer.flush(20) == 0
-        reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none"})
+        reader = Consumer(
+            {"bootstrap.servers": server.bootstrap, "group.id": "none", "enable.auto.commit": False}
+        )
         reader.assign([TopicPartition(TOPIC, 0, 0)])
         found: list[tuple[int | None, bytes | str | None]] = []
         while len(found) <= RECORDS:

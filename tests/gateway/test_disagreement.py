@@ -98,7 +98,9 @@ def latest(server: Standalone) -> int:
 
 
 def read_all(server: Standalone) -> list[bytes | None]:
-    reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none"})
+    reader = Consumer(
+        {"bootstrap.servers": server.bootstrap, "group.id": "none", "enable.auto.commit": False}
+    )
     _, high = reader.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=20)
     reader.assign([TopicPartition(TOPIC, 0, 0)])
     found: list[bytes | None] = []
