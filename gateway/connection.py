@@ -42,6 +42,7 @@ from gateway.connection_limits import (
     FAIR_SHARE_REQUESTS,
     FREE_ELEMENTS,
     LINGER_SECONDS,
+    MAX_AT_ONCE_BYTES,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
     PRODUCED_ELEMENT_BYTES,
@@ -349,9 +350,10 @@ class Connection:
         dispatcher = context.dispatcher
         route, header = dispatcher.route(frame, context.limits.max_other_request_bytes)
         begin, decoded = route.begin, 0
-        if size < MIN_COUNTED_REQUEST_BYTES:
-            if route.at_once is not None and self._answered_at_once(route, header, frame, started):
+        if route.at_once is not None and size <= MAX_AT_ONCE_BYTES:
+            if self._answered_at_once(route, header, frame, started):
                 return
+        elif size < MIN_COUNTED_REQUEST_BYTES:
             begin = begin or route.begin_small
         if route.begin is not None:
             body, decoded = await self._decode_produce(route, header, frame)
@@ -404,7 +406,7 @@ class Connection:
     def _answered_at_once(
         self, route: Route, header: RequestHeader, frame: memoryview, started: float
     ) -> bool:
-        """Answer a small request without a task or a wait, if it is its turn and that can be."""
+        """Answer a request without a task or a wait, if it is its turn and that can be."""
         output, size = self._output, len(frame)
         if self._pending or output.unsent > self._context.limits.max_unsent_bytes:
             return False

@@ -53,6 +53,10 @@ ROOM_MEMORY_BYTES = 32 * MIB
 REQUEST_MEMORY_BYTES. It may take as long as stores are away, and others must be served meanwhile. Who comes
 when there are so many is hung up on, which is how such producers are told of failures."""
 
+MAX_AT_ONCE_BYTES = 32 * KIB
+"""Bytes of a request that may be answered from what is in memory, without a task: ListOffsets of 1,900
+partitions. Larger ones would keep others waiting for milliseconds."""
+
 RESPONSE_MEMORY_BYTES = 256 * MIB
 """Bytes of large answers (Fetch) held by the whole gateway until they are written."""
 

@@ -28,12 +28,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
 from gateway.api.answers import BREATH, encoded
 from gateway.api.registry import Request, Response, api
+from gateway.api.remembered import Remembered, question_of
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.list_offsets import (
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
+    from wireproto.kafka.headers import RequestHeader
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -74,6 +77,9 @@ LOOKUPS_AT_ONCE: Final = 16
 """Timestamps of one request that are looked up at the same time; each may ask a store."""
 
 
+_SIZE_CORRELATION: Final = Struct(">ii")
+
+
 @dataclass(slots=True)
 class _Lookup:
     """A timestamp that has to be looked for."""
@@ -86,7 +92,105 @@ _Offsets: TypeAlias = dict[int, OffsetFields | _Lookup]
 _Results: TypeAlias = dict[str, _Offsets]
 
 
-@api(key=ApiKey.LIST_OFFSETS, name="ListOffsets", min_version=1, max_version=11, decoder=decode_list_offsets)
+class _Ends:
+    """A question for latest and earliest offsets alone, and what was answered last.
+
+    `topics` are (name, highest index, (index, leader epoch, whether the latest is wanted) of each partition).
+    """
+
+    __slots__ = ("answer", "offsets", "topics")
+
+    def __init__(self, topics: list[tuple[str, int, list[tuple[int, int, bool]]]]) -> None:
+        self.topics = topics
+        self.offsets: list[int] = []
+        """Offset and leader epoch of each partition, one after the other."""
+        self.answer = b""
+        """To those offsets, without its size and correlation id."""
+
+
+_remembered: Final[Remembered[_Ends]] = Remembered()
+
+
+def list_offsets_at_once(
+    header: RequestHeader, frame: memoryview, _address: tuple[str, int], broker: Broker
+) -> Response:
+    """The ends of partitions that all are there: what Spark asks at every poll."""
+    question = question_of(header, frame)
+    ends = _remembered.get(question)
+    if ends is None:
+        ends = _ends(decode_list_offsets(header.api_version, frame, header.body_offset))
+        if ends is None:
+            return None
+        _remembered.put(question, ends)
+    offsets = _offsets(ends, broker)
+    if offsets is None:
+        return None
+    if offsets != ends.offsets or not ends.answer:
+        ends.offsets = offsets
+        ends.answer = _encode_ends(header.api_version, ends)
+    return _SIZE_CORRELATION.pack(4 + len(ends.answer), header.correlation_id) + ends.answer
+
+
+def _ends(body: ListOffsetsRequest) -> _Ends | None:
+    """The question, if it is about nothing else and names nothing twice."""
+    if body.isolation_level not in {0, 1} or len({topic.name for topic in body.topics}) != len(body.topics):
+        return None
+    topics: list[tuple[str, int, list[tuple[int, int, bool]]]] = []
+    for topic in body.topics:
+        indexes = {index for index, _, _ in topic.partitions}
+        if not indexes or len(indexes) != len(topic.partitions) or min(indexes) < 0:
+            return None
+        if any(timestamp not in {LATEST, EARLIEST} for _, _, timestamp in topic.partitions):
+            return None
+        asked = [(index, epoch, timestamp == LATEST) for index, epoch, timestamp in topic.partitions]
+        topics.append((topic.name, max(indexes), asked))
+    return _Ends(topics)
+
+
+def _offsets(ends: _Ends, broker: Broker) -> list[int] | None:
+    """What is asked for; None if that takes more than a look."""
+    found: list[int] = []
+    for name, highest, asked in ends.topics:
+        topic = broker.topics.get(name)
+        if topic is None or highest >= len(topic.partitions):
+            return None
+        partitions = topic.partitions
+        for index, epoch, latest in asked:
+            partition = partitions[index]
+            present = partition.leader_epoch
+            if not partition.available or (epoch != NO_EPOCH and epoch != present):  # noqa: PLR1714
+                return None
+            if latest:
+                found += partition.high_watermark, present
+            else:
+                found += _start(partition)
+    return found
+
+
+def _encode_ends(version: int, ends: _Ends) -> bytes:
+    each = iter(ends.offsets)
+    answered = [
+        (name, [(index, 0, -1, next(each), next(each)) for index, _, _ in asked])
+        for name, _, asked in ends.topics
+    ]
+    return encode_list_offsets_response(version, 0, answered)[_SIZE_CORRELATION.size :]
+
+
+def _start(partition: Partition) -> tuple[int, int]:
+    """The log's first offset and its leader epoch."""
+    start = partition.log_start_offset
+    # An empty log has no record to ask for its epoch: Kafka answers the present one.
+    return start, partition.epoch_at(start) if start < partition.high_watermark else partition.leader_epoch
+
+
+@api(
+    key=ApiKey.LIST_OFFSETS,
+    name="ListOffsets",
+    min_version=1,
+    max_version=11,
+    decoder=decode_list_offsets,
+    at_once=list_offsets_at_once,
+)
 async def list_offsets(request: Request, broker: Broker) -> Response:
     """Answer from memory where possible, then look up the timestamps."""
     header = request.header
@@ -156,10 +260,7 @@ def _from_memory(topic: Topic | None, asked: AskedOffset, version: int) -> Offse
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return PartitionOffset(index, ErrorCode.NONE)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = partition.log_start_offset
-        # An empty log has no record to ask for its epoch: Kafka answers the present one.
-        epoch = partition.epoch_at(start) if start < partition.high_watermark else partition.leader_epoch
-        return index, 0, -1, start, epoch
+        return index, 0, -1, *_start(partition)
     if not partition.available:
         later = version >= OFFSET_NOT_AVAILABLE_SINCE_VERSION
         return PartitionOffset(

@@ -28,13 +28,15 @@ Differs from Kafka
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from gateway.api.answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe, warn_once
 from gateway.api.metadata_cache import AnswerCache
 from gateway.api.registry import Request, Response, api
+from gateway.api.remembered import Remembered, question_of
 from gateway.api.topic_creation import (
     DEFAULT,
     MAX_PARTITIONS_PER_REQUEST,
@@ -42,6 +44,7 @@ from gateway.api.topic_creation import (
     check_new_topic,
     create_topic,
 )
+from gateway.connection_limits import MAX_AT_ONCE_BYTES
 from gateway.stores import Replicas
 from gateway.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
@@ -49,11 +52,12 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from gateway.broker import Broker
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
+    from wireproto.kafka.headers import RequestHeader
 
 IDS_SINCE_VERSION: Final = 12
 
@@ -66,26 +70,77 @@ _Topic: Any = _Answer.MetadataResponseTopic
 _Partition: Any = _Topic.MetadataResponsePartition
 
 
-@api(key=ApiKey.METADATA, name="Metadata", min_version=0, max_version=13)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a request asks for: topics by id, by name, or (None) all."""
+
+    asked: tuple[str, ...] | tuple[UUID, ...] | None
+    by_id: bool
+    may_create: bool
+    cluster_operations: bool
+    topic_operations: bool
+
+    def topics(self, broker: Broker) -> Sequence[Topic | None]:
+        if self.asked is None:
+            return broker.topics.all()
+        if self.by_id:
+            return [broker.topics.by_id(cast("UUID", topic_id).bytes) for topic_id in self.asked]
+        return [broker.topics.get(cast("str", name)) for name in self.asked]
+
+    def creates(self, broker: Broker) -> bool:
+        """Whether topics that are missing are to be made."""
+        return self.may_create and not self.by_id and bool(broker.settings.auto_create_topics)
+
+
+_remembered: Final[Remembered[_Wanted]] = Remembered()
+
+
+def metadata_at_once(
+    header: RequestHeader, frame: memoryview, local_address: tuple[str, int], broker: Broker
+) -> Response:
+    """The answer to a question that was answered before, if nothing has changed since."""
+    wanted = _remembered.get(question_of(header, frame))
+    if wanted is None:
+        return None
+    topics = wanted.topics(broker)
+    if None in topics and wanted.creates(broker):
+        return None
+    version = header.api_version
+    rest = _cache.get(_question(wanted, version, local_address, broker), states(broker, topics))
+    return None if rest is None else _framed(header, rest)
+
+
+@api(key=ApiKey.METADATA, name="Metadata", min_version=0, max_version=13, at_once=metadata_at_once)
 async def metadata(request: Request, broker: Broker) -> Response:
     """Answer what is asked for, creating what is missing first."""
     body = request.body
-    version = request.header.api_version
-    refusal = _refusal(body.topics or (), version)
+    refusal = _refusal(body.topics or (), request.header.api_version)
     if refusal is not ErrorCode.NONE:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
-    topics: list[Topic | None]
+    wanted = _wanted(body, request.header.api_version)
+    if len(request.frame) <= MAX_AT_ONCE_BYTES:
+        _remembered.put(question_of(request.header, request.frame), wanted)
+    if wanted.creates(broker):
+        await _create_missing(broker, cast("Sequence[str]", wanted.asked or ()))
+    return await _answer(request, broker, wanted, states(broker, wanted.topics(broker)))
+
+
+def _wanted(body: Any, version: int) -> _Wanted:
+    asked: tuple[str, ...] | tuple[UUID, ...] | None
+    ids = [topic.topic_id for topic in body.topics or () if topic.topic_id is not None]
     if body.topics is None or (version == 0 and not body.topics):
-        return await _answer(request, broker, None, states(broker, broker.topics.all()))
-    if ids := [topic.topic_id for topic in body.topics if topic.topic_id is not None]:
-        asked_ids: tuple[UUID, ...] = tuple(dict.fromkeys(ids))
-        topics = [broker.topics.by_id(topic_id.bytes) for topic_id in asked_ids]
-        return await _answer(request, broker, asked_ids, states(broker, topics))
-    names: tuple[str, ...] = tuple(dict.fromkeys(topic.name for topic in body.topics))
-    if body.allow_auto_topic_creation and broker.settings.auto_create_topics:
-        await _create_missing(broker, names)
-    topics = [broker.topics.get(name) for name in names]
-    return await _answer(request, broker, names, states(broker, topics))
+        asked = None
+    elif ids:
+        asked = tuple(dict.fromkeys(ids))
+    else:
+        asked = tuple(dict.fromkeys(topic.name for topic in body.topics))
+    return _Wanted(
+        asked,
+        bool(ids),
+        body.allow_auto_topic_creation,
+        body.include_cluster_authorized_operations,
+        body.include_topic_authorized_operations,
+    )
 
 
 def _refusal(topics: Sequence[Any], version: int) -> ErrorCode:
@@ -172,7 +227,7 @@ def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | 
     """What is to be told of these topics; None stays None."""
     stores = broker.context.stores
     if stores.presence is None:
-        return [_state(topic, lambda _partition: None) for topic in topics]
+        return [_alone(topic) for topic in topics]
     known: dict[tuple[str, ...], Replicas] = {}
 
     def replicas(partition: Partition) -> Replicas:
@@ -185,6 +240,14 @@ def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | 
     return [_state(topic, replicas) for topic in topics]
 
 
+def _alone(topic: Topic | None) -> TopicState | None:
+    """As `_state`, where the broker is the only replica there is."""
+    if topic is None:
+        return None
+    partitions = tuple([(one.leader_epoch, one.available, None) for one in topic.partitions])
+    return TopicState(topic.name, topic.id, topic.internal, partitions)
+
+
 def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> TopicState | None:
     if topic is None:
         return None
@@ -192,46 +255,47 @@ def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]
     return TopicState(topic.name, topic.id, topic.internal, partitions)
 
 
-async def _answer(
-    request: Request,
-    broker: Broker,
-    asked: Sequence[str | UUID] | None,
-    topics: list[TopicState | None],
-) -> bytes:
-    body, header = request.body, request.header
-    question = (
-        header.api_version,
-        asked,
-        body.include_cluster_authorized_operations,
-        body.include_topic_authorized_operations,
-        request.local_address,
+def _question(wanted: _Wanted, version: int, local_address: tuple[str, int], broker: Broker) -> Hashable:
+    """All that an answer depends on beside the state of topics."""
+    return (
+        version,
+        wanted.asked,
+        wanted.cluster_operations,
+        wanted.topic_operations,
+        local_address,
         broker.node_id,
         broker.cluster_id,
     )
+
+
+async def _answer(
+    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | None]
+) -> bytes:
+    question = _question(wanted, request.header.api_version, request.local_address, broker)
     rest = _cache.get(question, topics)
     if rest is None:
         elements = sum(1 if topic is None else 1 + len(topic.partitions) for topic in topics)
-        framed = await answer_of(elements, request, await _response(request, broker, asked, topics))
+        framed = await answer_of(elements, request, await _response(request, broker, wanted, topics))
         rest = framed[_SIZE_CORRELATION.size :]
         _cache.put(question, topics, rest)
+    return _framed(request.header, rest)
+
+
+def _framed(header: RequestHeader, rest: bytes) -> bytes:
     return _SIZE_CORRELATION.pack(4 + len(rest), header.correlation_id) + rest
 
 
 async def _response(
-    request: Request,
-    broker: Broker,
-    asked: Sequence[str | UUID] | None,
-    topics: list[TopicState | None],
+    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | None]
 ) -> Any:
-    body = request.body
     host, port = request.local_address
     results = []
     for done, topic in enumerate(topics):
         if topic is not None:
-            results.append(_known(topic, broker.node_id, body.include_topic_authorized_operations))
+            results.append(_known(topic, broker.node_id, wanted.topic_operations))
         else:
-            assert asked is not None
-            results.append(_unknown(asked[done], body.include_topic_authorized_operations))
+            assert wanted.asked is not None
+            results.append(_unknown(wanted.asked[done], wanted.topic_operations))
         await breathe(done)
     return _Answer(
         throttle_time_ms=0,
@@ -239,7 +303,7 @@ async def _response(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=results,
-        authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
+        authorized_operations=CLUSTER_OPERATIONS if wanted.cluster_operations else None,
         error_code=ErrorCode.NONE,
     )
 

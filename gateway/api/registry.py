@@ -11,8 +11,8 @@ A handler is one of two kinds.
   `NotNow`: it is called again with the same request when `NotNow.over` has returned, and goes on where it was
   (`Request.begun` keeps what it did so far). Until then TCP holds back the client.
 
-Beside its handler, an API that is asked all the time may register a shorter way for small requests, those
-below `gateway.connection_limits.MIN_COUNTED_REQUEST_BYTES`:
+Beside its handler, an API that is asked all the time may register one of two shorter ways (for requests up to
+the sizes in `gateway.connection_limits`):
 
 * `begin_small`: as `begin`, and never `NotNow`: what waits for the log needs no task for that.
 * `at_once`: `def answer(header, frame, local_address, broker) -> Response | None`, from the bytes and what is

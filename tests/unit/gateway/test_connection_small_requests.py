@@ -9,7 +9,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.registry import Request, Response
-from gateway.connection_limits import MIN_COUNTED_REQUEST_BYTES
+from gateway.connection_limits import MAX_AT_ONCE_BYTES, MIN_COUNTED_REQUEST_BYTES
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
     ECHO,
@@ -124,7 +124,7 @@ def test_commits_do_not_wait_at_the_gate_of_producers() -> None:
     [
         (b"beat", b"beat", [b"beat"]),
         (b"ask the handler", b"handler", [b"ask the handler"]),
-        (LARGE, b"handler", []),
+        (bytes(MAX_AT_ONCE_BYTES), b"handler", []),
     ],
 )
 def test_what_cannot_be_answered_at_once_is_the_handlers(
