@@ -10,14 +10,15 @@ Segments that left their chain (retention, DeleteRecords, compaction, or recover
 the same way.
 
 What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
-and is tried again after a pause; everything else goes on meanwhile.
+and is tried again after a pause; everything else goes on meanwhile. Who has confirmed is not asked again, and
+as long as all others are away nobody is: a store that is away for days may leave a hundred thousand segments.
 """
 
 import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from typing import NamedTuple
 
 import trio
 
@@ -30,6 +31,9 @@ from wireproto.dafka.additions import STATUS_DONE, AddressStatus
 SEGMENTS_AT_ONCE = 256
 """Segments whose addresses are deleted, and then their keys, in one step."""
 
+LOOKED_AT_ONCE = SEGMENTS_AT_ONCE
+"""Entries of the catalog looked at before other tasks run: a quarter of a millisecond."""
+
 RETRY_SECONDS = 30.0
 """Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
 and that seldom heals by itself."""
@@ -38,6 +42,16 @@ ANSWER_SECONDS = 20.0
 """How long a store may take for one request; then it is asked again as one that could not."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Unconfirmed(NamedTuple):
+    """A segment that has been asked to be deleted: which members have not confirmed, and when they are asked
+    again. `revision` is that of the catalog's entry then: another one may have other members.
+    """
+
+    revision: int
+    members: tuple[str, ...]
+    again: float
 
 
 class Deletion:
@@ -49,8 +63,8 @@ class Deletion:
         self._work.set()
         self._now = -math.inf
         """When the round that is under way began."""
-        self._refused: dict[str, float] = {}
-        """Addresses that some member could not delete, and when they are tried again."""
+        self._unconfirmed: dict[str, _Unconfirmed] = {}
+        """By address: those that some member could not delete."""
         context.segments_dropped = self._work_is_there
 
     def _work_is_there(self) -> None:
@@ -74,27 +88,32 @@ class Deletion:
                 await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
-        return min((at for at in self._refused.values() if at > self._now), default=math.inf)
+        return min(
+            (one.again for one in self._unconfirmed.values() if one.again > self._now), default=math.inf
+        )
 
     async def _delete_topic(self, tombstone: Entry) -> None:
         catalog = self._context.catalog
         topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
         prefix = keys.segments_prefix(topic_id)
-        while segments := self._due(catalog.range(prefix)):
+        segments, behind = await self._due(prefix, "")
+        while segments:
             gone = await self._delete(segments)
             closings = [keys.closing_key(address) for address in gone]
             await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
-        if catalog.range(prefix):
+            segments, behind = await self._due(prefix, behind)
+        if catalog.range(prefix, limit=1):
             return  # some member has not confirmed yet
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
-            while partitions := catalog.range(prefix)[:SEGMENTS_AT_ONCE]:
+            while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
                 await catalog.transact([], {}, [entry.key for entry in partitions])
         await catalog.transact([], {}, [tombstone.key])
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
 
     async def _delete_dropped(self) -> None:
         catalog = self._context.catalog
-        while dropped := self._due(catalog.range(keys.SEGMENT_TOMBSTONES)):
+        dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, "")
+        while dropped:
             gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
             while gone:
                 try:
@@ -103,12 +122,35 @@ class Deletion:
                     break
                 except CompareFailed as failed:
                     del gone[failed.key]  # put anew meanwhile, with another member
+            dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, behind)
 
-    def _due(self, entries: Sequence[Entry]) -> dict[str, Entry]:
-        """The first of these segments that are not put off, by their addresses."""
-        addressed = ((_address_of(entry), entry) for entry in entries)
-        due = (pair for pair in addressed if self._refused.get(pair[0], -math.inf) <= self._now)
-        return dict(islice((pair for pair in due if not self._waits(pair[1])), SEGMENTS_AT_ONCE))
+    async def _due(self, prefix: str, behind: str) -> tuple[dict[str, Entry], str]:
+        """The next of these segments that are to be deleted now, by their addresses, from behind a key on;
+        and how far that went.
+        """
+        due: dict[str, Entry] = {}
+        while entries := self._context.catalog.range(prefix, after=behind, limit=LOOKED_AT_ONCE):
+            for entry in entries:
+                behind = entry.key
+                address = _address_of(entry)
+                if self._is_due(address, entry) and not self._waits(entry):
+                    due[address] = entry
+                    if len(due) == SEGMENTS_AT_ONCE:
+                        return due, behind
+            await trio.lowlevel.checkpoint()
+        return due, behind
+
+    def _is_due(self, address: str, entry: Entry) -> bool:
+        asked = self._unconfirmed.get(address)
+        if asked is None or asked.revision != entry.mod_revision:
+            return True
+        if asked.again > self._now:
+            return False
+        stores = self._context.stores
+        if any(stores.live(member) or stores.is_removed(member) for member in asked.members):
+            return True
+        self._unconfirmed[address] = asked._replace(again=self._now + RETRY_SECONDS)
+        return False
 
     def _waits(self, entry: Entry) -> bool:
         """Whether a segment was compacted into others whose ends too few stores have heard yet: without that
@@ -119,22 +161,32 @@ class Deletion:
 
     async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:
         """Have every member delete these segments; gives those that all have deleted."""
-        members: dict[str, list[str]] = defaultdict(list)
+        asked: dict[str, list[str]] = defaultdict(list)
         for address, entry in segments.items():
-            value = keys.unpack(entry.value)
-            for member in (*value["members"], *value.get("copying", ())):
-                members[member].append(address)
+            for member in self._members_to_ask(address, entry):
+                asked[member].append(address)
         self._context.closer.drop(list(segments))
-        refused: set[str] = set()
+        refused: dict[str, list[str]] = defaultdict(list)
         async with trio.open_nursery() as nursery:
-            for member, addresses in members.items():
+            for member, addresses in asked.items():
                 nursery.start_soon(self._delete_at, member, addresses, refused)
-        for address in segments:
-            self._refused.pop(address, None)
-        self._refused |= dict.fromkeys(sorted(refused), trio.current_time() + RETRY_SECONDS)
+        again = trio.current_time() + RETRY_SECONDS
+        for address, entry in segments.items():
+            self._unconfirmed.pop(address, None)
+            if address in refused:
+                left = tuple(refused[address])
+                self._unconfirmed[address] = _Unconfirmed(entry.mod_revision, left, again)
         return {address: entry for address, entry in segments.items() if address not in refused}
 
-    async def _delete_at(self, member: str, addresses: Sequence[str], refused: set[str]) -> None:
+    def _members_to_ask(self, address: str, entry: Entry) -> Sequence[str]:
+        asked = self._unconfirmed.get(address)
+        if asked is not None and asked.revision == entry.mod_revision:
+            return asked.members
+        value = keys.unpack(entry.value)
+        return [*value["members"], *value.get("copying", ())]
+
+    async def _delete_at(self, member: str, addresses: Sequence[str], refused: dict[str, list[str]]) -> None:
+        """Have one member delete these; those that it has not are put under `refused`, with its name."""
         stores = self._context.stores
         if stores.is_removed(member):
             return  # it counts no more, and never comes back as this one
@@ -143,11 +195,13 @@ class Deletion:
             with trio.move_on_after(ANSWER_SECONDS):
                 statuses = await self._context.producer.delete(member, addresses)
         if statuses is None:
-            refused.update(addresses)  # others must not wait for it
+            for address in addresses:
+                refused[address].append(member)  # others must not wait for it
             return
         failed = {status.address: status.status for status in statuses if status.status != STATUS_DONE}
-        refused.update(failed)
-        if unheard := sorted(failed.keys() - self._refused.keys()):
+        for address in failed:
+            refused[address].append(member)
+        if unheard := sorted(failed.keys() - self._unconfirmed.keys()):
             logger.error(
                 "store %s could not delete %d segments, %s among them (status %d): its own log says why; "
                 "it is asked again every %d s",

@@ -111,8 +111,10 @@ class Catalog(Protocol):
         """The entry of a key."""
         ...
 
-    def range(self, prefix: str) -> list[Entry]:
-        """The entries whose keys begin with `prefix`, in the order of keys."""
+    def range(self, prefix: str, *, after: str = "", limit: int | None = None) -> list[Entry]:
+        """The entries whose keys begin with `prefix`, in the order of keys; with `after` those behind that
+        key, and with `limit` the first ones, so many at most.
+        """
         ...
 
     async def transact(

@@ -12,7 +12,7 @@ each had been alone:
     mirror.apply(plan)                         # now reads show it
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -93,11 +93,12 @@ class Mirror:
     def get(self, key: str) -> Entry | None:
         return self._entries.get(key)
 
-    def range(self, prefix: str) -> list[Entry]:
-        found = []
-        for index in range(bisect_left(self._keys, prefix), len(self._keys)):
+    def range(self, prefix: str, *, after: str = "", limit: int | None = None) -> list[Entry]:
+        found: list[Entry] = []
+        first = bisect_right(self._keys, after) if after > prefix else bisect_left(self._keys, prefix)
+        for index in range(first, len(self._keys)):
             key = self._keys[index]
-            if not key.startswith(prefix):
+            if not key.startswith(prefix) or len(found) == limit:
                 break
             found.append(self._entries[key])
         return found

@@ -47,8 +47,8 @@ class MirroredCatalog(ABC):
     def get(self, key: str) -> Entry | None:
         return self._mirror.get(key)
 
-    def range(self, prefix: str) -> list[Entry]:
-        return self._mirror.range(prefix)
+    def range(self, prefix: str, *, after: str = "", limit: int | None = None) -> list[Entry]:
+        return self._mirror.range(prefix, after=after, limit=limit)
 
     async def transact(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
@@ -28,8 +29,8 @@ CHECK_SECONDS: Final = 600.0
 """Kafka's `offsets.retention.check.interval.ms`: how often all groups are looked at."""
 
 OFFSETS_AT_ONCE: Final = 500
-"""Offsets that are forgotten with one write; then the group is looked at again, since it may have committed
-meanwhile."""
+"""Offsets of a group that are looked at in one turn, and forgotten with one write. Each is looked at right
+before it is forgotten, since the group may have committed meanwhile."""
 
 _logger = logging.getLogger(__name__)
 
@@ -83,27 +84,35 @@ class OffsetExpiry:
 
     async def _look_after(self, group: ServedGroup) -> None:
         """Forget what is to be forgotten of a group. What cannot be written now can be the next time."""
-        await trio.lowlevel.checkpoint()
         try:
-            while group.machine.state is not GroupState.DEAD and (keys := self._outlived(group)):
-                await self._coordinator.journal.delete_offsets(group.group_id, group.offsets, keys)
-                self.forgotten += len(keys)
-                _logger.info(
-                    "group %s: %d offsets are forgotten, %s among them", group.group_id, len(keys), keys[0]
-                )
+            left = iter(group.offsets.keys())
+            while some := list(islice(left, OFFSETS_AT_ONCE)):
+                await trio.lowlevel.checkpoint()
+                if group.machine.state is GroupState.DEAD:
+                    return
+                if keys := self._outlived(group, some):
+                    await self._coordinator.journal.delete_offsets(group.group_id, group.offsets, keys)
+                    self.forgotten += len(keys)
+                    _logger.info(
+                        "group %s: %d offsets are forgotten, %s among them",
+                        group.group_id,
+                        len(keys),
+                        keys[0],
+                    )
+            await trio.lowlevel.checkpoint()
             await self._coordinator.drop_if_unused(group)
         except KafkaError as error:
             _logger.warning("group %s: offsets cannot be forgotten now: %s", group.group_id, error)
 
-    def _outlived(self, group: ServedGroup) -> list[TopicPartition]:
-        """The next offsets of a group that are to be forgotten."""
+    def _outlived(self, group: ServedGroup, among: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Those of these offsets of a group that are to be forgotten now."""
         now_ms = self._coordinator.now().unix_ms
         machine, offsets = group.machine, group.offsets
-        gone = offsets.of_lost_topics(self._exists)
+        gone = offsets.of_lost_topics(self._exists, among)
         expired = offsets.expired(
-            now_ms, self._retention_ms, machine.offset_expires_from, machine.is_subscribed
+            now_ms, self._retention_ms, machine.offset_expires_from, machine.is_subscribed, among
         )
-        return list(dict.fromkeys([*gone, *expired]))[:OFFSETS_AT_ONCE]
+        return list(dict.fromkeys([*gone, *expired]))
 
     def _exists(self, name: str, topic_id: bytes) -> bool:
         topic = self._topics.get(name)

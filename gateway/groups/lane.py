@@ -7,7 +7,7 @@ batch, so a crash keeps all of them or none; a write is settled once, in the sam
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -55,7 +55,7 @@ class Lane:
     __slots__ = ("_in_flight", "_waiting", "waiting_bytes")
 
     def __init__(self) -> None:
-        self._waiting: deque[Write] = deque()
+        self._waiting: OrderedDict[Write, None] = OrderedDict()  # so that any of them is found at once
         self._in_flight: list[Write] = []
         self.waiting_bytes = 0
         """Of the writes that are not on their way yet."""
@@ -74,7 +74,7 @@ class Lane:
         """Another write, behind all that were added before; whether nothing is on its way, so that it can be
         taken.
         """
-        self._waiting.append(write)
+        self._waiting[write] = None
         self.waiting_bytes += write.size
         return not self._in_flight
 
@@ -86,8 +86,8 @@ class Lane:
             return []
         batch, waiting = self._in_flight, self._waiting
         room = MAX_BATCH_BYTES
-        while waiting and (not batch or waiting[0].size <= room):
-            write = waiting.popleft()
+        while waiting and (not batch or next(iter(waiting)).size <= room):
+            write, _ = waiting.popitem(last=False)
             room -= write.size
             self.waiting_bytes -= write.size
             batch.append(write)
@@ -103,7 +103,7 @@ class Lane:
         """Nobody knows what becomes of the batch on its way: it and all that waits are settled with an
         error.
         """
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = self._waiting, OrderedDict()
         self.waiting_bytes = 0
         self.settle(error)
         for write in waiting:
@@ -112,6 +112,6 @@ class Lane:
     def withdraw(self, write: Write, error: KafkaError) -> None:
         """Settle a write with an error if it is not on its way yet: then it never will be."""
         if write in self._waiting:
-            self._waiting.remove(write)
+            del self._waiting[write]
             self.waiting_bytes -= write.size
             write.settled(error)

@@ -9,6 +9,8 @@ that something is on its way, because its own record comes behind it in the log 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from gateway.groups.records import NO_TIME, NO_TOPIC_ID, CommittedOffset
@@ -109,18 +111,20 @@ class OffsetTable:
         retention_ms: int,
         expires_from: Callable[[int], int | None],
         is_subscribed: Callable[[str], bool],
+        among: Iterable[TopicPartition] | None = None,
     ) -> list[TopicPartition]:
-        """Those that have outlived `retention_ms` (`OffsetExpirationConditionImpl.isOffsetExpired`).
+        """Those, of all or of these, that have outlived `retention_ms`
+        (`OffsetExpirationConditionImpl.isOffsetExpired`).
 
         `expires_from` gives, for the time of a commit, when the retention began; None: not yet. A topic that
         the group is subscribed to keeps its offsets, and so does a partition that is being committed. An
         offset with an expire time of its own (OffsetCommit 2 to 4) goes by that.
         """
         found: list[TopicPartition] = []
-        for topic, partitions in self._by_topic.items():
+        for topic, partitions in self._committed(among):
             if is_subscribed(topic):
                 continue
-            for partition, offset in partitions.items():
+            for partition, offset in partitions:
                 began = expires_from(offset.commit_timestamp_ms)
                 if began is None or (topic, partition) in self._on_way:
                     continue
@@ -129,16 +133,30 @@ class OffsetTable:
                     found.append((topic, partition))
         return found
 
-    def of_lost_topics(self, exists: Callable[[str, bytes], bool]) -> list[TopicPartition]:
-        """Those whose topic `exists` no more (`OffsetMetadataManager.onTopicsDeleted`); a partition that is
-        being committed is looked at the next time.
+    def of_lost_topics(
+        self, exists: Callable[[str, bytes], bool], among: Iterable[TopicPartition] | None = None
+    ) -> list[TopicPartition]:
+        """Those, of all or of these, whose topic `exists` no more (`OffsetMetadataManager.onTopicsDeleted`);
+        a partition that is being committed is looked at the next time.
         """
         return [
             (topic, partition)
-            for topic, partitions in self._by_topic.items()
-            for partition, offset in partitions.items()
+            for topic, partitions in self._committed(among)
+            for partition, offset in partitions
             if not exists(topic, offset.topic_id) and (topic, partition) not in self._on_way
         ]
+
+    def _committed(
+        self, among: Iterable[TopicPartition] | None
+    ) -> Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]:
+        """Topics with their partitions' offsets: all, or what there is of these, which come by topic."""
+        if among is None:
+            for topic, partitions in self._by_topic.items():
+                yield topic, partitions.items()
+            return
+        for topic, keys in groupby(among, key=itemgetter(0)):
+            partitions = self._by_topic.get(topic, {})
+            yield topic, [(index, partitions[index]) for _, index in keys if index in partitions]
 
     def _has(self, key: TopicPartition) -> bool:
         topic, partition = key

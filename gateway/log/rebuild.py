@@ -12,6 +12,8 @@ closed by guessing and nothing comes back that was deleted:
 * A segment that some store has deleted is gone: the others are told to delete it.
 * A compaction has happened if a store knows one of its segments as closed: then those that it replaced are
   gone. Otherwise its own are.
+* What ends at or below the newest log start that an announcement tells of was dropped: also where only stores
+  have it that were away then, and where the segments behind it are deleted everywhere.
 * So many stores may be missing that w members of no segment fit into them; otherwise the newest segment of a
   log may be one that nobody tells of, and its offsets would be given again.
 
@@ -57,6 +59,15 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CannotRebuild", "read_back"]
 
+
+class Hole(CannotRebuild):
+    """Something is missing before the segment that begins at `offset`."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        super().__init__(text)
+        self.offset = offset
+
+
 Chains = dict[tuple[str, int], list[FoundSegment]]
 """(topic id, partition) -> its segments, oldest first."""
 
@@ -81,7 +92,7 @@ async def read_back(
             chains[segment.details["topic_id"], segment.details["partition"]].append(segment)
     for (topic_id, index), chain in chains.items():
         chain.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
-        await _add_chain(reader, entries, bytes.fromhex(topic_id), index, chain)
+        await _Chain(reader, entries, bytes.fromhex(topic_id), index, chain).add(accept_loss=accept_loss)
     _add_topics(entries, chains, _partition_counts(found.values()))
     floor = max((int(one.details["producer_id_floor"]) for one in found.values()), default=0)
     # A block may have been taken behind the last announcement's back: leave room for a few.
@@ -167,35 +178,87 @@ def _forget(entries: dict[str, bytes], segment: FoundSegment) -> None:
     entries[key] = keys.pack({"members": sorted(members)})
 
 
-async def _add_chain(
-    reader: "Reader", entries: dict[str, bytes], topic_id: bytes, index: int, chain: list[FoundSegment]
-) -> None:
-    """One partition's segments, and what is known of the partition."""
-    name = f"{chain[-1].announcement.subject}-{index}"
-    kept: list[FoundSegment] = []
-    ends: list[End | None] = []
-    for segment, following in zip(chain, [*chain[1:], None], strict=True):
-        end = await _end(reader, segment, following, name)
-        if end is not None and end.sequence < 0:
-            _forget(entries, segment)
-            continue
-        kept.append(segment)
-        ends.append(end)
-    check_chain(name, kept, ends)
-    for segment, end in zip(kept, ends, strict=True):
-        made = segment.segment(end)
-        entries[keys.segment_key(topic_id, index, made.start_offset, made.address)] = made.pack()
-        if end is not None and (untold := segment.untold(end)):
-            Closer.note(made, entries, untold)
-    last = chain[-1]
-    wrote = max((one.announcement.epoch for one in kept), default=-1)
-    entries[keys.partition_key(topic_id, index)] = keys.pack(
-        {
-            "next_epoch": max(one.announcement.epoch for one in chain) + 1,
-            "epochs": [pair for pair in last.details["epochs"] if pair[0] <= wrote],
-            "log_start": max(last.details["log_start"], (kept or [last])[0].announcement.start),
-        }
-    )
+class _Chain:
+    """One partition's segments, oldest first; `add` puts them among the entries, and what is known of the
+    partition.
+    """
+
+    def __init__(
+        self,
+        reader: "Reader",
+        entries: dict[str, bytes],
+        topic_id: bytes,
+        index: int,
+        chain: list[FoundSegment],
+    ) -> None:
+        self._reader = reader
+        self._entries = entries
+        self._topic_id = topic_id
+        self._index = index
+        self._chain = chain
+        self._name = f"{chain[-1].announcement.subject}-{index}"
+        self._kept: list[FoundSegment] = []
+        self._ends: list[End | None] = []
+        self._log_start: int = max(one.details["log_start"] for one in chain)
+
+    async def add(self, *, accept_loss: bool) -> None:
+        """Raises CannotRebuild."""
+        for segment, following in zip(self._chain, [*self._chain[1:], None], strict=True):
+            if following is not None and following.announcement.start <= self._log_start:
+                _forget(self._entries, segment)
+                continue
+            try:
+                end = await _end(self._reader, segment, following, self._name)
+            except Hole as hole:
+                await self._pass_hole(segment, hole, accept_loss=accept_loss)
+                continue
+            if end is not None and end.sequence < 0:
+                _forget(self._entries, segment)
+                continue
+            self._kept.append(segment)
+            self._ends.append(end)
+        check_chain(self._name, self._kept, self._ends)
+        self._put()
+
+    async def _pass_hole(self, segment: FoundSegment, hole: "Hole", *, accept_loss: bool) -> None:
+        """Behind this segment something is missing. Raises Hole, if that is not as it should be."""
+        if not await self._lies_below_start(segment):
+            if not accept_loss:
+                raise hole
+            self._log_start = hole.offset
+            for earlier in self._kept:
+                _forget(self._entries, earlier)
+            self._kept, self._ends = [], []
+        _forget(self._entries, segment)
+
+    async def _lies_below_start(self, segment: FoundSegment) -> bool:
+        """Whether the whole of a segment lies below the log's start, as far as can be told."""
+        try:
+            end = await _end(self._reader, segment, None, self._name)
+        except CannotRebuild:
+            return False
+        if end is None or not end.row:
+            return False
+        return Row.unpack(end.row).last_offset < self._log_start
+
+    def _put(self) -> None:
+        entries, chain = self._entries, self._chain
+        for segment, end in zip(self._kept, self._ends, strict=True):
+            made = segment.segment(end)
+            key = keys.segment_key(self._topic_id, self._index, made.start_offset, made.address)
+            entries[key] = made.pack()
+            if end is not None and (untold := segment.untold(end)):
+                Closer.note(made, entries, untold)
+        last = chain[-1]
+        wrote = max((one.announcement.epoch for one in self._kept), default=-1)
+        first = (self._kept or [last])[0].announcement.start
+        entries[keys.partition_key(self._topic_id, self._index)] = keys.pack(
+            {
+                "next_epoch": max(one.announcement.epoch for one in chain) + 1,
+                "epochs": [pair for pair in last.details["epochs"] if pair[0] <= wrote],
+                "log_start": max(self._log_start, first),
+            }
+        )
 
 
 async def _end(
@@ -233,9 +296,11 @@ async def _look_up(reader: "Reader", segment: FoundSegment, behind: int, name: s
     except NotServed as error:
         raise CannotRebuild(f"segment {address} of {name} cannot be read: {error}") from None
     if found is None or Row.unpack(found.row).last_offset != target:
-        raise CannotRebuild(
+        raise Hole(
             f"segment {address} of {name} should end with offset {target}, where the next one begins, and no "
-            "store that is here has that: start the stores that are missing"
+            "store that is here has that: start the stores that are missing; with --accept-loss, the log "
+            f"begins at offset {behind}, and what is left before that is deleted",
+            behind,
         )
     return End(found.sequence, found.row)
 

@@ -12,7 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from gateway.broker import Broker
-from gateway.deletion import RETRY_SECONDS, Deletion
+from gateway.catalog.interface import Entry
+from gateway.deletion import LOOKED_AT_ONCE, RETRY_SECONDS, SEGMENTS_AT_ONCE, Deletion
 from gateway.log import catalog_keys as keys
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
@@ -197,6 +198,62 @@ def test_a_store_that_is_away_holds_up_nothing_and_confirms_when_it_is_back() ->
         await trio.sleep(2 * RETRY_SECONDS)
         assert setup.left() == set()
         assert sorted(setup.stores.deleted[BAD]) == [A, B, C, D]
+
+    run(body)
+
+
+def test_many_tombstones_of_a_store_that_is_away_cost_a_look_at_each_and_ask_nobody_twice() -> None:
+    """A store that is away for a week of retention leaves a hundred thousand of them."""
+    count = 3 * SEGMENTS_AT_ONCE + 5
+
+    async def main() -> None:
+        setup = Setup()
+        presence = Live(GOOD)
+        setup.log.context.stores.presence = presence  # type: ignore[assignment]
+        tombstone = keys.pack({"members": [BAD, GOOD]})
+        dropped = [f"{number:032X}" for number in range(count)]
+        await setup.catalog.transact([], {keys.segment_tombstone_key(one): tombstone for one in dropped})
+        looks: list[int] = []
+        look = setup.catalog.range
+
+        def counted(prefix: str, **page: Any) -> list[Entry]:
+            found = look(prefix, **page)
+            looks.append(len(found))
+            return found
+
+        setup.catalog.range = counted  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1)
+            assert setup.stores.deleted == {BAD: [], GOOD: dropped}
+            assert sum(looks) <= 2 * count
+            assert max(looks) <= LOOKED_AT_ONCE
+            looks.clear()
+            await trio.sleep(3 * RETRY_SECONDS)
+            assert setup.stores.deleted == {BAD: [], GOOD: dropped}, "it has confirmed already"
+            assert sum(looks) <= 4 * count
+            presence.live_stores.add(BAD)
+            await trio.sleep(2 * RETRY_SECONDS)
+            assert setup.stores.deleted == {BAD: dropped, GOOD: dropped}
+            assert setup.left() == set()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_tombstone_with_another_member_is_asked_of_all_again() -> None:
+    async def body(setup: Setup) -> None:
+        presence = Live(GOOD)
+        setup.log.context.stores.presence = presence  # type: ignore[assignment]
+        key = keys.segment_tombstone_key(f"{9:032X}")
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD, GOOD]})})
+        presence.live_stores.add(BAD)
+        await trio.sleep(2 * RETRY_SECONDS)
+        assert setup.stores.deleted[GOOD].count(f"{9:032X}") == 1
+        assert setup.catalog.get(key) is None
 
     run(body)
 

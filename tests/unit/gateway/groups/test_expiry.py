@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups import expiry
 from gateway.groups.events import Now
-from gateway.groups.expiry import CHECK_SECONDS, OffsetExpiry
+from gateway.groups.expiry import CHECK_SECONDS, OFFSETS_AT_ONCE, OffsetExpiry
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
@@ -185,5 +185,56 @@ def test_many_offsets_are_forgotten_in_several_writes(monkeypatch: pytest.Monkey
         assert groups.writes == [
             [("orders", index) for index in range(start, min(start + 4, 10))] for start in (0, 4, 8)
         ]
+
+    run(groups, main)
+
+
+def test_a_group_with_many_offsets_is_looked_at_once_for_each_of_them() -> None:
+    count = 4 * OFFSETS_AT_ONCE + 7
+    groups = Groups()
+    table = groups.add("large")
+    for partition in range(count):
+        table.put("orders", partition, committed(0 if partition % 2 else 600))
+    looks = 0
+
+    class Topics:
+        """Counts how often it is asked."""
+
+        def get(self, name: str) -> Any:
+            nonlocal looks
+            looks += 1
+            return ORDERS if name == "orders" else None
+
+    async def main() -> None:
+        watched = OffsetExpiry(cast(Any, groups), cast(Any, Topics()), 60)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watched.run)
+            await trio.sleep(3600 + CHECK_SECONDS)
+            nursery.cancel_scope.cancel()
+        assert watched.forgotten == count // 2
+
+    checks = int((3600 + CHECK_SECONDS) // CHECK_SECONDS)
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert sorted(table.keys()) == [("orders", partition) for partition in range(0, count, 2)]
+    assert all(0 < len(keys) <= OFFSETS_AT_ONCE for keys in groups.writes)
+    assert looks <= checks * count
+
+
+def test_an_offset_that_is_committed_anew_while_others_are_forgotten_stays() -> None:
+    groups = Groups()
+    table = groups.add("large")
+    last = 3 * OFFSETS_AT_ONCE
+    for partition in range(last + 1):
+        table.put("orders", partition, committed())
+
+    async def meanwhile(group_id: str, table: OffsetTable, keys: list[TopicPartition]) -> None:
+        table.put("orders", last, committed(61))
+        await groups.delete_offsets(group_id, table, keys)
+
+    groups.journal = SimpleNamespace(delete_offsets=meanwhile)
+
+    async def main(_watched: OffsetExpiry) -> None:
+        await trio.sleep(3600 + CHECK_SECONDS)
+        assert table.keys() == [("orders", last)]
 
     run(groups, main)

@@ -106,3 +106,33 @@ def test_a_write_without_records_waits_for_those_before_it() -> None:
     assert barrier.records == ()
     scene.lane.settle()
     assert scene.told == [("a", None), ("barrier", None)]
+
+
+class Counted(Write):
+    """Counts how often it is compared with another one."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+def test_writes_that_wait_too_long_are_withdrawn_without_a_look_at_the_others() -> None:
+    """When stores are away, thousands of commits run into their timeout in the same moment."""
+    lane = Lane()
+    settled: list[KafkaError | None] = []
+    writes = [Counted([(b"%d" % number, b"")], settled.append) for number in range(1000)]
+    for write in writes:
+        lane.add(write)
+    Counted.comparisons = 0
+    late = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for write in reversed(writes):
+        lane.withdraw(write, late)
+    assert settled == [late] * len(writes)
+    assert lane.is_idle
+    assert lane.waiting_bytes == 0
+    assert Counted.comparisons <= len(writes)

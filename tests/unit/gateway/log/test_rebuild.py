@@ -212,6 +212,45 @@ def test_a_hole_in_a_chain_is_not_papered_over() -> None:
         stores.rebuilt(S0, S1)
 
 
+def test_what_was_dropped_while_its_stores_were_away_stays_dropped() -> None:
+    """The first segment comes back behind a hole: the second one is deleted everywhere, and a later one says
+    where the log begins.
+    """
+    stores = Stores({S0: [], S1: [], S2: [], S3: []})
+    dropped = announcement("A", 0, members=(S3,), w=1)
+    last = announcement("C", 20, log_start=15, epochs=[[0, 15]])
+    stores.has(S3, dropped, CLOSED, 9)
+    for store in ALL:
+        stores.has(store, last, CLOSED, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("C", 4, 25)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [S3]}
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 20
+
+
+def test_a_segment_in_which_a_log_begins_stays() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("B", 10, log_start=4, epochs=[[0, 4]]), CLOSED, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", 9, 10), ("B", 4, 15)]
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 4
+
+
+def test_a_hole_is_left_behind_only_when_the_operator_accepts_the_loss() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("C", 20), CLOSED, 4)
+    with pytest.raises(CannotRebuild, match="--accept-loss, the log begins at offset 20"):
+        stores.rebuilt()
+    entries = stores.rebuilt(accept_loss=True)
+    assert ends(entries) == [("C", 4, 25)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [*ALL]}
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 20
+
+
 def test_a_segment_that_turned_out_empty_is_forgotten_everywhere() -> None:
     """Another one begins at the same offset; or a store was told that it ends with nothing."""
     stores = Stores()
