@@ -33,8 +33,7 @@ SHOWN_PROBLEMS = 10
 
 def main() -> int:
     chosen = _arguments()
-    # As by Ctrl-C: what was started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _end)
     protocols = tuple(chosen.protocols.split(","))
     settings = Settings(chosen.seconds, chosen.kills, chosen.seed, protocols, chosen.bug)
     began = time.monotonic()
@@ -51,6 +50,12 @@ def main() -> int:
     run.history.save(out / f"groups-{chosen.seed}-records.jsonl")
     _tell(chosen, run, problems, time.monotonic() - began)
     return 1 if problems else 0
+
+
+def _end(*_signal: object) -> None:
+    """As by Ctrl-C: what was started is ended; a second signal does not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def _arguments() -> argparse.Namespace:

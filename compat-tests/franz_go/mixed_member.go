@@ -41,7 +41,6 @@ type mixedMember struct {
 	owned       map[int32]bool
 	positions   map[int32]int64
 	generation  int32
-	memberID    string
 	commits     int
 }
 
@@ -120,17 +119,20 @@ func (m *mixedMember) commit(ctx context.Context) {
 	}
 	m.commits++
 	number := m.commits
-	metadata := fmt.Sprintf("%s/%d/%d", m.name, m.generation, number)
 	offsets := map[int32]kgo.EpochOffset{}
 	var told [][2]int64
 	for _, partition := range slices.Sorted(maps.Keys(m.positions)) {
 		offsets[partition] = kgo.EpochOffset{Epoch: -1, Offset: m.positions[partition]}
 		told = append(told, [2]int64{int64(partition), m.positions[partition]})
 	}
-	say("committing", map[string]any{"number": number, "generation": m.generation, "member": m.memberID, "offsets": told})
 	ctx, cancel := context.WithTimeout(ctx, commitPatience)
 	defer cancel()
+	// The generation is what the request has: a cooperative member reads and commits while the client joins the next one.
 	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
+		say("committing", map[string]any{
+			"number": number, "generation": request.Generation, "member": request.MemberID, "offsets": told,
+		})
+		metadata := fmt.Sprintf("%s/%d/%d", m.name, request.Generation, number)
 		for t := range request.Topics {
 			for p := range request.Topics[t].Partitions {
 				request.Topics[t].Partitions[p].Metadata = &metadata
@@ -171,9 +173,10 @@ func (m *mixedMember) assigned(_ context.Context, client *kgo.Client, added map[
 	for _, partition := range added[m.topic] {
 		m.owned[partition] = true
 	}
-	m.memberID, m.generation = client.GroupMetadata()
+	memberID, generation := client.GroupMetadata()
+	m.generation = generation
 	say("assigned", map[string]any{
-		"generation": m.generation, "member": m.memberID, "partitions": slices.AppendSeq([]int32{}, maps.Keys(m.owned)),
+		"generation": generation, "member": memberID, "partitions": slices.AppendSeq([]int32{}, maps.Keys(m.owned)),
 	})
 }
 

@@ -100,6 +100,7 @@ public final class MixedMember implements ConsumerRebalanceListener {
         if (positions.isEmpty()) {
             return;
         }
+        learnGeneration(); // a cooperative member is asked to revoke when the next one has begun
         int number = ++commits;
         var metadata = name + "/" + generation + "/" + number;
         var offsets = positions.entrySet().stream().collect(Collectors.toMap(
@@ -119,10 +120,14 @@ public final class MixedMember implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> added) {
         added.forEach(one -> owned.add(one.partition()));
-        generation = consumer.groupMetadata().generationId();
-        memberId = consumer.groupMetadata().memberId();
+        learnGeneration();
         say("assigned", "\"generation\":" + generation + ",\"member\":" + quoted(memberId) + ",\"partitions\":"
             + owned.stream().map(String::valueOf).collect(Collectors.joining(",", "[", "]")));
+    }
+
+    private void learnGeneration() {
+        generation = consumer.groupMetadata().generationId();
+        memberId = consumer.groupMetadata().memberId();
     }
 
     @Override

@@ -28,6 +28,9 @@ from tests.faults.checker import Problem
 TAKEN = 0
 """Error code of an answer without an error."""
 
+COOPERATIVE = "cooperative-sticky"
+"""The one protocol whose members keep partitions over a rebalance, and some have no owner meanwhile."""
+
 Commits = dict[tuple[str, int], Committing]
 
 
@@ -75,9 +78,12 @@ def _origin(one: LoggedOffset, made: Commits, current: LoggedGeneration | None) 
         return
     if (one.partition, one.offset) not in commit.offsets:
         yield Problem("committed otherwise", f"{one}, not {commit.offsets}")
-    if current is None or commit.generation != current.generation:
+    # A cooperative member keeps what it keeps from one generation to the next, and may commit it when that
+    # has begun: it has to be a member still.
+    kept = current is not None and current.protocol == COOPERATIVE
+    if current is None or (commit.generation != current.generation and not kept):
         yield Problem("stale commit kept", f"{one} behind {current and current.generation}")
-    elif process not in {member.process for member in current.members}:
+    elif commit.member not in {member.member for member in current.members}:
         yield Problem("commit of no member", f"{one} in generation {current.generation}")
 
 

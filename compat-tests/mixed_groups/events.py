@@ -95,7 +95,6 @@ class LoggedMember:
 
     member: str
     instance: str | None
-    process: str
     partitions: tuple[int, ...] | None
 
 

@@ -165,7 +165,7 @@ def logged(of: Membership, position: int, record: Record) -> Iterator[Event]:
         yield LoggedOffset(position, found.partition, found.value.offset, metadata)
     else:
         members = (
-            LoggedMember(one.member_id, one.group_instance_id, one.client_id, owned_by(of, one.assignment))
+            LoggedMember(one.member_id, one.group_instance_id, owned_by(of, one.assignment))
             for one in found.value.members
         )
         yield LoggedGeneration(position, found.value.generation, found.value.protocol, tuple(members))

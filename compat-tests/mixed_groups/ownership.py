@@ -6,11 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from mixed_groups.events import Assigned, Consumed, Described, Event, LoggedGeneration, LoggedMember
+from mixed_groups.commits import COOPERATIVE
+from mixed_groups.events import Assigned, Consumed, Described, Event, LoggedGeneration, LoggedMember, Revoked
 from tests.faults.checker import Problem
-
-COOPERATIVE = "cooperative-sticky"
-"""The one protocol that leaves partitions to nobody for a generation."""
 
 
 def check(events: Sequence[Event]) -> Iterator[Problem]:
@@ -22,7 +20,7 @@ def check(events: Sequence[Event]) -> Iterator[Problem]:
     yield from _as_written(assigned, logged)
     yield from _generations_of_members(assigned)
     yield from _described(one for one in events if isinstance(one, Described))
-    yield from _read_by_owners((one for one in events if isinstance(one, Consumed)), logged)
+    yield from _read_by_owners(events)
 
 
 def _in_the_log(logged: Sequence[LoggedGeneration]) -> Iterator[Problem]:
@@ -98,12 +96,14 @@ def _described(described: Iterable[Described]) -> Iterator[Problem]:
                 yield Problem("described twice", f"{one.state}: partition {partition}, {one.members}")
 
 
-def _read_by_owners(consumed: Iterable[Consumed], logged: Sequence[LoggedGeneration]) -> Iterator[Problem]:
-    """Who reads as a member of a generation reads what that generation gives it."""
-    given: dict[tuple[int, str], set[int]] = defaultdict(set)
-    for one in logged:
-        for member in one.members:
-            given[one.generation, member.process] |= set(member.partitions or ())
-    for read in consumed:
-        if read.generation >= 0 and read.partition not in given[read.generation, read.process]:
-            yield Problem("read by another", f"{read}")
+def _read_by_owners(events: Iterable[Event]) -> Iterator[Problem]:
+    """Who reads was given it, and not told yet that it is gone."""
+    owned: dict[str, set[int]] = defaultdict(set)
+    for one in events:
+        match one:
+            case Assigned():
+                owned[one.process] = set(one.partitions)
+            case Revoked():
+                owned[one.process] -= set(one.partitions)
+            case Consumed() if one.partition not in owned[one.process]:
+                yield Problem("read by another", f"{one}")

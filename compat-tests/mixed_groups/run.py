@@ -25,6 +25,11 @@ TOPIC, GROUP = "mixed", "mixed-group"
 PARTITIONS = 12
 SESSION_MS = 5000
 REBALANCE_MS = 15_000
+QUICK_GROUPS = (
+    "--group-min-session-timeout-ms", str(SESSION_MS),
+    # By default an empty group waits as long as new members come, up to their rebalance timeout.
+    "--group-initial-rebalance-delay-ms", "300",
+)  # fmt: skip
 VALUE_BYTES = 60
 PAUSE_SECONDS = 0.015
 """Between two records: each costs its consumer a line."""
@@ -84,13 +89,12 @@ class Run:
                     member.kill()
 
     def _server(self) -> Standalone:
-        shortest = ("--group-min-session-timeout-ms", str(SESSION_MS))
         directory, bug = self._directory / "server", self._settings.bug
         if bug is None:
-            return Standalone(None, *shortest, directory=directory)
+            return Standalone(None, *QUICK_GROUPS, directory=directory)
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         program = (sys.executable, "-m", "mixed_groups.bugs", bug)
-        return Standalone(None, *shortest, directory=directory, program=program, environment=path)
+        return Standalone(None, *QUICK_GROUPS, directory=directory, program=program, environment=path)
 
     # faults -------------------------------------------------------------------------------------------------
 

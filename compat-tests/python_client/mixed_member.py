@@ -98,6 +98,8 @@ class MixedMember:
     def _commit(self) -> None:
         if not self._positions:
             return
+        # A cooperative member is asked to revoke when the next one has begun.
+        self._generation, self._member_id = self._client.generation()
         self._commits += 1
         number = self._commits
         offsets = sorted(self._positions.items())

@@ -57,7 +57,11 @@ class Client:
         )
 
     def _failed(self, error: Any) -> None:
-        if error.fatal() or error.code() == library.KafkaError.FENCED_INSTANCE_ID:
+        # A fatal error does not always say of itself that it is one.
+        if error.fatal() or error.code() in {
+            library.KafkaError._FATAL,
+            library.KafkaError.FENCED_INSTANCE_ID,
+        }:
             self._fatal = error
 
     def poll(self, seconds: float) -> Iterable[tuple[int, int, bytes]]:
