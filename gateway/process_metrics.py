@@ -73,6 +73,11 @@ def register_log(metrics: Metrics, broker: Broker) -> None:
         lambda: sum(len(group.machine.roster) for group in groups.loaded()),
     )
     metrics.gauge("dafka_groups_bytes", "Bytes held for groups, without their offsets.", lambda: groups.bytes)
+    metrics.counter(
+        "dafka_groups_refused_total",
+        "Requests that found no room for another group or member: all groups together hold what they may.",
+        lambda: groups.refused,
+    )
     metrics.gauge(
         "dafka_groups_partitions_loading",
         "Partitions of __consumer_offsets that are not loaded: their groups are not served yet.",

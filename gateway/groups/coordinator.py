@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from gateway.settings import LogSettings
 
 MAX_GROUPS_BYTES: Final = 128 * 1024 * 1024
-"""Memory of all groups without their offsets: 90,000 members with a usual subscription. Beyond it nobody new
-may join (POLICY_VIOLATION). Kafka has no such limit."""
+"""Memory of all groups without their offsets: 90,000 members with a usual subscription, or 43,000 groups of
+offsets alone. Beyond it nobody new may join or commit (POLICY_VIOLATION). Kafka has no such limit."""
 
 MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
 """Memory of one group: the leader is sent all of its members' metadata at once. Its record, which has one
@@ -68,6 +68,8 @@ class Coordinator:
         self.groups: dict[str, Group] = {}
         self.bytes = 0
         """Memory of all groups, about, without their offsets."""
+        self.refused = 0
+        """Requests that found no room for another group or member."""
         self.rebalances = 0
         """Generations that began in this life."""
         self.journal = Journal(broker)
@@ -272,14 +274,26 @@ class Coordinator:
                 if size <= 0:
                     return
         if self.bytes + size > MAX_GROUPS_BYTES:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                f"all groups together hold {self.bytes} bytes, {MAX_GROUPS_BYTES} may be",
-            )
+            raise self._no_room(group_id)
         if held + size > MAX_GROUP_BYTES:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group holds {held} bytes, {MAX_GROUP_BYTES} may be"
             )
+
+    def _no_room(self, group_id: str) -> KafkaError:
+        """What a request is told that would have the groups hold more than they may; operators are told, too,
+        and groups that nothing is left of go now and not at the next look.
+        """
+        self.refused += 1
+        self.expiry.room_is_short()
+        held = f"{len(self.groups)} groups hold {self.bytes} bytes, {MAX_GROUPS_BYTES} may be"
+        self._notes.warning(
+            "group %s gets nothing more: %s; delete groups that nobody needs, or lower "
+            "--offsets-retention-minutes",
+            printable(group_id),
+            held,
+        )
+        return KafkaError(ErrorCode.POLICY_VIOLATION, held)
 
     # ------------------------------------------------------------------------------ offsets and all groups
 
@@ -297,7 +311,7 @@ class Coordinator:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             if self.bytes + empty_group_bytes(group_id) > MAX_GROUPS_BYTES:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, "there are too many groups")
+                raise self._no_room(group_id)
             return self._new_group(group_id)
         _check_not_deleting(group)
         group.machine.validate_commit(member_id, group_instance_id, generation, trio.current_time())

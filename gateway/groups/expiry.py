@@ -8,6 +8,7 @@ groups now and then, writes the tombstones, and has groups deleted that nothing 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 CHECK_SECONDS: Final = 600.0
 """Kafka's `offsets.retention.check.interval.ms`: how often all groups are looked at."""
+
+ROOM_SECONDS: Final = 10.0
+"""How often they are looked at because there is no room for more: who is refused over and over must not keep
+the gateway looking."""
 
 OFFSETS_AT_ONCE: Final = 500
 """Offsets of a group that are looked at in one turn, and forgotten with one write. Each is looked at right
@@ -67,18 +72,25 @@ class OffsetExpiry:
         self._coordinator = coordinator
         self._topics = topics
         self._retention_ms = retention_minutes * 60 * 1000
-        self._topic_deleted = trio.Event()
+        self._look_now = trio.Event()
+        self._looked = -math.inf
 
     def topic_deleted(self) -> None:
         """A topic is gone: its offsets go soon."""
-        self._topic_deleted.set()
+        self._look_now.set()
+
+    def room_is_short(self) -> None:
+        """There is no room for another group: those that nothing is left of go soon."""
+        if trio.current_time() - self._looked >= ROOM_SECONDS:
+            self._look_now.set()
 
     async def run(self) -> None:
         """Look after all groups, for ever."""
         while True:
             with trio.move_on_after(CHECK_SECONDS):
-                await self._topic_deleted.wait()
-            self._topic_deleted = trio.Event()
+                await self._look_now.wait()
+            self._look_now = trio.Event()
+            self._looked = trio.current_time()
             for group in self._coordinator.loaded():
                 await self._look_after(group)
 

@@ -33,7 +33,7 @@ from gateway.groups.events import (
     SyncReply,
     Write,
 )
-from gateway.groups.group_state import GroupData, GroupLimits, GroupState
+from gateway.groups.group_state import GroupData, GroupLimits, GroupState, next_generation
 from gateway.groups.member import Member
 from gateway.groups.metadata import GroupMetadata
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -358,7 +358,7 @@ class GroupMachine(GroupData):
             # Static members are given until their sessions end.
             self._wait_for_joins(now)
             return
-        self.generation += 1
+        self.generation = next_generation(self.generation)
         self.pending_sync.clear()
         self.protocol = self.roster.select_protocol() if self.roster else None
         self.subscribed = self.compute_subscribed()

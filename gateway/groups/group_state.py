@@ -32,6 +32,16 @@ PENDING_BYTES: Final = 256
 """Memory of a member id, beside its characters, that was given out and has not joined yet."""
 
 
+MAX_GENERATION: Final = 2**31 - 1
+"""A generation is a number of 32 bits with a sign. Kafka's next one after it is -2**31, and works (4.3.1 ran:
+members sync, heartbeat and commit with it)."""
+
+
+def next_generation(generation: int) -> int:
+    """The generation after this one (`ClassicGroup.initNextGeneration`)."""
+    return generation + 1 if generation < MAX_GENERATION else -MAX_GENERATION - 1
+
+
 def empty_group_bytes(group_id: str) -> int:
     """Memory of a group of that id without members and offsets, about."""
     return GROUP_BYTES + text_bytes(group_id)

@@ -9,6 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.groups import coordinator as coordinator_module
+from gateway.groups import expiry as expiry_module
 from gateway.groups.events import Effect, Now
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
@@ -19,6 +20,8 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NONE = ErrorCode.NONE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+KEPT_MS = 2**62
+"""A commit so far in the future that its retention never ends."""
 
 
 def refused(call: Callable[[], object]) -> ErrorCode:
@@ -459,8 +462,8 @@ def test_all_groups_have_one_bound_and_what_goes_is_given_back(monkeypatch: pyte
             for group_id in taken:
                 home.leave("m1", group_id)
             await trio.sleep(1)
-            for group_id in taken:
-                await home.coordinator.drop_if_unused(home.group(group_id))
+            for group in home.coordinator.loaded():
+                await home.coordinator.drop_if_unused(group)
             assert home.coordinator.bytes == 0
             home.join("h")
 
@@ -552,6 +555,44 @@ def test_long_names_do_not_get_around_the_bound(monkeypatch: pytest.MonkeyPatch)
             assert refused(call) is ErrorCode.POLICY_VIOLATION
             assert refused(lambda: home.join("g", client_id=LONG)) is ErrorCode.POLICY_VIOLATION
             home.join("g")
+
+    run(main)
+
+
+def test_groups_that_nothing_is_left_of_make_room_when_it_is_short(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those with offsets stay. Who is refused over and over does not have all groups looked at as often."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            coordinator.for_commit("kept", "", None, -1).offsets.put(
+                OFFSETS_TOPIC, 0, CommittedOffset(1, -1, "", KEPT_MS)
+            )
+            for number in range(3):
+                await home.stable(f"g{number}")
+                home.leave("m1", f"g{number}")
+            await wait_all_tasks_blocked()
+            monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", coordinator.bytes)
+            call = lambda: coordinator.for_commit("new", "", None, -1)  # noqa: E731
+            for _ in range(2):
+                assert refused(call) is ErrorCode.POLICY_VIOLATION
+            assert refused(lambda: home.join("new")) is ErrorCode.POLICY_VIOLATION
+            assert coordinator.refused == 3
+            assert "group new gets nothing more: 4 groups hold" in caplog.text
+            await wait_all_tasks_blocked()
+            assert list(coordinator.groups) == ["kept"]
+            for number in range(3):
+                coordinator.for_commit(f"u{number}", "", None, -1)
+            assert refused(call) is ErrorCode.POLICY_VIOLATION
+            await wait_all_tasks_blocked()
+            assert refused(call) is ErrorCode.POLICY_VIOLATION  # they were looked at a moment ago
+            await trio.sleep(expiry_module.ROOM_SECONDS)
+            assert refused(call) is ErrorCode.POLICY_VIOLATION
+            await wait_all_tasks_blocked()
+            call()
 
     run(main)
 

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.groups.group_state import GroupState
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
+from gateway.groups.records import GroupRecord, decode_record, group_key, group_value
 from tests.unit.gateway.groups.members import REBALANCE_MS, SESSION_MS, START, Machine, static_pair
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -211,3 +212,20 @@ def test_the_size_is_that_of_what_is_there() -> None:
     assert group.machine.size == with_member - 490
     group.leave(("m1", None))
     assert group.machine.size == empty
+
+
+def test_generations_go_round_as_kafkas_do() -> None:
+    """After 2**31 - 1 comes -2**31, and members go on; measured on Kafka 4.3.1."""
+    group, last, first = Machine(), 2**31 - 1, -(2**31)
+    group.take(group.machine.loaded(GroupMetadata("consumer", last, None, None, -1, ()), START))
+    asked = group.join()
+    group.later(0)
+    assert group.joined(asked).generation == first
+    asked = group.sync("m1", assignments={"m1": b"all"})
+    written = group.written()
+    assert group.synced(asked).assignment == b"all"
+    assert decode_record(group_key("g"), group_value(written)) == GroupRecord("g", written)
+    assert group.heartbeat("m1", first) is commit(group, "m1", first) is NONE
+    assert commit(group, "m1", last) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(group, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.joined(group.join("m1")).generation == first + 1
