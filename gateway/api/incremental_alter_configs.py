@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.api.config_changes import BROKER, Change, answer_changes
 from gateway.api.registry import Request, Response, api
 from gateway.configs.alteration import Alteration, altered, check_alterations, topic_list_default
-from gateway.configs.broker_validation import broker_list_default
+from gateway.configs.broker_validation import broker_list_default, broker_not_a_list
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
@@ -42,5 +42,6 @@ async def incremental_alter_configs(request: Request, broker: Broker) -> Respons
 def _change_of(resource: Any, kind: int) -> Change:
     alterations = [Alteration(one.name, one.config_operation, one.value) for one in resource.configs]
     check_alterations(alterations)
-    list_default = broker_list_default if kind == BROKER else topic_list_default
-    return lambda configs: altered(configs, alterations, list_default)
+    if kind == BROKER:
+        return lambda configs: altered(configs, alterations, broker_list_default, broker_not_a_list)
+    return lambda configs: altered(configs, alterations, topic_list_default)

@@ -49,15 +49,21 @@ def check_alterations(alterations: Sequence[Alteration]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
+def topic_not_a_list(name: str, operation: Operation) -> str:
+    """For `altered`: Kafka's words where a topic config is no list."""
+    return f"Can't {operation.name} to key {quoted(name)} because its type is not LIST."
+
+
 def altered(
     current: Mapping[str, str],
     alterations: Sequence[Alteration],
     list_default: Callable[[str], str | None],
+    not_a_list: Callable[[str, Operation], str] = topic_not_a_list,
 ) -> dict[str, str]:
     """The configs behind the alterations, in their order; unchecked values.
 
     `list_default` is the default of a config that is a list, None for any other one: what is appended to, or
-    subtracted from, where nothing is set. Raises KafkaError: INVALID_CONFIG; that config is no list.
+    subtracted from, where nothing is set. Raises KafkaError: INVALID_CONFIG, with the words of `not_a_list`.
     """
     configs = dict(current)
     for name, operation, value in alterations:
@@ -68,10 +74,7 @@ def altered(
         else:
             default = list_default(name)
             if default is None:
-                raise KafkaError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"Can't {Operation(operation).name} to key {quoted(name)} because its type is not LIST.",
-                )
+                raise KafkaError(ErrorCode.INVALID_CONFIG, not_a_list(name, Operation(operation)))
             words = _words(configs.get(name, default))
             configs[name] = ",".join(_changed(words, operation, _words(value or "")))
     return configs

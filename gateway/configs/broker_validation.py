@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.configs.alteration import Operation
 from gateway.configs.broker_configs import broker_configs
 from gateway.configs.checks import Between, Check
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
@@ -59,7 +60,7 @@ def validate_broker_configs(configs: Mapping[str, str]) -> None:
     fixed = [name for name in configs if name in broker_configs() and not _may_change(name)]
     if fixed:
         names = quoted(", ".join(sorted(fixed)))
-        raise _refused(f"Cannot update these configs dynamically: Set({names})")
+        raise _refused(f"Cannot update these configs dynamically: [{names}]")
     unknown = sorted(name for name in configs if not _may_change(name))
     if unknown:
         raise _refused(f"Unknown broker config name: {quoted(unknown[0])}")
@@ -83,6 +84,13 @@ def broker_list_default(name: str) -> str | None:
     """For `alteration.altered`: Kafka's default of a broker config that is a list."""
     config = broker_configs().get(name)
     return config.default or "" if config is not None and config.type is ConfigType.LIST else None
+
+
+def broker_not_a_list(name: str, operation: Operation) -> str:
+    """For `alteration.altered`: Kafka's words where a broker config is no list."""
+    if name not in broker_configs():
+        return f"Unknown config name: {quoted(name)}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
 
 
 def _may_change(name: str) -> bool:

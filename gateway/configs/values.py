@@ -71,26 +71,27 @@ def parse_value(name: str, config_type: ConfigType, text: str) -> Value:
     if config_type is ConfigType.BOOLEAN:
         lowered = trimmed.lower()
         if lowered not in {"true", "false"}:
-            raise invalid_value(name, trimmed, "Expected value to be either true or false")
+            raise invalid_value(name, text, "Expected value to be either true or false")
         return lowered == "true"
     if config_type in _BITS:
-        return _parse_integer(name, config_type, trimmed)
+        return _parse_integer(name, config_type, text)
     if config_type is ConfigType.DOUBLE:
         if len(trimmed) > MAX_NUMBER_LENGTH or not _DOUBLE.fullmatch(trimmed):
-            raise invalid_value(name, trimmed, "Not a number of type DOUBLE")
+            raise invalid_value(name, text, "Not a number of type DOUBLE")
         return float(trimmed.rstrip("fFdD"))
     if config_type is ConfigType.LIST:
         return _COMMA.split(trimmed) if trimmed else []
     return trimmed
 
 
-def _parse_integer(name: str, config_type: ConfigType, trimmed: str) -> int:
+def _parse_integer(name: str, config_type: ConfigType, text: str) -> int:
     limit = 1 << (_BITS[config_type] - 1)
+    trimmed = text.strip(_JAVA_BLANKS)
     if len(trimmed) <= MAX_NUMBER_LENGTH and _INTEGER.fullmatch(trimmed):
         number = int(trimmed)
         if -limit <= number < limit:
             return number
-    raise invalid_value(name, trimmed, f"Not a number of type {config_type.name}")
+    raise invalid_value(name, text, f"Not a number of type {config_type.name}")
 
 
 def format_value(value: Value) -> str:

@@ -6,8 +6,10 @@ from collections import Counter
 
 import pytest
 
+from gateway.configs.topic_configs import TOPIC_CONFIGS
 from tests.differential.allowed import ALLOWED, Allowed
 from tests.differential.case import Case, runs
+from tests.differential.cases.create_topics import BAD_CONFIGS
 from tests.differential.runner import Pair, run
 
 RUNS = list(runs())
@@ -21,6 +23,11 @@ def test_answers_as_kafka_does(pair: Pair, case: Case, version: int) -> None:
     _done.add((case.name, version))
     _used.update(reason for _, reason in outcome.allowed)
     assert not outcome.found, "\n" + "\n".join(map(str, outcome.found))
+
+
+def test_every_topic_config_is_given_values_that_are_refused() -> None:
+    """So that each check's words are compared with Kafka's."""
+    assert {c.name for c in TOPIC_CONFIGS.values() if not c.hidden} <= BAD_CONFIGS.keys()
 
 
 def test_every_allowed_difference_still_occurs() -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin import DeleteTopicsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, DeleteTopicsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.producer import ProduceRequest
 
@@ -85,6 +85,26 @@ def group_ids(side: Side, version: int) -> None:
     wide = side.own_name("grüße 😀 ")
     put(side, version, wide, {topic: [offset(0, 1)]}, "wide")
     look(side, wide, {topic: [0]}, "wide, read")
+    side.ask(DeleteGroupsRequest(version=2, groups_names=[""]), "the empty one is deleted")
+
+
+@case(OffsetCommitRequest, [8])
+def the_empty_group_id(side: Side, version: int) -> None:
+    """A group like any other as long as it has an offset; a stranger to what only members ask.
+
+    It is deleted at the end, here and above: other cases ask for it, and it is one for all of them.
+    """
+    topic = side.topic("t")
+    for label in ("before", "with an offset", "after its deletion"):
+        for known in range(7):
+            side.ask(describe("", version=known), f"{label}, described by {known}")
+        look(side, "", None, f"{label}, its offsets")
+        side.ask(delete("", {topic: [0]}), f"{label}, offsets deleted")
+        side.ask(leave("", ("stranger", None)), f"{label}, a stranger leaves")
+        if label == "before":
+            put(side, version, "", {topic: [offset(0, 5)]}, "commits")
+        elif label == "with an offset":
+            side.ask(DeleteGroupsRequest(version=2, groups_names=["", ""]), "deleted")
 
 
 @case(OffsetCommitRequest, range(2, 5))

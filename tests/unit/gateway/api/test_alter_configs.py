@@ -138,7 +138,7 @@ def test_a_resource_changes_as_a_whole_or_not_at_all_and_on_its_own(change: Any)
         (32, "g", [], 42, None),
         (BROKER, "99", [], 42, "Unexpected broker id, expected 1, but received 99"),
         (BROKER, "x", [], 42, "Node id must be an integer, but it is: x"),
-        (BROKER, OWN, [("node.id", SET, "5")], 42, "Cannot update these configs dynamically: Set(node.id)"),
+        (BROKER, OWN, [("node.id", SET, "5")], 42, "Cannot update these configs dynamically: [node.id]"),
     ],
 )
 def test_what_is_refused(

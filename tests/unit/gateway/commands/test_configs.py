@@ -227,9 +227,9 @@ def test_partitions_that_cannot_be_added(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_what_is_given_at_the_start_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     with FakeKafka() as server:
-        altering(server, **{"1": (42, "Cannot update these configs dynamically: Set(listeners)")})
+        altering(server, **{"1": (42, "Cannot update these configs dynamically: [listeners]")})
         assert run(server, "configs", "alter", "broker", "--set", "listeners=x") == 2
     assert capsys.readouterr().err == (
-        "dafka: cannot change 1: INVALID_REQUEST (Cannot update these configs dynamically: Set(listeners)). "
+        "dafka: cannot change 1: INVALID_REQUEST (Cannot update these configs dynamically: [listeners]). "
         "What is given at the start is a flag: 'dafka gateway --help'.\n"
     )

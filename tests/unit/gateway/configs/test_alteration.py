@@ -86,7 +86,7 @@ def test_broker_configs_that_are_fixed_are_refused_by_name(name: str) -> None:
         validate_broker_configs({name: "1"})
     assert (error.value.code, error.value.message) == (
         ErrorCode.INVALID_REQUEST,
-        f"Cannot update these configs dynamically: Set({name})",
+        f"Cannot update these configs dynamically: [{name}]",
     )
 
 

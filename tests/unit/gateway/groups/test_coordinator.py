@@ -592,7 +592,7 @@ def test_groups_that_nothing_is_left_of_make_room_when_it_is_short(
             await trio.sleep(expiry_module.ROOM_SECONDS)
             assert refused(call) is ErrorCode.POLICY_VIOLATION
             await wait_all_tasks_blocked()
-            call()
+            coordinator.for_commit("new", "", None, -1)
 
     run(main)
 
