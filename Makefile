@@ -40,6 +40,9 @@ endif
 HAS_IPV6 = $(shell $(BIN)/python -c 'import socket; s = socket.socket(socket.AF_INET6); s.bind(("::1", 0)); print(1)' 2>/dev/null)
 LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$(HAS_IPV6)),--listen "[::1]:9092")
 
+# Some machines set it; then each process compiles all modules anew, which is a third of a start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format bench sim faults kills groups compat clean
 

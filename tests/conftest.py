@@ -1,5 +1,7 @@
 """Fixtures for all tests; see tests/peers for what they start."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,10 @@ from hypothesis import settings
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.standalone import Standalone
 from tests.schedule import ByFile, sort_long_first
+
+# Where a machine forbids it, each of the many processes that are started compiles all modules anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples in every run, and no deadlines. New examples: `pytest --hypothesis-profile explore`.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
