@@ -8,7 +8,7 @@ import click
 
 from gateway.commands.configuration import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE, load_settings
 from gateway.commands.logs import set_up_logs
-from gateway.commands.options import OPTIONS, Option, flag_of
+from gateway.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,6 +32,15 @@ def setting_options(options: Mapping[str, Option]) -> Callable[[Function], Funct
         return function
 
     return decorate
+
+
+def set_elsewhere(name: str, value: str) -> str:
+    """What ends the help of a process that serves: where its settings may stand, with one as an example."""
+    return (
+        f"Each option can also be set by the environment ({flag_of(name)} as {variable_of(name)}) or by a "
+        f"key of the --config file ({key_of(name)} = {value}). The command line wins, then the environment, "
+        "then the file."
+    )
 
 
 config_option = click.option(

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gateway.commands.configuration import load, with_partitions
-from gateway.commands.decorators import config_option, setting_options
+from gateway.commands.decorators import config_option, set_elsewhere, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
 from gateway.interpreter import loading
@@ -26,7 +26,12 @@ Try it, on one machine:
 """
 
 
-@click.group(help=HELP, short_help="Serve Kafka: one gateway of a mesh.", invoke_without_command=True)
+@click.group(
+    help=HELP,
+    short_help="Serve Kafka: one gateway of a mesh.",
+    epilog=set_elsewhere("stores", "3"),
+    invoke_without_command=True,
+)
 @setting_options(GATEWAY_OPTIONS)
 @config_option
 @click.pass_context

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gateway.commands.configuration import load_settings
-from gateway.commands.decorators import config_option, setting_options
+from gateway.commands.decorators import config_option, set_elsewhere, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.options import OPTIONS
 from gateway.interpreter import loading
@@ -23,14 +23,13 @@ Try it:
   echo hello | kcat -b 127.0.0.1:9092 -t orders -P
   kcat -b 127.0.0.1:9092 -t orders -C -e
 """
-EPILOG = (
-    "Each option can also be set by the environment (--fsync-interval-ms as DAFKA_FSYNC_INTERVAL_MS) or by "
-    "a key of the --config file (fsync-interval-ms = 1000). The command line wins, then the environment, "
-    "then the file."
+
+
+@click.command(
+    help=HELP,
+    short_help="Serve Kafka: gateway, store and mesh in one process.",
+    epilog=set_elsewhere("fsync_interval_ms", "1000"),
 )
-
-
-@click.command(help=HELP, short_help="Serve Kafka: gateway, store and mesh in one process.", epilog=EPILOG)
 @setting_options(OPTIONS)
 @config_option
 def standalone(config: Path | None, **flags: Any) -> int:

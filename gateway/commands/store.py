@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.commands.configuration import load
-from gateway.commands.decorators import config_option, gateway_data_option, json_option, setting_options
+from gateway.commands.decorators import (
+    config_option,
+    gateway_data_option,
+    json_option,
+    set_elsewhere,
+    setting_options,
+)
 from gateway.commands.exits import CommandFailed
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import STORE_OPTIONS
@@ -33,7 +39,12 @@ Try it, with a tower and a gateway on the same machine:
 """
 
 
-@click.group(help=HELP, short_help="Keep records: one store of a mesh.", invoke_without_command=True)
+@click.group(
+    help=HELP,
+    short_help="Keep records: one store of a mesh.",
+    epilog=set_elsewhere("fsync_interval_ms", "1000"),
+    invoke_without_command=True,
+)
 @setting_options(STORE_OPTIONS)
 @config_option
 @click.pass_context

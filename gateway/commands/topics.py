@@ -42,7 +42,7 @@ topics.add_command(trim)
 
 
 @topics.command(
-    help="Create topics.\n\nExample: dafka topics create orders --partitions 4 --config retention.ms=3600000"
+    help="Create topics.\n\n\b\ndafka topics create orders --partitions 4 --config retention.ms=3600000"
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
@@ -109,7 +109,10 @@ def list_topics(internal: bool, bootstrap: str) -> None:
             click.echo(topic.name)
 
 
-@topics.command(help="Show topics: id, configs that were set, and each partition's leader and offsets.")
+@topics.command(
+    short_help="Show configs, leaders and offsets.",
+    help="Show topics: id, configs that were set, and each partition's leader and offsets.",
+)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @bootstrap_option
 @log_options

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gateway.commands.configuration import load
-from gateway.commands.decorators import config_option, setting_options
+from gateway.commands.decorators import config_option, set_elsewhere, setting_options
 from gateway.commands.logs import set_up_logs
 from gateway.commands.mesh_options import TOWER_OPTIONS
 from gateway.interpreter import loading
@@ -15,7 +15,8 @@ from gateway.settings import TowerSettings
 HELP = """Introduce the nodes of a mesh to each other: stores, gateways, and native Dafka programs.
 
 Nothing but beacons passes through a tower, and it keeps nothing. While it is down, nodes that know each other
-go on; new ones are not found. Give nodes several towers (--tower, repeated) where that matters.
+go on; new ones are not found. Give nodes several towers (--tower, repeated) where that matters. SIGTERM or
+Ctrl-C stops it at once.
 
 \b
 Try it:
@@ -23,14 +24,13 @@ Try it:
   dafka store --tower 127.0.0.1 --data ./store
   dafka gateway --tower 127.0.0.1 --data ./gateway
 """
-EPILOG = (
-    "Each option can also be set by the environment (--port-in as DAFKA_PORT_IN) or by a key of the --config "
-    "file (port-in = 5556). The command line wins, then the environment, then the file. SIGTERM or Ctrl-C "
-    "stops it at once."
+
+
+@click.command(
+    help=HELP,
+    short_help="Introduce the nodes of a mesh to each other.",
+    epilog=set_elsewhere("port_in", "5556"),
 )
-
-
-@click.command(help=HELP, short_help="Introduce the nodes of a mesh to each other.", epilog=EPILOG)
 @setting_options(TOWER_OPTIONS)
 @config_option
 def tower(config: Path | None, **flags: Any) -> int:
