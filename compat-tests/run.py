@@ -18,6 +18,9 @@ from harness.cell import FAIL, Cell, Server, run_cell
 from harness.folders import ClientFolder, client_folders
 from harness.report import Report
 from harness.scenarios import Scenario, chosen
+from harness.suite_folders import suite_folders
+from harness.suite_report import SuiteReport
+from harness.suites import run_suite
 
 from tests.clients.stored import stored_batches
 from tests.peers.apache_kafka import ApacheKafka
@@ -36,7 +39,15 @@ SERVER_ARGUMENTS = (
 
 def main() -> int:
     arguments = _arguments()
+    status = _table(arguments)
+    return max(status, _suites(arguments))
+
+
+def _table(arguments: argparse.Namespace) -> int:
+    """The table of clients and scenarios."""
     clients = client_folders(arguments.client)
+    if not clients:
+        return 0  # only suites were asked for
     scenarios = _scenarios(clients, arguments.scenario, quick=arguments.quick)
     clients = [client for client in clients if scenarios[client.name]]
     homes = {client.name: client.bring() for client in clients}
@@ -55,10 +66,33 @@ def main() -> int:
     return _told(report)
 
 
+def _suites(arguments: argparse.Namespace) -> int:
+    """The clients' own suites. They are no part of `--quick`, unless they are named."""
+    if (arguments.quick or arguments.scenario) and not arguments.client:
+        return 0
+    status = 0
+    for suite in suite_folders(arguments.client):
+        kafka = "none" if arguments.without_kafka else "all" if arguments.beside_kafka else "failed"
+        report = run_suite(
+            suite,
+            arguments.out,
+            jobs=arguments.jobs,
+            runs=arguments.runs,
+            quick=arguments.quick,
+            tests=arguments.test,
+            kafka=kafka,
+        )
+        status = max(status, _suite_told(report))
+    return status
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Real clients against dafka standalone, as a table.")
     parser.add_argument("--client", action="append", default=[], help="a folder's name; may be repeated")
     parser.add_argument("--scenario", action="append", default=[], help="a scenario's name; may be repeated")
+    parser.add_argument("--test", action="append", default=[], help="of a suite; may be repeated")
+    parser.add_argument("--runs", type=int, default=1, help="how often a suite is run")
+    parser.add_argument("--beside-kafka", action="store_true", help="run all of a suite on Apache Kafka too")
     parser.add_argument("--quick", action="store_true", help="leave out what takes its time")
     parser.add_argument("--without-kafka", action="store_true", help="do not run what fails on Apache Kafka")
     parser.add_argument("--out", type=Path, default=Path("build/compat"), help="for compat.json, compat.md")
@@ -120,6 +154,23 @@ def _told(report: Report) -> int:
         say(f"LOST: {sentence}")
     say(f"{'FAILED' if lost else 'good'}: {len(lost)} cells of the allow-lists do not pass")
     return 1 if lost else 0
+
+
+def _suite_told(report: SuiteReport) -> int:
+    say: Callable[[str], None] = print
+    say(f"\n{report.markdown()}\n")
+    if failures := report.failures():
+        say(failures)
+    name = report.suite.name
+    if gained := report.gained():
+        say(f"new: {name} passes {' '.join(gained)}: add to compat-tests/{name}/allow.txt")
+    if unnamed := report.unnamed:
+        say(f"in no list of compat-tests/{name}/suite.toml: {' '.join(sorted(unnamed))}")
+    lost = report.lost()
+    for sentence in lost:
+        say(f"LOST: {sentence}")
+    say(f"{'FAILED' if lost else 'good'}: {len(lost)} tests of the allow-list do not pass")
+    return 1 if lost or unnamed else 0
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def run_cell(
     except subprocess.TimeoutExpired:
         status = None
     finally:
-        _end_session(process)
+        end_session(process)
     talk.join()
     outcome, words = _judged(status, talk, scenario)
     if outcome == PASS:
@@ -103,7 +103,7 @@ def _codecs_judged(
     return PASS, ""
 
 
-def _end_session(process: subprocess.Popen[str]) -> None:
+def end_session(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """The program and whatever it started: members of groups are processes of their own."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -152,7 +152,7 @@ class _Talk:
             self._server.start()
         except Exception as failure:
             self.server_failed = f"the server did not come back: {failure}"
-            _end_session(self._process)
+            end_session(self._process)
             return False
         try:
             self._process.stdin.write(f"{RESTARTED}\n")

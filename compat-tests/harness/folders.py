@@ -49,8 +49,7 @@ class ClientFolder:
     @cached_property
     def allowed(self) -> frozenset[str]:
         """Scenarios that must pass."""
-        lines = (self.path / "allow.txt").read_text().splitlines()
-        return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+        return read_allowed(self.path)
 
     def command(self, scenario: str, bootstrap: str) -> list[str]:
         """What runs a scenario; `environment` belongs to it."""
@@ -79,12 +78,20 @@ class ClientFolder:
         return [str(one) for one in self._about[name]]
 
 
+def read_allowed(folder: Path) -> frozenset[str]:
+    """The names in a folder's `allow.txt`."""
+    lines = (folder / "allow.txt").read_text().splitlines()
+    return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
 def client_folders(names: list[str]) -> list[ClientFolder]:
-    """The folders of these names, or all. Raises SystemExit for a name that is none."""
+    """The folders of these names, or all. Raises SystemExit for a name that is neither client nor suite."""
     found = {path.parent.name: path.parent for path in sorted(HERE.glob("*/client.toml"))}
-    unknown = set(names) - set(found)
+    suites = {path.parent.name for path in HERE.glob("*/suite.toml")}
+    unknown = set(names) - set(found) - suites
     if unknown:
-        raise SystemExit(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+        known = ", ".join(sorted({*found, *suites}))
+        raise SystemExit(f"no such client: {', '.join(sorted(unknown))}; there are {known}")
     return [ClientFolder(path) for name, path in found.items() if not names or name in names]
 
 
@@ -94,9 +101,9 @@ def _python(client: ClientFolder) -> Path:
 
 
 def _fill_venv(requirements: Path, folder: Path) -> None:
-    _run([sys.executable, "-m", "venv", str(folder)])
+    run_to_its_end([sys.executable, "-m", "venv", str(folder)])
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
-    _run([str(folder / "bin" / "python"), *install, "-r", str(requirements)])
+    run_to_its_end([str(folder / "bin" / "python"), *install, "-r", str(requirements)])
 
 
 def _maven(client: ClientFolder) -> Path:
@@ -133,7 +140,7 @@ def _go(client: ClientFolder) -> Path:
 
 def _build_go(client: ClientFolder, folder: Path) -> None:
     go = go_program(client.path / "go.mod")
-    _run([go, "build", "-mod=readonly", "-o", str(folder / "client"), "."], cwd=client.path)
+    run_to_its_end([go, "build", "-mod=readonly", "-o", str(folder / "client"), "."], cwd=client.path)
 
 
 def _apt(client: ClientFolder) -> Path:
@@ -154,9 +161,18 @@ def _name(client: ClientFolder, *files: Path, digest_of: bytes = b"") -> str:
     return f"compat-{client.name}-{digest.hexdigest()[:8]}"
 
 
-def _run(command: list[str], cwd: Path | None = None) -> None:
+def run_to_its_end(
+    command: list[str], cwd: Path | None = None, environment: dict[str, str] | None = None
+) -> None:
+    """Run what brings or builds something. Exits with the end of its words where that fails."""
     result = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=BRING_TIMEOUT_SECONDS, check=False
+        command,
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BRING_TIMEOUT_SECONDS,
+        check=False,
     )
     if result.returncode != 0:
         tail = (result.stdout + result.stderr)[-2000:]

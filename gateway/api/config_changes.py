@@ -138,7 +138,7 @@ async def _change_broker(broker: Broker, name: str, change: Change, *, validate_
 
     def checked(configs: Mapping[str, str]) -> dict[str, str]:
         changed = change(configs)
-        validate_broker_configs(changed)
+        validate_broker_configs(changed, whole_cluster=node is None)
         return changed
 
     if validate_only:

@@ -2,8 +2,9 @@
 
 Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. These kinds are told apart: the
 defaults of topic configs, which are checked as the topic config is and take effect at once; those that Kafka
-can change and that mean nothing here (thread pools, the cleaner's buffers), which are checked, kept and given
-back, and the few of these that do mean something; and everything else, which is refused by name.
+can change and that mean nothing here (thread pools, the cleaner's buffers, when tickets and logins of a SASL
+that is not there are renewed), which are checked, kept and given back, and the few of these that do mean
+something; and everything else, which is refused by name.
 """
 
 from __future__ import annotations
@@ -45,15 +46,26 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
     "num.recovery.threads.per.data.dir": Between(1),
     "num.replica.fetchers": None,
     "producer.id.expiration.ms": Between(1),
+    "sasl.kerberos.kinit.cmd": None,
+    "sasl.kerberos.min.time.before.relogin": None,
+    "sasl.kerberos.ticket.renew.jitter": None,
+    "sasl.kerberos.ticket.renew.window.factor": None,
+    "sasl.login.refresh.buffer.seconds": None,
+    "sasl.login.refresh.min.period.seconds": None,
+    "sasl.login.refresh.window.factor": None,
+    "sasl.login.refresh.window.jitter": None,
     "transaction.partition.verification.enable": None,
 }
 """Broker configs that are accepted and mean nothing here, with Kafka's ranges."""
 
+ONE_NODE_ONLY: Final = frozenset(name for name in NO_EFFECT if name.startswith("sasl."))
+"""Of these, what is set for a node and never for all nodes of a cluster (`perBrokerConfigs`)."""
+
 _OTHERS: Final = {**OWN_EFFECT, **NO_EFFECT}
 
 
-def validate_broker_configs(configs: Mapping[str, str]) -> None:
-    """Whether these may be set, all of them.
+def validate_broker_configs(configs: Mapping[str, str], *, whole_cluster: bool = False) -> None:
+    """Whether these may be set, all of them, for one node or for all nodes of the cluster.
 
     Raises KafkaError: INVALID_REQUEST (as Kafka: not INVALID_CONFIG, KAFKA-13609) for the first that may not.
     """
@@ -71,6 +83,10 @@ def validate_broker_configs(configs: Mapping[str, str]) -> None:
             _parse(name, text)
         except InvalidValue as error:
             raise _refused(str(error)) from None
+    if whole_cluster and (alone := ", ".join(sorted(ONE_NODE_ONLY & configs.keys()))):
+        raise _refused(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{alone}]"
+        )
 
 
 def parse_broker_integer(name: str, text: str) -> int:

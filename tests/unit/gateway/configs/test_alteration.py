@@ -90,6 +90,25 @@ def test_broker_configs_that_are_fixed_are_refused_by_name(name: str) -> None:
     )
 
 
+def test_when_tickets_and_logins_are_renewed_is_set_for_one_node_and_never_for_all() -> None:
+    """Kafka has no ranges for them: any number will do."""
+    renewal = {"sasl.kerberos.min.time.before.relogin": "58000", "sasl.login.refresh.window.factor": "-7"}
+    validate_broker_configs(renewal)
+    with pytest.raises(KafkaError) as error:
+        validate_broker_configs(renewal, whole_cluster=True)
+    assert error.value.code == ErrorCode.INVALID_REQUEST
+    assert error.value.message == (
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        f"[{', '.join(renewal)}]"
+    )
+
+
+@pytest.mark.parametrize("name", ["sasl.enabled.mechanisms", "sasl.jaas.config", "ssl.client.auth"])
+def test_what_would_let_users_in_is_refused_as_long_as_nobody_is_asked_who_they_are(name: str) -> None:
+    with pytest.raises(KafkaError, match="Cannot update these configs dynamically"):
+        validate_broker_configs({name: "x"})
+
+
 def test_an_unknown_broker_config_is_refused() -> None:
     with pytest.raises(KafkaError, match="Unknown broker config name: x"):
         validate_broker_configs({"x": "1"})
@@ -97,7 +116,7 @@ def test_an_unknown_broker_config_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted({*TOPIC_DEFAULTS, *NO_EFFECT}))
 def test_a_broker_config_that_may_change_refuses_nonsense(name: str) -> None:
-    if name in {"log.roll.hours", "log.roll.jitter.hours"}:
+    if name in {"log.roll.hours", "log.roll.jitter.hours", "sasl.kerberos.kinit.cmd"}:
         return
     with pytest.raises(KafkaError, match="INVALID_REQUEST"):
         validate_broker_configs({name: "nonsense"})
