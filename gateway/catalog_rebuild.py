@@ -8,6 +8,7 @@ import click
 import trio
 
 from gateway.broker import Broker
+from gateway.commands.asking import count
 from gateway.gateway_process import GatewayProcess
 from gateway.gateway_process import run as run_process
 from gateway.log import catalog_keys as keys
@@ -27,10 +28,11 @@ class CatalogRebuild(GatewayProcess):
         topics = sorted(broker.topics.all(), key=lambda topic: topic.name)
         for topic in topics:
             segments = len(list(self.catalog.range(keys.segments_prefix(topic.id))))
-            click.echo(f"topic {topic.name}: {len(topic.partitions)} partitions, {segments} segments")
+            partitions = count(len(topic.partitions), "partition")
+            click.echo(f"topic {topic.name}: {partitions}, {count(segments, 'segment')}")
         click.echo(
-            f"The catalog in {self.directory.path} was read back from the stores: {len(topics)} topics. "
-            "'dafka gateway' with the same --data serves them."
+            f"The catalog in {self.directory.path} was read back from the stores: "
+            f"{count(len(topics), 'topic')}. 'dafka gateway' with the same --data serves them."
         )
 
     async def _create_topics(self, broker: Broker) -> None:

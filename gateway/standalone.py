@@ -21,8 +21,9 @@ from gateway.life import Life, catalog_path
 from gateway.log import catalog_keys as keys
 from gateway.log.context import LogContext
 from gateway.log.rebuild import CannotRebuild, read_back
-from gateway.process_metrics import register_log, register_nodes, register_store
+from gateway.process_metrics import register_log, register_nodes
 from gateway.settings import Settings
+from gateway.store_metrics import register_store
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync

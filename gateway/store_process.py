@@ -17,10 +17,11 @@ from gateway.listeners import join_host_port
 from gateway.loop_watch import LoopWatch
 from gateway.mesh_metrics import register_mesh_metrics
 from gateway.metrics import Metrics
-from gateway.process_metrics import register_nodes, register_store
+from gateway.process_metrics import register_nodes
 from gateway.ready import say_store_ready
 from gateway.settings import MeshStoreSettings
 from gateway.signals import watch_signals
+from gateway.store_metrics import register_store
 from mesh.beacon import Beacon, beacon_host
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, Kind

@@ -111,8 +111,8 @@ def test_a_lost_catalog_is_refused_and_can_be_rebuilt(tmp_path: Path) -> None:
         refuses(mesh.gateway, EXIT_DATA_REFUSED, "hold data of cluster", "rebuild-catalog")
         done = rebuild(mesh)
         assert done.returncode == 0, done.stderr
-        assert f"topic {TOPIC}: 1 partitions, 1 segments\n" in done.stdout
-        assert "was read back from the stores: 1 topics. 'dafka gateway'" in done.stdout
+        assert f"topic {TOPIC}: 1 partition, 1 segment\n" in done.stdout
+        assert "was read back from the stores: 1 topic. 'dafka gateway'" in done.stdout
         mesh.gateway.start()
         assert values(mesh) == expected(500)
         write(mesh, 500, 600)

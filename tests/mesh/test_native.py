@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from gateway.metrics import Metrics
-from gateway.process_metrics import register_store
+from gateway.store_metrics import register_store
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.native_keeping import Kept

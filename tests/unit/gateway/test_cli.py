@@ -187,6 +187,21 @@ def test_help_and_version_load_neither_server_nor_protocol() -> None:
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
+@pytest.mark.parametrize(
+    ("process", "needless"),
+    [
+        ("gateway_process", {"rocksdict", "mesh.store", "mesh.tower"}),
+        ("store_process", {"kafka", "gateway.broker", "wireproto.kafka.schemas", "mesh.tower"}),
+        ("tower_process", {"kafka", "gateway.broker", "wireproto.kafka.schemas", "mesh.store", "rocksdict"}),
+    ],
+)
+def test_a_process_of_a_mesh_loads_nothing_that_is_anothers(process: str, needless: set[str]) -> None:
+    """It would begin to serve that much later."""
+    code = f"import sys, gateway.{process}; print('loaded:', sorted({needless!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["loaded: []"]
+
+
 def test_the_reader_of_the_output_may_go_away() -> None:
     read, write = os.pipe()
     os.close(read)
