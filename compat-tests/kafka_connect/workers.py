@@ -70,6 +70,7 @@ class Cluster:
 
     def worker_of(self, connector: str) -> Worker:
         """The one that runs its only task."""
+        self.await_state(connector, "RUNNING")
         (task,) = self.ask("GET", f"/connectors/{connector}/status")["tasks"]
         return next(worker for worker in self.workers if worker.address == task["worker_id"])
 
