@@ -35,15 +35,16 @@ def main() -> int:
     chosen = _arguments()
     signal.signal(signal.SIGTERM, _end)
     protocols = tuple(chosen.protocols.split(","))
-    settings = Settings(chosen.seconds, chosen.kills, chosen.seed, protocols, chosen.bug)
+    settings = Settings(chosen.seconds, chosen.kills, chosen.seed, protocols, chosen.static, chosen.bug)
     began = time.monotonic()
+    problems: list[Problem] = []
     with tempfile.TemporaryDirectory(prefix="dafka-groups-") as directory:
         run = Run(programs(chosen.clients.split(",")), settings, Path(directory))
         try:
             run.run()
-            problems = [*check(run.events, run.history), *check_records(run.history)]
         except AssertionError as error:
             problems = [Problem("did not go on", str(error))]
+    problems += [*check(run.events, run.history), *check_records(run.history)]
     out: Path = chosen.out
     out.mkdir(parents=True, exist_ok=True)
     run.events.save(out / f"groups-{chosen.seed}.jsonl")
@@ -69,6 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--protocols", default="range,roundrobin", help="what each member supports, in any order"
     )
+    parser.add_argument("--static", action="store_true", help="static members, where the client has them")
     parser.add_argument("--bug", choices=BUGS, help="planted into the server: it must be found")
     parser.add_argument("--out", type=Path, default=Path("build/groups"), help="for what happened")
     return parser.parse_args()

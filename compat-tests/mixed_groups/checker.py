@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mixed_groups import commits, consumption, ownership
 from mixed_groups.events import (
     OBSERVER,
+    SERVER,
     Assigned,
     Committed,
     Consumed,
@@ -30,9 +31,10 @@ from tests.faults.history import Operation
 def check(events: Iterable[Event], sent: Iterable[Operation]) -> list[Problem]:
     """Every broken promise, in no particular order; `sent` is what the producers did."""
     all_events, operations = list(events), list(sent)
-    failed = (one for one in all_events if isinstance(one, Failed) and one.process == OBSERVER)
+    failed = [one for one in all_events if isinstance(one, Failed)]
     return [
-        *(Problem("the log was not read whole", one.error) for one in failed),
+        *(Problem("the log was not read whole", one.error) for one in failed if one.process == OBSERVER),
+        *(Problem("an error in the server's log", one.error) for one in failed if one.process == SERVER),
         *ownership.check(all_events),
         *commits.check(all_events),
         *consumption.check(all_events, operations),

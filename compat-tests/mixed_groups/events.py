@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 OBSERVER = "observer"
-"""Who looks from outside fails by this name."""
+SERVER = "server"
+"""By these names those fail who are no members: who looks from outside, and the server, by its log."""
 
 # what members say -------------------------------------------------------------------------------------------
 

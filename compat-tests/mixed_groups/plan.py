@@ -12,6 +12,9 @@ MOST_MEMBERS = 6
 EMPTIES = 0.1
 """How often the last member that works is not spared, so that the group becomes empty."""
 
+INSTANCES = 3
+"""Static members of one client."""
+
 LONGEST_PAUSE_SECONDS = 4.0
 
 
@@ -46,6 +49,10 @@ class Plan:
     def protocols(self, choices: Sequence[str]) -> tuple[str, ...]:
         """What a member supports: all of these, in an order of its own."""
         return tuple(self._random.sample(choices, len(choices)))
+
+    def instance(self, client: str) -> str:
+        """Which static member of the client is started: a new one, one that ended, or one that runs."""
+        return f"{client}.{self._random.randrange(INSTANCES)}"
 
     def next(self, members: Mapping[str, bool]) -> Action:
         """The next action. `members` are those that run, with whether they are stopped."""

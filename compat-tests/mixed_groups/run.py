@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mixed_groups.events import Done, End, Events
+from mixed_groups.events import SERVER, Assigned, Done, End, Events, Failed
 from mixed_groups.members import MemberProcess, Membership, Program
 from mixed_groups.observer import Observer, committed_offsets
 from mixed_groups.plan import Action, Plan
@@ -30,6 +30,7 @@ QUICK_GROUPS = (
     # By default an empty group waits as long as new members come, up to their rebalance timeout.
     "--group-initial-rebalance-delay-ms", "300",
 )  # fmt: skip
+WITHOUT_STATIC_MEMBERS = {"python_kafka_2"}
 VALUE_BYTES = 60
 PAUSE_SECONDS = 0.015
 """Between two records: each costs its consumer a line."""
@@ -47,6 +48,8 @@ class Settings:
     kills: int
     seed: int
     protocols: tuple[str, ...]
+    static: bool = False
+    """Whoever can be is a static member; one that runs may be replaced by another process."""
     bug: str | None = None
     """Planted into the server: see `mixed_groups.bugs`."""
 
@@ -85,6 +88,7 @@ class Run:
                 self._end(server, observer)
             finally:
                 observer.stop()
+                self._read_errors(server)
                 for member in [*self._members.values(), *self._leaving]:
                     member.kill()
 
@@ -108,6 +112,7 @@ class Run:
             if kills and passed >= kills[0]:
                 kills.pop(0)
                 self._note("the server is killed")
+                assert server.returncode is None, server.tail()
                 server.kill9()
                 server.start()
                 self._note("the server serves again")
@@ -141,10 +146,12 @@ class Run:
     def _start(self, client: str) -> None:
         self._numbers += 1
         name = f"{client}-{self._numbers}"
+        protocols = self._plan.protocols(self._settings.protocols)
+        static = self._settings.static and client not in WITHOUT_STATIC_MEMBERS
+        instance = self._plan.instance(client) if static else ""
         self._members[name] = MemberProcess(
-            self._programs[client], name, self._membership, self._plan.protocols(self._settings.protocols),
-            self.events, self._directory,
-        )  # fmt: skip
+            self._programs[client], name, self._membership, protocols, self.events, self._directory, instance
+        )
 
     def _wake(self, now: float) -> None:
         while self._stopped and self._stopped[0][0] <= now:
@@ -166,6 +173,12 @@ class Run:
     def _note(self, what: str) -> None:
         self.events.add(Done(what))
 
+    def _read_errors(self, server: Standalone) -> None:
+        for log in sorted(server.directory.glob("stderr-*.log")):
+            for line in log.read_text(errors="replace").splitlines():
+                if " ERROR " in line or line.startswith("Traceback"):
+                    self.events.add(Failed(SERVER, line))
+
     # the end ------------------------------------------------------------------------------------------------
 
     def _peace(self) -> None:
@@ -184,13 +197,19 @@ class Run:
         ends = _ends(self.history)
         self.events.add(*(End(partition, offset) for partition, offset in ends.items()))
         self._until(lambda: self._committed(server) == ends, "all is committed")
+        self._until(lambda: not self._idle_clients(), "every client has taken part")
         for member in self._members.values():
             member.ask_to_leave()
         for member in self._members.values():
             self._note(f"{member.name} has left with {member.join()}")
         self._members.clear()
+        assert not self._idle_clients(), f"{self._idle_clients()} were never assigned anything"
         end = observer.end_of_log()
         self._until(lambda: observer.position >= end, "the log is read to its end")
+
+    def _idle_clients(self) -> set[str]:
+        owners = {one.process.rpartition("-")[0] for one in self.events if isinstance(one, Assigned)}
+        return self._programs.keys() - owners
 
     def _committed(self, server: Standalone) -> dict[int, int]:
         with Connection(server.bootstrap) as connection:

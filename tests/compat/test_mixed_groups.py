@@ -265,6 +265,10 @@ BAD: dict[str, tuple[Change, set[str]]] = {
         also(Consumed("a-1", -1, 0, 3, make_value("q", 0, 60).decode())),
         {"phantom"},
     ),
+    "the server logs an error": (
+        also(Failed("server", "2026-11-22T02:00:00Z ERROR gateway.groups.served: an unexpected failure")),
+        {"an error in the server's log"},
+    ),
     "the log was not read whole": (
         also(Failed("observer", "3 to 5 is missing")),
         {"the log was not read whole"},

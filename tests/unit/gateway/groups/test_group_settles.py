@@ -1,6 +1,7 @@
 """Members that come, go, die and come back in any order: the promises of a group hold all the same.
 
 * No partition belongs to two members in one generation, also over crashes of the gateway.
+* A commit is taken from who was given its partitions last, and from nobody after others were.
 * Every request is answered once, with one assignment in a generation.
 * Left alone, a group settles: everybody who lives has its part of the partitions, nobody else is in it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -18,7 +20,7 @@ from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
 from gateway.groups.metadata import GroupMetadata
 from tests.unit.gateway.groups.members import START, Ask, Machine
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 PARTITIONS = 5
 MAX_SIZE = 4
@@ -112,6 +114,9 @@ class World(RuleBasedStateMachine):
         self.log: list[GroupMetadata] = []
         self.owners: dict[tuple[int, int], str] = {}
         self.assigned: dict[tuple[int, str], frozenset[int]] = {}
+        self.handed_out: list[tuple[int, str, str | None]] = []
+        """Generation, member id and instance of each assignment that a client was given."""
+        self.latest_id: dict[str, str] = {}
         self.turn = 0
 
     # ---------------------------------------------------------------------------------------- what happens
@@ -201,9 +206,22 @@ class World(RuleBasedStateMachine):
         assert client.owned is not None
         before = self.assigned.setdefault((client.generation, client.name), client.owned)
         assert before == client.owned, "two assignments in one generation"
+        self.handed_out.append((client.generation, client.member_id, client.instance))
+        self.latest_id[client.name] = client.member_id
         for partition in client.owned:
             owner = self.owners.setdefault((client.generation, partition), client.name)
             assert owner == client.name, f"two members have partition {partition}"
+
+    @invariant()
+    def who_was_followed_commits_nothing(self) -> None:
+        """Whether it lives or not: others were given its partitions, or another process its place."""
+        newest = max((generation for generation, *_ in self.handed_out), default=0)
+        for generation, member_id, instance in self.handed_out:
+            if generation < newest or self.latest_id[instance or member_id] != member_id:
+                with pytest.raises(KafkaError):
+                    self.group.machine.validate_commit(
+                        member_id, instance, generation, self.group.now.seconds
+                    )
 
     @invariant()
     def the_books_are_right(self) -> None:
@@ -243,6 +261,9 @@ class World(RuleBasedStateMachine):
         assert sorted(owned) == (list(range(PARTITIONS)) if living else [])
         assert all(ask in group.answers for ask in group.asked)
         assert not machine.pending
+        self.who_was_followed_commits_nothing()
+        for client in living:
+            machine.validate_commit(client.member_id, client.instance, client.generation, group.now.seconds)
 
     # --------------------------------------------------------------------------------------------- helpers
 
