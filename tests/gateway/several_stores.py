@@ -7,7 +7,7 @@ out: links are made as the stores come and go. Rounds of the presence are quicke
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -300,3 +300,25 @@ async def produce_until_taken(client: RawClient, content: bytes, **options: Any)
                 return offset
             assert code in retriable, code
             await trio.sleep(0.02)
+
+
+Body = Callable[[Cluster], Awaitable[None]]
+"""What a test does with stores."""
+
+WithStores = Callable[..., None]
+"""The fixture `stores`: runs a body; its options are those of `cluster`."""
+
+
+async def caught_up(made: Cluster, gateway: Gateway) -> None:
+    """Wait until every store has the whole of the open segment."""
+    current = gateway.partition().current
+    assert current is not None
+    address, head = current.segment.address, current.writer.next_sequence - 1
+    heads: list[int | None] = []
+    for _ in range(6000):
+        states = [store.ingest.known(address) for store in made.stores.values()]
+        heads = [None if state is None else state.head for state in states]
+        if heads == [head] * len(heads):
+            return
+        await trio.sleep(0.01)
+    raise AssertionError(heads)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,26 +11,12 @@ from gateway.admin import Refused
 from gateway.log import loss as loss_module
 from gateway.log.partition import PartitionState
 from gateway.loss_admin import LossAdmin
-from tests.gateway.several_stores import Cluster, Gateway, batch, cluster, produce_until_taken
-
-Body = Callable[[Cluster], Awaitable[None]]
-Stores = Callable[..., None]
+from tests.gateway.several_stores import Cluster, Gateway, WithStores, batch, produce_until_taken
 
 
-@pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stores:
-    """Runs a body with three stores."""
+@pytest.fixture(autouse=True)
+def absent_stores_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_module, "ANSWER_SECONDS", 0.5)
-
-    def start(body: Body) -> None:
-        async def main() -> None:
-            with trio.fail_after(60):
-                async with cluster(tmp_path, monkeypatch) as made:
-                    await body(made)
-
-        trio.run(main)
-
-    return start
 
 
 async def asked(gateway: Gateway, do: str, **details: Any) -> Any:
@@ -73,7 +57,7 @@ async def written(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_left_is_kept_and_what_was_named_goes(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(cluster: Cluster) -> None:
         await written(cluster, monkeypatch)
@@ -106,7 +90,7 @@ def test_what_is_left_is_kept_and_what_was_named_goes(
 
 
 def test_a_store_that_is_left_and_silent_is_waited_for(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(cluster: Cluster) -> None:
         await written(cluster, monkeypatch)
@@ -123,7 +107,7 @@ def test_a_store_that_is_left_and_silent_is_waited_for(
 
 
 def test_when_nobody_is_left_all_of_the_open_segment_goes_and_closed_ones_are_named(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(cluster: Cluster) -> None:
         await written(cluster, monkeypatch)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,31 +11,18 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from gateway.configs.alteration import Alteration, Operation, altered, topic_list_default
 from gateway.log.partition import PartitionState
 from tests.gateway.in_process import RawClient
-from tests.gateway.several_stores import Cluster, Gateway, batch, cluster, produce, produce_until_taken
-from tests.gateway.test_several_stores import caught_up
+from tests.gateway.several_stores import (
+    Cluster,
+    Gateway,
+    WithStores,
+    batch,
+    caught_up,
+    produce,
+    produce_until_taken,
+)
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NOT_ENOUGH, TOO_LARGE = 19, 10
-
-Body = Callable[[Cluster], Awaitable[None]]
-
-
-@pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Body], None]:
-    """Runs a body with three stores."""
-
-    def start(body: Body) -> None:
-        async def main() -> None:
-            with trio.fail_after(60):
-                async with cluster(tmp_path, monkeypatch) as made:
-                    await body(made)
-
-        trio.run(main)
-
-    return start
-
-
-Stores = Callable[[Body], None]
 
 
 def topic_of(gateway: Gateway) -> Any:
@@ -60,7 +45,7 @@ def values(contents: list[bytes]) -> list[bytes]:
 
 
 def test_partitions_are_added_under_a_producer_and_last(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         sent: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
@@ -97,7 +82,7 @@ def test_partitions_are_added_under_a_producer_and_last(
 
 @pytest.mark.parametrize("clock_goes_back_ms", [0, 3_600_000])
 def test_partitions_and_configs_come_back_from_the_stores(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, clock_goes_back_ms: int
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, clock_goes_back_ms: int
 ) -> None:
     """Also partitions that were never written to, and whatever segment seems to be the newest."""
 
@@ -126,7 +111,7 @@ def test_partitions_and_configs_come_back_from_the_stores(
 
 
 def test_min_insync_replicas_holds_for_the_next_batch(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The open segment, whose w is fixed, is closed."""
 
@@ -157,7 +142,7 @@ def test_min_insync_replicas_holds_for_the_next_batch(
 
 
 def test_defaults_that_are_set_for_the_broker_hold_for_topics_without_their_own(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         small, large = batch(b"x"), batch(b"x" * 3000)
@@ -184,7 +169,7 @@ def test_defaults_that_are_set_for_the_broker_hold_for_topics_without_their_own(
 
 
 def test_changes_at_one_time_are_all_kept_and_a_deleted_topic_takes_none(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         outcomes: list[ErrorCode] = []
@@ -236,7 +221,7 @@ async def until_parked(gateway: Gateway) -> None:
 
 
 def test_a_consumer_that_waits_goes_on_and_reads_the_new_partitions(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async def fetch(port_client: RawClient, partition: int, wait_ms: int) -> Any:
@@ -281,7 +266,7 @@ def test_a_consumer_that_waits_goes_on_and_reads_the_new_partitions(
 
 
 def test_more_in_sync_than_there_are_is_refused_before_anything_is_appended(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The open segment could still take the batch, and the one that it belongs into could not."""
 

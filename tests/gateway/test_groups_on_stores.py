@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,26 +11,11 @@ import trio
 from gateway.groups.group_state import GroupState
 from tests.differential.groups import heartbeat, join, leave, sync
 from tests.gateway.in_process import RawClient
-from tests.gateway.several_stores import Cluster, Gateway, cluster
+from tests.gateway.several_stores import Cluster, Gateway, WithStores
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 NONE, NOT_AVAILABLE, NOT_COORDINATOR, REBALANCING = 0, 15, 16, 27
 QUICK: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
-
-
-@pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Runs a body with three stores."""
-
-    def start(body: Callable[[Cluster], Awaitable[None]]) -> None:
-        async def main() -> None:
-            with trio.fail_after(60):
-                async with cluster(tmp_path, monkeypatch) as made:
-                    await body(made)
-
-        trio.run(main)
-
-    return start
 
 
 async def ask(client: RawClient, request: Any) -> Any:
@@ -58,7 +42,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_with_too_few_stores_nothing_is_assigned_and_the_group_goes_on_when_they_are_back(
-    stores: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch, **QUICK) as (gateway, client):
@@ -89,7 +73,7 @@ def test_with_too_few_stores_nothing_is_assigned_and_the_group_goes_on_when_they
 
 
 def test_a_gateway_that_died_is_followed_by_one_that_knows_the_members(
-    stores: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch, **QUICK) as (gateway, client):
@@ -112,7 +96,7 @@ def test_a_gateway_that_died_is_followed_by_one_that_knows_the_members(
 
 
 def test_a_gateway_that_stops_waits_for_no_rebalance(
-    stores: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch, **QUICK) as (gateway, client):

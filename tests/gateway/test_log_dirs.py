@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 from gateway.api import describe_log_dirs
 from gateway.log.segment import UNKNOWN
-from tests.gateway.several_stores import Cluster, batch, cluster, produce, produce_until_taken
+from tests.gateway.several_stores import Cluster, WithStores, batch, produce, produce_until_taken
 
 STORAGE_ERROR = 56
-
-Body = Callable[[Cluster], Awaitable[None]]
-
-
-@pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Body], None]:
-    """Runs a body with three stores."""
-
-    def start(body: Body) -> None:
-        async def main() -> None:
-            with trio.fail_after(60):
-                async with cluster(tmp_path, monkeypatch) as made:
-                    await body(made)
-
-        trio.run(main)
-
-    return start
-
-
-Stores = Callable[[Body], None]
 
 
 async def ask(client: Any, topics: dict[str, list[int]] | None = None, version: int = 5) -> dict[str, Any]:
@@ -57,7 +34,7 @@ def sizes(result: Any) -> dict[tuple[str, int], int]:
 
 
 def test_sizes_are_those_of_the_batches_that_each_store_keeps(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         contents = [batch(b"x" * length) for length in (1000, 2000, 3000)]
@@ -98,7 +75,7 @@ def test_sizes_are_those_of_the_batches_that_each_store_keeps(
     stores(body)
 
 
-def test_a_store_that_is_away_is_told_so(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_away_is_told_so(stores: WithStores, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(made: Cluster) -> None:
         monkeypatch.setattr(describe_log_dirs, "DISK_SECONDS", 0.3)
         async with made.gateway(monkeypatch) as (gateway, client):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -15,34 +13,15 @@ from gateway.stores import StoreRefused
 from tests.gateway.several_stores import (
     Cluster,
     Gateway,
+    WithStores,
     batch,
-    cluster,
+    caught_up,
     incarnation,
     produce,
     produce_until_taken,
 )
 
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH, AFTER_APPEND = 6, 7, 19, 20
-
-Body = Callable[[Cluster], Awaitable[None]]
-
-
-@pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Runs a body with three stores, or so many."""
-
-    def start(body: Body, **options: Any) -> None:
-        async def main() -> None:
-            with trio.fail_after(60):
-                async with cluster(tmp_path, monkeypatch, **options) as made:
-                    await body(made)
-
-        trio.run(main)
-
-    return start
-
-
-Stores = Callable[..., None]
 
 
 async def topic(gateway: Gateway, partitions: int = 1, *, r: int = 3, **configs: str) -> None:
@@ -61,7 +40,7 @@ def tails(contents: list[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("away", [0, 1, 2])
 def test_one_store_away_costs_nothing_and_it_has_everything_afterwards(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, away: int
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, away: int
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -82,24 +61,9 @@ def test_one_store_away_costs_nothing_and_it_has_everything_afterwards(
     stores(body)
 
 
-async def caught_up(made: Cluster, gateway: Gateway) -> None:
-    """Wait until every store has the whole of the open segment."""
-    current = gateway.partition().current
-    assert current is not None
-    address, head = current.segment.address, current.writer.next_sequence - 1
-    heads: list[int | None] = []
-    for _ in range(6000):
-        states = [store.ingest.known(address) for store in made.stores.values()]
-        heads = [None if state is None else state.head for state in states]
-        if heads == [head] * len(heads):
-            return
-        await trio.sleep(0.01)
-    raise AssertionError(heads)
-
-
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_with_too_few_stores_a_producer_is_told_before_anything_is_appended(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, acks: int
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, acks: int
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -122,7 +86,7 @@ def test_with_too_few_stores_a_producer_is_told_before_anything_is_appended(
 
 
 def test_stores_that_go_meanwhile_are_told_of_in_time_and_keep_what_was_appended(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -144,7 +108,7 @@ def test_stores_that_go_meanwhile_are_told_of_in_time_and_keep_what_was_appended
     stores(body)
 
 
-def test_acks_1_is_answered_by_the_first_member(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acks_1_is_answered_by_the_first_member(stores: WithStores, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1, 2)
@@ -162,7 +126,7 @@ def test_acks_1_is_answered_by_the_first_member(stores: Stores, monkeypatch: pyt
 
 
 def test_a_segment_is_opened_without_the_store_that_is_away_and_it_gets_it_later(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -191,7 +155,7 @@ def test_a_segment_is_opened_without_the_store_that_is_away_and_it_gets_it_later
 
 
 def test_one_topic_whose_stores_are_away_does_not_stop_another(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one copy each: those of the store that is away wait, the others go on."""
 
@@ -219,7 +183,7 @@ def test_one_topic_whose_stores_are_away_does_not_stop_another(
 
 @pytest.mark.parametrize("away", [None, 0, 1, 2])
 def test_a_gateway_that_died_is_followed_with_any_one_store_away(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, away: int | None
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, away: int | None
 ) -> None:
     async def body(made: Cluster) -> None:
         sent = [batch() for _ in range(40)]
@@ -250,7 +214,7 @@ def test_a_gateway_that_died_is_followed_with_any_one_store_away(
     stores(body)
 
 
-def test_the_tail_is_copied_before_it_counts(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tail_is_copied_before_it_counts(stores: WithStores, monkeypatch: pytest.MonkeyPatch) -> None:
     """One store alone has the last records. They count if it answers, and then on two stores at least."""
 
     async def body(made: Cluster) -> None:
@@ -285,7 +249,7 @@ def test_the_tail_is_copied_before_it_counts(stores: Stores, monkeypatch: pytest
 
 
 def test_partitions_whose_stores_are_away_hold_up_no_others(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(made: Cluster) -> None:
         monkeypatch.setattr("gateway.log.recovery.WAITING_LOGGED_SECONDS", 0.2)
@@ -324,7 +288,7 @@ def test_partitions_whose_stores_are_away_hold_up_no_others(
 
 
 def test_an_idempotent_producer_goes_on_behind_a_recovery(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         sent = [batch(b"value %d" % n, producer=(7, 0, n)) for n in range(9)]
@@ -354,7 +318,7 @@ def test_an_idempotent_producer_goes_on_behind_a_recovery(
 
 
 def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same incarnation with an empty database: its "never heard of it" is no answer."""
 
@@ -400,7 +364,7 @@ def forget(path: Path) -> None:
 
 @pytest.mark.parametrize("dead", [True, False])
 def test_another_store_takes_a_stores_place(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, dead: bool
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, dead: bool
 ) -> None:
     async def body(made: Cluster) -> None:
         monkeypatch.setattr("gateway.log.replacement.LOOK_AGAIN_SECONDS", 0.05)
@@ -447,7 +411,7 @@ def test_another_store_takes_a_stores_place(
 
 
 def test_a_replacement_goes_on_behind_a_restart_and_an_idle_log_leaves_its_open_segment(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(made: Cluster) -> None:
         monkeypatch.setattr("gateway.log.replacement.LOOK_AGAIN_SECONDS", 0.05)
@@ -477,7 +441,7 @@ def test_a_replacement_goes_on_behind_a_restart_and_an_idle_log_leaves_its_open_
 
 
 def test_a_store_that_every_segment_needs_is_not_replaced_by_one_of_the_others(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -499,7 +463,9 @@ def test_a_store_that_every_segment_needs_is_not_replaced_by_one_of_the_others(
     stores(body)
 
 
-def test_a_tail_whose_only_holder_goes_is_given_up(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_whose_only_holder_goes_is_given_up(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It answered SEAL, and went before others had copied what nobody was told is durable."""
 
     async def body(made: Cluster) -> None:
