@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -78,6 +79,10 @@ LOOKUPS_AT_ONCE: Final = 16
 
 
 _SIZE_CORRELATION: Final = Struct(">ii")
+_AVAILABLE: Final = attrgetter("available")
+_EPOCH: Final = attrgetter("leader_epoch")
+_LATEST: Final = attrgetter("high_watermark")
+_EARLIEST: Final = attrgetter("log_start_offset")
 
 
 @dataclass(slots=True)
@@ -98,14 +103,15 @@ class _Ends:
     `topics` are (name, highest index, (index, leader epoch, whether the latest is wanted) of each partition).
     """
 
-    __slots__ = ("answer", "offsets", "topics")
+    __slots__ = ("answer", "earliest", "seen", "topics")
 
     def __init__(self, topics: list[tuple[str, int, list[tuple[int, int, bool]]]]) -> None:
         self.topics = topics
-        self.offsets: list[int] = []
-        """Offset and leader epoch of each partition, one after the other."""
+        self.earliest = not all(latest for _, _, asked in topics for _, _, latest in asked)
+        self.seen: list[object] | None = None
+        """What was looked at for the answer: from the same follows the same."""
         self.answer = b""
-        """To those offsets, without its size and correlation id."""
+        """To that, without its size and correlation id."""
 
 
 _remembered: Final[Remembered[_Ends]] = Remembered()
@@ -122,13 +128,37 @@ def list_offsets_at_once(
         if ends is None:
             return None
         _remembered.put(question, ends)
-    offsets = _offsets(ends, broker)
-    if offsets is None:
+    seen = _look(ends, broker)
+    if seen is None:
         return None
-    if offsets != ends.offsets or not ends.answer:
-        ends.offsets = offsets
-        ends.answer = _encode_ends(header.api_version, ends)
+    if seen != ends.seen:
+        offsets = _offsets(ends, broker)
+        if offsets is None:
+            return None
+        ends.answer = _encode_ends(header.api_version, ends, offsets)
+        ends.seen = seen
     return _SIZE_CORRELATION.pack(4 + len(ends.answer), header.correlation_id) + ends.answer
+
+
+def _look(ends: _Ends, broker: Broker) -> list[object] | None:
+    """All that the answer depends on, and of some partitions that are not asked for: to leave out a few costs
+    more than to look. None: a partition is missing.
+    """
+    seen: list[object] = []
+    for name, highest, asked in ends.topics:
+        topic = broker.topics.get(name)
+        if topic is None or highest >= len(topic.partitions):
+            return None
+        partitions = topic.partitions
+        if 2 * len(asked) < len(partitions):
+            partitions = [partitions[index] for index, _, _ in asked]
+        seen += map(_AVAILABLE, partitions)
+        seen += map(_EPOCH, partitions)
+        seen += map(_LATEST, partitions)
+        if ends.earliest:
+            # What epoch the record at the log's start has follows from its offset.
+            seen += map(_EARLIEST, partitions)
+    return seen
 
 
 def _ends(body: ListOffsetsRequest) -> _Ends | None:
@@ -148,27 +178,22 @@ def _ends(body: ListOffsetsRequest) -> _Ends | None:
 
 
 def _offsets(ends: _Ends, broker: Broker) -> list[int] | None:
-    """What is asked for; None if that takes more than a look."""
+    """Offset and leader epoch of each partition, one after the other; None if that takes more than a look."""
     found: list[int] = []
-    for name, highest, asked in ends.topics:
+    for name, _, asked in ends.topics:
         topic = broker.topics.get(name)
-        if topic is None or highest >= len(topic.partitions):
-            return None
-        partitions = topic.partitions
+        assert topic is not None
         for index, epoch, latest in asked:
-            partition = partitions[index]
+            partition = topic.partitions[index]
             present = partition.leader_epoch
-            if not partition.available or (epoch != NO_EPOCH and epoch != present):  # noqa: PLR1714
+            if not partition.available or epoch not in {NO_EPOCH, present}:
                 return None
-            if latest:
-                found += partition.high_watermark, present
-            else:
-                found += _start(partition)
+            found += (partition.high_watermark, present) if latest else _start(partition)
     return found
 
 
-def _encode_ends(version: int, ends: _Ends) -> bytes:
-    each = iter(ends.offsets)
+def _encode_ends(version: int, ends: _Ends, offsets: list[int]) -> bytes:
+    each = iter(offsets)
     answered = [
         (name, [(index, 0, -1, next(each), next(each)) for index, _, _ in asked])
         for name, _, asked in ends.topics

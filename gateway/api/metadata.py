@@ -29,6 +29,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 
 IDS_SINCE_VERSION: Final = 12
 
+_EPOCH: Final = attrgetter("leader_epoch")
+_AVAILABLE: Final = attrgetter("available")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _logger = logging.getLogger(__name__)
 _cache = AnswerCache()
@@ -244,8 +248,9 @@ def _alone(topic: Topic | None) -> TopicState | None:
     """As `_state`, where the broker is the only replica there is."""
     if topic is None:
         return None
-    partitions = tuple([(one.leader_epoch, one.available, None) for one in topic.partitions])
-    return TopicState(topic.name, topic.id, topic.internal, partitions)
+    partitions = topic.partitions
+    told = tuple(zip(map(_EPOCH, partitions), map(_AVAILABLE, partitions), repeat(None)))
+    return TopicState(topic.name, topic.id, topic.internal, told)
 
 
 def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> TopicState | None:

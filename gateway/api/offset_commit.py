@@ -193,7 +193,9 @@ class OffsetCommit:
                 body.group_id, body.member_id, body.group_instance_id, body.generation
             )
             if offsets:
-                self._pending = groups.journal.begin_commit(body.group_id, group.offsets, offsets)
+                self._pending = groups.journal.begin_commit(
+                    body.group_id, group.offsets, offsets, group.partition
+                )
                 self._completion = self._pending.completion(self._broker.completions)
         except KafkaError as refused:
             self._error = refused.code

@@ -97,8 +97,8 @@ class Pending:
 
     __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
 
-    def __init__(self, lane: Lane, records: Sequence[KeyValue], effect: Effect) -> None:
-        self.write = Write(records, self._settled)
+    def __init__(self, lane: Lane, records: Sequence[KeyValue], effect: Effect, size: int | None) -> None:
+        self.write = Write(records, self._settled, size)
         self.effect = effect
         self.done = False
         self.error: KafkaError | None = None
@@ -205,14 +205,17 @@ class GroupCommit:
         """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
         await pending.durable(self._broker.completions)
 
-    def enter(self, place: Place, records: Sequence[KeyValue], effect: Effect) -> Pending:
+    def enter(
+        self, place: Place, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+    ) -> Pending:
         """Have records written, in one batch and behind all that were entered before, from the next turn on.
+        `size` is what `size_of` gives for all of them, if that is known.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
         """
         place = self._places.get(place.partition, place)
-        pending = Pending(place.lane, records, effect)
+        pending = Pending(place.lane, records, effect, size)
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()

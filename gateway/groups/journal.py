@@ -64,11 +64,15 @@ class Journal:
             await self.group_commit.durable(self.begin_commit(group_id, table, offsets))
 
     def begin_commit(
-        self, group_id: str, table: OffsetTable, offsets: Mapping[TopicPartition, CommittedOffset]
+        self,
+        group_id: str,
+        table: OffsetTable,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        partition: int | None = None,
     ) -> Pending:
-        """As `commit`, without waiting; of one offset at least."""
+        """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known."""
         records = (_offset_record(group_id, key, offset) for key, offset in offsets.items())
-        return self._enter(group_id, records, _Offsets(table, offsets))
+        return self._enter(group_id, records, _Offsets(table, offsets), partition)
 
     async def delete_offsets(
         self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
@@ -113,13 +117,16 @@ class Journal:
     async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
         await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))
 
-    def _enter(self, group_id: str, records: Iterable[KeyValue], effect: Effect) -> Pending:
-        place = self.group_commit.place(group_id)
+    def _enter(
+        self, group_id: str, records: Iterable[KeyValue], effect: Effect, partition: int | None = None
+    ) -> Pending:
+        commits = self.group_commit
+        place = commits.place(group_id) if partition is None else commits.place_at(partition)
         try:
-            encoded = _encoded(records, place)
+            encoded, size = _encoded(records, place)
         except TooLong as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        return self.group_commit.enter(place, encoded, effect)
+        return commits.enter(place, encoded, effect, size)
 
 
 class _Offsets:
@@ -141,16 +148,16 @@ class _Offsets:
             self._table.give_up(self._offsets)
 
 
-def _encoded(records: Iterable[KeyValue], place: Place) -> Sequence[KeyValue]:
-    """The records; no more than fit into one batch are made. Raises TooLong."""
+def _encoded(records: Iterable[KeyValue], place: Place) -> tuple[Sequence[KeyValue], int]:
+    """The records and their size; no more than fit into one batch are made. Raises TooLong."""
     encoded: list[KeyValue] = []
-    size = 0
+    size, largest = 0, place.largest
     for record in records:
         size += size_of(record)
-        if size > place.largest:
-            raise TooLong(f"more than {place.largest} bytes are to be written at once")
+        if size > largest:
+            raise TooLong(f"more than {largest} bytes are to be written at once")
         encoded.append(record)
-    return encoded
+    return encoded, size
 
 
 def _offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset | None) -> KeyValue:

@@ -38,10 +38,15 @@ class Write:
 
     __slots__ = ("records", "settled", "size")
 
-    def __init__(self, records: Sequence[KeyValue], settled: Callable[[KafkaError | None], None]) -> None:
+    def __init__(
+        self,
+        records: Sequence[KeyValue],
+        settled: Callable[[KafkaError | None], None],
+        size: int | None = None,
+    ) -> None:
         self.records = records
         self.settled = settled
-        self.size = sum(map(size_of, records))
+        self.size = sum(map(size_of, records)) if size is None else size
 
     @property
     def is_large(self) -> bool:

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
 from wireproto.kafka.errors import MalformedRequest
@@ -70,8 +70,7 @@ class TooLong(ValueError):
     """A text that does not fit the format."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """What a group has committed for a partition (`OffsetAndMetadata`). Times are ms since 1970."""
 
     offset: int

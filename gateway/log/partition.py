@@ -98,6 +98,9 @@ class Partition:
     def __init__(self, context: "LogContext", topic: "Topic", index: int) -> None:
         self.topic = topic
         self.index = index
+        self.available = False
+        """Recovered: latest offsets are known and produces are taken. As `state` says it; asked for at every
+        look-up of every partition."""
         self.state = PartitionState.RECOVERING
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
@@ -142,9 +145,13 @@ class Partition:
         self._tell_watchers()
 
     @property
-    def available(self) -> bool:
-        """Recovered: latest offsets are known and produces are taken."""
-        return self.state is PartitionState.READY
+    def state(self) -> PartitionState:
+        return self._state
+
+    @state.setter
+    def state(self, state: PartitionState) -> None:
+        self._state = state
+        self.available = state is PartitionState.READY
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -241,7 +248,7 @@ class Partition:
 
         Raises KafkaError as `append`.
         """
-        if self.state is not PartitionState.READY:
+        if not self.available:
             raise self._refusal(header, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
         if self._context.stores.presence is not None and not self._stores_are_there():
             raise self._refusal(header, ErrorCode.NOT_ENOUGH_REPLICAS, self._who_is_away())
@@ -359,7 +366,7 @@ class Partition:
 
     def room_for(self, size: int) -> bool:
         """Whether `append` would take a batch of `size` bytes, or refuse it for another reason than room."""
-        return self.state is not PartitionState.READY or self._has_room(size)
+        return not self.available or self._has_room(size)
 
     async def wait_for_room(self, size: int) -> None:
         """Return when there is `room_for` a batch of `size` bytes."""

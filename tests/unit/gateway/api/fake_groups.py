@@ -18,6 +18,7 @@ from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_700_000_000_000
+PARTITION = 17
 
 
 class FakePending:
@@ -48,7 +49,9 @@ class FakeGroups:
         protocol, leader = (None, None) if member is None else ("range", member.member_id)
         if protocol_type:
             machine.loaded(GroupMetadata(protocol_type, 7, protocol, leader, NOW_MS, members), Now(0, NOW_MS))
-        self.groups[group_id] = SimpleNamespace(group_id=group_id, machine=machine, offsets=OffsetTable())
+        self.groups[group_id] = SimpleNamespace(
+            group_id=group_id, machine=machine, offsets=OffsetTable(), partition=PARTITION
+        )
         return self.groups[group_id]
 
     # what the coordinator does
@@ -89,8 +92,9 @@ class FakeGroups:
             raise self.failure
         self.writes += 1
 
-    def begin_commit(self, _group_id: str, table: OffsetTable, offsets: Any) -> Any:
+    def begin_commit(self, _group_id: str, table: OffsetTable, offsets: Any, partition: int) -> Any:
         assert offsets
+        assert partition == PARTITION
         if self.failure is not None:
             raise self.failure
         self.writes += 1

@@ -101,6 +101,7 @@ QUESTIONS: list[Callable[[], Any]] = [
     partial(ends, {"orders": [0, 1]}, -2),
     partial(ends, {"orders": [1]}, version=1),
     partial(ends, {"orders": [1]}, epoch=0),
+    partial(ends, {}),
 ]
 
 

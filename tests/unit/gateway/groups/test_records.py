@@ -229,7 +229,10 @@ INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TOPIC_IDS = st.one_of(st.just(NO_TOPIC_ID), st.binary(min_size=16, max_size=16))
 PLAIN = st.builds(CommittedOffset, INT64, INT32, TEXTS, INT64, st.just(-1), TOPIC_IDS)
-EXPIRING = st.builds(CommittedOffset, INT64, st.just(-1), TEXTS, INT64, INT64.filter(lambda time: time != -1))
+EXPIRING = st.builds(
+    CommittedOffset, INT64, st.just(-1), TEXTS, INT64, INT64.filter(lambda time: time != -1),
+    st.just(NO_TOPIC_ID),
+)  # fmt: skip
 MEMBERS = st.builds(
     MemberMetadata, TEXTS, st.none() | TEXTS, TEXTS, TEXTS,
     INT32.filter(lambda timeout: timeout != -1), INT32, st.binary(max_size=40), st.binary(max_size=40),
