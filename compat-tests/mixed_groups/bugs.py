@@ -32,13 +32,19 @@ def commits_answered_before_durable() -> None:
     """They are shown and answered at once, and written later."""
     begin = Journal.begin_commit
 
-    def commit(self: Journal, group_id: str, table: OffsetTable, offsets: Mapping[Any, Any]) -> Pending:
+    def commit(
+        self: Journal,
+        group_id: str,
+        table: OffsetTable,
+        offsets: Mapping[Any, Any],
+        partition: int | None = None,
+    ) -> Pending:
         table.start(offsets)
         table.commit(offsets)
 
         async def later() -> None:
             await trio.sleep(LATE_SECONDS)
-            begin(self, group_id, OffsetTable(), offsets)
+            begin(self, group_id, OffsetTable(), offsets, partition)
 
         trio.lowlevel.spawn_system_task(later)
         pending = Pending(Lane(), (), NoEffect())

@@ -97,7 +97,9 @@ class Pending:
 
     __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
 
-    def __init__(self, lane: Lane, records: Sequence[KeyValue], effect: Effect, size: int | None) -> None:
+    def __init__(
+        self, lane: Lane, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+    ) -> None:
         self.write = Write(records, self._settled, size)
         self.effect = effect
         self.done = False
