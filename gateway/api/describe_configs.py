@@ -16,8 +16,11 @@ Differs from Kafka
   Configs are sorted by name; Kafka's order is a hash map's. min.insync.replicas has Kafka's default as
   such: Kafka keeps a dynamic default (source 3) for its eligible leader replicas.
 
+  Groups (type 32) and client metrics (16) have no configs here: Kafka's are for its newer groups and for
+  telemetry, and it shows their defaults for any name.
+
 Skipped
-  Broker loggers (type 8), client metrics (16) and groups (32): INVALID_REQUEST.
+  Broker loggers (type 8): INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
 
 TOPIC: Final = 2
 BROKER: Final = 4
+
+_WITHOUT_CONFIGS: Final = {16: "Client metrics subscription", 32: "Group"}
+"""Types of resources that have none here, and what Kafka calls them."""
 
 MAX_CONFIGS: Final = 200_000
 """Configs in one answer: those of 6,000 topics, some 10 MB. A request of a few bytes per resource could ask
@@ -140,6 +146,10 @@ def _describe(resource: Any, broker: Broker, static: dict[str, str]) -> list[Des
             message = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         return describe_broker_configs(static, dynamic)
+    if kind := _WITHOUT_CONFIGS.get(resource.resource_type):
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} name must not be empty")
+        return []
     message = f"configs of resource type {resource.resource_type} are not supported here"
     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 

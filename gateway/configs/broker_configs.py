@@ -18,12 +18,21 @@ from gateway.configs.values import ConfigType
 _NULL: Final = "(null)"
 _REQUIRED: Final = "(required)"
 
+THROTTLES: Final = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Bytes per second that a reassignment may take: `kafka-reassign-partitions --throttle` sets them
+(`QuotaConfig.brokerQuotaConfigs`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """One broker config. `default` is None for null; `has_default` is False where Kafka demands a value.
 
-    `documentation` is None where we wrote none: for what has no meaning in this gateway.
+    `documentation` is None where we wrote none: for what has no meaning in this gateway. `hidden` ones are
+    shown only where they are set, and as they were given.
     """
 
     name: str
@@ -32,6 +41,7 @@ class BrokerConfig:
     default: str | None
     has_default: bool
     documentation: str | None
+    hidden: bool = False
 
     @property
     def sensitive(self) -> bool:
@@ -45,6 +55,16 @@ def broker_configs() -> dict[str, BrokerConfig]:
     text = files("gateway.configs").joinpath("broker_defaults.tsv").read_text(encoding="utf-8")
     configs = [_read(line) for line in text.splitlines() if not line.startswith("#")]
     return {config.name: config for config in configs}
+
+
+@cache
+def settable_broker_configs() -> dict[str, BrokerConfig]:
+    """These and the hidden ones, by name, in alphabetical order."""
+    hidden = {
+        name: BrokerConfig(name, ConfigType.LONG, False, None, True, DOCUMENTATION[name], hidden=True)
+        for name in THROTTLES
+    }
+    return dict(sorted((broker_configs() | hidden).items()))
 
 
 def _read(line: str) -> BrokerConfig:

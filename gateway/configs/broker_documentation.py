@@ -15,12 +15,14 @@ DOCUMENTATION: Final = {
     "default.replication.factor": "Replication factor of a topic that is created without one.",
     "delete.topic.enable": "Whether topics may be deleted.",
     "fetch.max.bytes": "Most bytes of records in one Fetch answer, whatever the request asks for.",
+    "follower.replication.throttled.rate": "Bytes per second that throttled followers may fetch.",
     "group.initial.rebalance.delay.ms": (
         "Milliseconds that an empty group's first rebalance waits for more members."
     ),
     "group.max.session.timeout.ms": "Longest session timeout that a member of a group may ask for.",
     "group.max.size": "Most members of one consumer group.",
     "group.min.session.timeout.ms": "Shortest session timeout that a member of a group may ask for.",
+    "leader.replication.throttled.rate": "Bytes per second that throttled leaders may send to followers.",
     "listener.security.protocol.map": "The security protocol of each listener's name.",
     "listeners": "The addresses this node listens on.",
     "log.cleaner.backoff.ms": "Milliseconds between two looks for logs to compact, after one without.",
@@ -69,6 +71,9 @@ DOCUMENTATION: Final = {
     "offsets.topic.replication.factor": "Replication factor of __consumer_offsets.",
     "process.roles": "The roles of this process.",
     "producer.id.expiration.ms": "Milliseconds after which an idle idempotent producer's state is forgotten.",
+    "replica.alter.log.dirs.io.max.bytes.per.second": (
+        "Bytes per second that replicas may take to move to another directory."
+    ),
     "replica.lag.time.max.ms": "Milliseconds that a follower may lag before it is not in sync any more.",
     "request.timeout.ms": "Milliseconds to wait for the answer to a request of this node's own.",
     "security.inter.broker.protocol": "The security protocol between brokers.",

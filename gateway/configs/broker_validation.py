@@ -2,9 +2,9 @@
 
 Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. These kinds are told apart: the
 defaults of topic configs, which are checked as the topic config is and take effect at once; those that Kafka
-can change and that mean nothing here (thread pools, the cleaner's buffers, when tickets and logins of a SASL
-that is not there are renewed), which are checked, kept and given back, and the few of these that do mean
-something; and everything else, which is refused by name.
+can change and that mean nothing here (thread pools, the cleaner's buffers, throttles, when tickets and logins
+of a SASL that is not there are renewed), which are checked, kept and given back, and the few of these that do
+mean something; and everything else, which is refused by name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.configs.alteration import Operation
-from gateway.configs.broker_configs import broker_configs
+from gateway.configs.broker_configs import THROTTLES, broker_configs, settable_broker_configs
 from gateway.configs.checks import Between, Check
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import MAX_VALUE_LENGTH
@@ -61,7 +61,7 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
 ONE_NODE_ONLY: Final = frozenset(name for name in NO_EFFECT if name.startswith("sasl."))
 """Of these, what is set for a node and never for all nodes of a cluster (`perBrokerConfigs`)."""
 
-_OTHERS: Final = {**OWN_EFFECT, **NO_EFFECT}
+_OTHERS: Final[dict[str, Check | None]] = {**OWN_EFFECT, **NO_EFFECT, **dict.fromkeys(THROTTLES, Between(0))}
 
 
 def validate_broker_configs(configs: Mapping[str, str], *, whole_cluster: bool = False) -> None:
@@ -110,12 +110,12 @@ def broker_not_a_list(name: str, operation: Operation) -> str:
 
 
 def _may_change(name: str) -> bool:
-    known = broker_configs().get(name)
+    known = settable_broker_configs().get(name)
     return known is not None and not known.read_only and (name in TOPIC_DEFAULTS or name in _OTHERS)
 
 
 def _parse(name: str, text: str) -> Value:
-    value = parse_value(name, broker_configs()[name].type, text)
+    value = parse_value(name, settable_broker_configs()[name].type, text)
     check = TOPIC_DEFAULTS[name].check if name in TOPIC_DEFAULTS else _OTHERS[name]
     return value if check is None else check(name, value)
 

@@ -14,7 +14,7 @@ from itertools import dropwhile
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from gateway.configs.broker_configs import BrokerConfig, broker_configs
+from gateway.configs.broker_configs import BrokerConfig, broker_configs, settable_broker_configs
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import ConfigType, InvalidValue, format_value, parse_value
@@ -139,13 +139,14 @@ def _describe_topic_config(
 
 
 def _in_force(config: TopicConfig | BrokerConfig, synonyms: tuple[Synonym, ...]) -> str | None:
-    """The value of a config with these synonyms: one that was set for brokers is shown as it is understood,
-    and as it was given among the synonyms.
+    """The value of a config with these synonyms: one that was set for brokers is shown as it is understood
+    (but the hidden ones of brokers), and as it was given among the synonyms.
     """
     if not synonyms:
         return config.default
     text = synonyms[0].value
-    if text is None or synonyms[0].source not in _SET_FOR_BROKERS:
+    as_given = config.hidden and isinstance(config, BrokerConfig)
+    if text is None or as_given or synonyms[0].source not in _SET_FOR_BROKERS:
         return text
     try:
         return format_value(parse_value(config.name, config.type, text))
@@ -166,15 +167,19 @@ def describe_broker_configs(
     """Every config of the broker, by name. `static` are its own values, `dynamic` those set since; secrets
     among them are not shown.
     """
+    described = (
+        (config, _broker_synonyms(config, static, dynamic)) for config in settable_broker_configs().values()
+    )
     return [
-        _describe_broker_config(config, _broker_synonyms(config, static, dynamic))
-        for config in broker_configs().values()
+        _describe_broker_config(config, synonyms)
+        for config, synonyms in described
+        if synonyms or not config.hidden
     ]
 
 
 def describe_cluster_configs(dynamic: Dynamic) -> list[DescribedConfig]:
     """What is set for all nodes of the cluster, by name."""
-    known = broker_configs()
+    known = settable_broker_configs()
     return [
         _describe_broker_config(
             known[name], (Synonym(name, dynamic.cluster[name], ConfigSource.DYNAMIC_DEFAULT_BROKER),)
@@ -217,6 +222,6 @@ def _broker_synonyms(
             for name in family
             if name in values
         ]
-    defaults = ((name, broker_configs()[name].default) for name in family)
+    defaults = ((name, settable_broker_configs()[name].default) for name in family)
     synonyms += [Synonym(name, text, ConfigSource.DEFAULT) for name, text in defaults if text is not None]
     return tuple(dropwhile(lambda synonym: synonym.name != config.name, synonyms))

@@ -125,6 +125,8 @@ ALLOWED: list[Allowed] = [
     ),
     Allowed("alter_configs.broker_faults:unknown.*", "Kafka keeps any name: a slip of the pen here"),
     Allowed("alter_configs.broker_faults:client metrics.*", "no subscriptions to client metrics"),
+    Allowed("describe_configs.unknown:type *.error_message", "which type it was", _we_say_why),
+    Allowed("describe_configs.groups_and_metrics:*.configs*", "none: those of Kafka are for newer groups"),
     # ---- where Kafka tells of its own ways
     Allowed("nothing_there.quorum:*.high_watermark", "the catalog's revision, not the end of Kafka's log"),
     Allowed("nothing_there.quorum:*.log_end_offset", "as the high watermark"),

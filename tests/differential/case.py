@@ -44,6 +44,8 @@ REGISTERED: dict[int, range] = {
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
     29: range(1, 4),  # DescribeAcls
+    30: range(1, 4),  # CreateAcls
+    31: range(1, 4),  # DeleteAcls
     32: range(1, 5),  # DescribeConfigs
     33: range(3),  # AlterConfigs
     35: range(1, 6),  # DescribeLogDirs

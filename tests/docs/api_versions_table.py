@@ -22,8 +22,6 @@ REASONS: Final[dict[int, str]] = {
     26: TRANSACTIONS,
     27: TRANSACTIONS,
     28: TRANSACTIONS,
-    30: SECURITY,
-    31: SECURITY,
     34: "a store has one directory",
     36: SECURITY,
     38: SECURITY,

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tests.docs import api_versions_table
+from tests.docs import api_versions_table, configs_table
 from tests.docs.limits_page import ROOT
 
 PAGE: Final = ROOT / "docs" / "compatibility.md"
 
-TABLES: Final[dict[str, Callable[[], str]]] = {"ApiVersions": api_versions_table.table}
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "ApiVersions": api_versions_table.table,
+    "topic configs": configs_table.topic_table,
+    "broker configs": configs_table.broker_table,
+}
 """By the name in its marks: `<!-- NAME: made from the code -->` and `<!-- NAME ends -->`."""
 
 

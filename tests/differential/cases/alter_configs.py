@@ -326,6 +326,36 @@ def broker_faults(side: Side, version: int) -> None:
     side.ask(incremental(version, (CLIENT_METRICS, "subscription", []), only=True), "client metrics")
 
 
+THROTTLES = [
+    "leader.replication.throttled.rate", "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+]  # fmt: skip
+
+
+@case(IncrementalAlterConfigsRequest)
+def throttles(side: Side, version: int) -> None:
+    """What kafka-reassign-partitions sets on brokers: not shown where it is not set."""
+    own = str(side.server.node_id)
+    show(side, own, "node without", BROKER, THROTTLES)
+    side.ask(incremental(version, (BROKER, "", [(THROTTLES[0], SET, "2000")])), "cluster")
+    node: Ops = [(name, SET, f" {n}000 ") for n, name in enumerate(THROTTLES, 1)]
+    side.ask_own_id(incremental(version, (BROKER, own, node)), "node")
+    last = ("message.max.bytes", "3000000")
+    side.ask_own_id(incremental(version, (BROKER, own, [(last[0], SET, last[1])])), "last")
+    settle(side, own, *last)
+    show(side, own, "node as shown", BROKER, THROTTLES)
+    show(side, "", "cluster as shown", BROKER, THROTTLES)
+    for value in ("-1", "x", "0", str(2**63)):
+        ops: Ops = [(THROTTLES[1], SET, value)]
+        side.ask_own_id(incremental(version, (BROKER, own, ops), only=True), f"rate {value}")
+    side.ask_own_id(incremental(version, (BROKER, own, [(THROTTLES[0], APPEND, "1")]), only=True), "append")
+    back: Ops = [(name, DELETE, None) for name in THROTTLES]
+    side.ask(incremental(version, (BROKER, "", back)), "cluster back")
+    side.ask_own_id(incremental(version, (BROKER, own, [*back, (last[0], DELETE, None)])), "back")
+    settle(side, own, last[0], "1048588")
+    show(side, own, "node at the end", BROKER, THROTTLES)
+
+
 @case(AlterConfigsRequest)
 def legacy_broker(side: Side, version: int) -> None:
     own = str(side.server.node_id)

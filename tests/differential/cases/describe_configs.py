@@ -85,6 +85,14 @@ def unknown(side: Side, version: int) -> None:
 
 
 @case(DescribeConfigsRequest)
+def groups_and_metrics(side: Side, version: int) -> None:
+    """kafka-configs asks for each group that there is."""
+    for kind in (16, 32):
+        ask(side, version, [resource(kind, side.name("one"))], f"type {kind}", synonyms=True)
+        ask(side, version, [resource(kind, "")], f"type {kind} without a name")
+
+
+@case(DescribeConfigsRequest)
 def broker(side: Side, version: int) -> None:
     """The settings that clients look at; a broker is named by its id, which is the server's own."""
     own = str(side.server.node_id)

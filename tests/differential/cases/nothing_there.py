@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.protocol.admin import (
+    CreateAclsRequest,
+    DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClientQuotasRequest,
     DescribeQuorumRequest,
@@ -34,6 +36,64 @@ def acls(side: Side, version: int) -> None:
             permission_type=ANY,
         )
         side.ask(request, f"type {kind}")
+
+
+PREFIXED, DENY, ALLOW, READ = 4, 2, 3, 3
+
+
+@case(CreateAclsRequest)
+def new_acls(side: Side, version: int) -> None:
+    def one(**changed: Any) -> Any:
+        usual = {
+            "resource_type": TOPIC,
+            "resource_name": "t",
+            "resource_pattern_type": PREFIXED,
+            "principal": "User:a",
+            "host": "*",
+            "operation": READ,
+            "permission_type": ALLOW,
+        }
+        return CreateAclsRequest.AclCreation(**usual | changed)
+
+    wanted = {
+        "none": [],
+        "one": [one()],
+        "two": [one(), one(principal="User:b", permission_type=DENY)],
+        "of an unknown type": [one(resource_type=99)],
+        "of an unknown pattern": [one(), one(resource_pattern_type=0)],
+        "of any operation": [one(operation=ANY)],
+        "of an unknown permission": [one(permission_type=9)],
+        "without a name": [one(resource_name="")],
+        "of an odd principal": [one(principal="a")],
+    }
+    for label, creations in wanted.items():
+        side.ask(CreateAclsRequest(version=version, creations=creations), label)
+
+
+@case(DeleteAclsRequest)
+def acls_deleted(side: Side, version: int) -> None:
+    def one(**changed: Any) -> Any:
+        usual = {
+            "resource_type_filter": ANY,
+            "resource_name_filter": None,
+            "pattern_type_filter": ANY,
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": ANY,
+            "permission_type": ANY,
+        }
+        return DeleteAclsRequest.DeleteAclsFilter(**usual | changed)
+
+    wanted = {
+        "none": [],
+        "all": [one()],
+        "two": [one(resource_name_filter="t"), one(principal_filter="User:a")],
+        "of an unknown type": [one(resource_type_filter=99)],
+        "of an unknown pattern": [one(pattern_type_filter=0)],
+        "of an unknown operation": [one(), one(operation=0)],
+    }
+    for label, filters in wanted.items():
+        side.ask(DeleteAclsRequest(version=version, filters=filters), label)
 
 
 @case(DescribeClientQuotasRequest)

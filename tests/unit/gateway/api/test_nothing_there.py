@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.gateway.api.asking import ADDRESS, NODE_ID, NOW_MS, FakeBroker, ask, request_class
+from wireproto.kafka.errors import MalformedRequest
 
 Acls = request_class(29)
+NewAcls = request_class(30)
+AclsDeleted = request_class(31)
 Quotas = request_class(48)
 Users = request_class(50)
 Quorum = request_class(55)
@@ -24,6 +27,39 @@ def test_acls_are_off(version: int) -> None:
     )
     answer = ask(FakeBroker(), request)
     assert (answer["error_code"], answer["resources"]) == (54, [])
+
+
+def new_acl(**changed: int) -> Any:
+    codes = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    return NewAcls.AclCreation(resource_name="t", principal="User:a", host="*", **codes | changed)
+
+
+def acl_filter(**changed: int) -> Any:
+    codes = dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1)
+    return AclsDeleted.DeleteAclsFilter(**codes | changed)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_acls_cannot_be_created_nor_deleted(version: int, count: int) -> None:
+    """One answer for each."""
+    made = ask(FakeBroker(), NewAcls(version=version, creations=[new_acl()] * count))
+    assert [one["error_code"] for one in made["results"]] == [54] * count
+    deleted = ask(FakeBroker(), AclsDeleted(version=version, filters=[acl_filter()] * count))
+    assert [(one["error_code"], one["matching_acls"]) for one in deleted["filter_results"]] == [
+        (54, [])
+    ] * count
+
+
+@pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
+def test_an_acl_with_something_unknown_closes_the_connection(field: str) -> None:
+    with pytest.raises(MalformedRequest, match="unknown element"):
+        ask(FakeBroker(), NewAcls(version=3, creations=[new_acl(), new_acl(**{field: 0})]))
+    field = {"resource_type": "resource_type_filter", "resource_pattern_type": "pattern_type_filter"}.get(
+        field, field
+    )
+    with pytest.raises(MalformedRequest, match="unknown element"):
+        ask(FakeBroker(), AclsDeleted(version=3, filters=[acl_filter(), acl_filter(**{field: 0})]))
 
 
 @pytest.mark.parametrize(

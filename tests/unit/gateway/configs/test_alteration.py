@@ -11,6 +11,7 @@ from gateway.configs.alteration import (
     check_alterations,
     topic_list_default,
 )
+from gateway.configs.broker_configs import THROTTLES
 from gateway.configs.broker_validation import NO_EFFECT, TOPIC_DEFAULTS, validate_broker_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -107,6 +108,14 @@ def test_when_tickets_and_logins_are_renewed_is_set_for_one_node_and_never_for_a
 def test_what_would_let_users_in_is_refused_as_long_as_nobody_is_asked_who_they_are(name: str) -> None:
     with pytest.raises(KafkaError, match="Cannot update these configs dynamically"):
         validate_broker_configs({name: "x"})
+
+
+@pytest.mark.parametrize("name", THROTTLES)
+def test_throttles_of_reassignments_are_accepted(name: str) -> None:
+    validate_broker_configs({name: " 1000 "})
+    for value in ("-1", "x", str(2**63)):
+        with pytest.raises(KafkaError, match=f"Invalid value {value} for configuration {name}"):
+            validate_broker_configs({name: value})
 
 
 def test_an_unknown_broker_config_is_refused() -> None:

@@ -10,8 +10,10 @@ from gateway.configs.broker_configs import broker_configs
 from gateway.configs.describe import (
     ConfigSource,
     DescribedConfig,
+    Dynamic,
     Synonym,
     describe_broker_configs,
+    describe_cluster_configs,
     describe_topic_configs,
 )
 from gateway.configs.topic_configs import TOPIC_CONFIGS
@@ -124,6 +126,21 @@ def test_the_broker_is_described_with_its_own_values_and_kafkas_defaults() -> No
     assert password.sensitive
     assert password.value is None
     assert [s.value for s in password.synonyms] == [None]
+
+
+def test_throttles_are_shown_where_they_are_set_and_as_they_were_given() -> None:
+    name = "leader.replication.throttled.rate"
+    assert name not in by_name(describe_broker_configs({}))
+    dynamic = Dynamic({name: " 5 "}, {name: "7"})
+    for_node = by_name(describe_broker_configs({}, dynamic))
+    assert list(for_node) == sorted(for_node)
+    assert (for_node[name].value, for_node[name].source) == (" 5 ", ConfigSource.DYNAMIC_BROKER)
+    assert for_node[name].synonyms == (
+        Synonym(name, " 5 ", ConfigSource.DYNAMIC_BROKER),
+        Synonym(name, "7", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+    )
+    (for_all,) = describe_cluster_configs(dynamic)
+    assert (for_all.name, for_all.value) == (name, "7")
 
 
 def test_defaults_of_the_broker_are_values_of_their_type() -> None:

@@ -1,0 +1,145 @@
+"""Tools that ask about the cluster, and those whose answer is that there is nothing of the kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from frameworks.checks import equal, until
+from java_tools.host import Tools
+from java_tools.tables import table
+
+REASSIGN: Final = "kafka-reassign-partitions"
+
+
+def cluster(tools: Tools) -> None:
+    server = ("--bootstrap-server", tools.bootstrap)
+    (line,) = tools.run("kafka-cluster", "cluster-id", *server).lines
+    assert re.fullmatch(r"Cluster ID: [\w-]{16,}", line), line
+    rows = table(tools.run("kafka-cluster", "list-endpoints", *server).lines, "ID")
+    host, _, port = tools.bootstrap.rpartition(":")
+    wanted = {
+        "ID": "1",
+        "HOST": host,
+        "PORT": port,
+        "RACK": "null",
+        "STATE": "unfenced",
+        "ENDPOINT_TYPE": "broker",
+    }
+    equal(rows, [wanted], "endpoints")
+
+
+def api_versions(tools: Tools) -> None:
+    """Whatever is offered is a version that the client of the same release can use."""
+    said = tools.run("kafka-broker-api-versions").out
+    assert said.startswith(f"{tools.bootstrap} (id: 1 rack: null isFenced: false) -> ("), said[:200]
+    found = re.findall(r"^\s(\w+)\((\d+)\): (\d+)(?: to (\d+))? \[usable: (\d+)\]", said, re.MULTILINE)
+    usable = {name: (int(key), int(best)) for name, key, _, _, best in found}
+    for name, wanted in (
+        ("Produce", (0, 13)),
+        ("Fetch", (1, 18)),
+        ("Metadata", (3, 13)),
+        ("JoinGroup", (11, 9)),
+    ):
+        equal(usable.get(name), wanted, f"key and best version of {name}")
+    assert "node too" not in said, said
+
+
+def metadata_quorum(tools: Tools) -> None:
+    """One voter, who leads, and nobody behind."""
+    status = dict(
+        line.split(":", 1) for line in tools.run("kafka-metadata-quorum", "describe", "--status").lines
+    )
+    told = {name: value.strip() for name, value in status.items()}
+    equal((told["LeaderId"], told["MaxFollowerLag"], told["CurrentObservers"]), ("1", "0", "[]"), "status")
+    (voter,) = json.loads(told["CurrentVoters"])
+    equal(voter["id"], 1, "the voter")
+    (row,) = table(tools.run("kafka-metadata-quorum", "describe", "--replication").lines, "NodeId")
+    equal((row["NodeId"], row["Lag"], row["Status"]), ("1", "0", "Leader"), "replication")
+    assert int(row["LogEndOffset"]) >= int(told["HighWatermark"]) > 0, (row, told)
+
+
+def leader_election(tools: Tools) -> None:
+    tool, name = "kafka-leader-election", tools.topic(2)
+    for kind in ("preferred", "unclean"):
+        (line,) = tools.run(tool, "--election-type", kind, "--topic", name, "--partition", "1").lines
+        equal(line, f"Valid replica already elected for partitions {name}-1", kind)
+    places = [{"topic": name, "partition": n} for n in (1, 0)]
+    file = tools.file("election.json", {"partitions": places})
+    (line,) = tools.run(tool, "--election-type", "preferred", "--path-to-json-file", file).lines
+    equal(sorted(re.findall(rf"{name}-\d", line)), [f"{name}-0", f"{name}-1"], "partitions of a file")
+    equal(
+        tools.run(tool, "--election-type", "preferred", "--all-topic-partitions").lines, [], "all partitions"
+    )
+    unknown = ("--topic", "no-such-topic", "--partition", "0")
+    tools.refused(tool, "--election-type", "preferred", *unknown, words="UnknownTopicOrPartitionException")
+
+
+def reassign_partitions(tools: Tools) -> None:
+    """With one broker every partition is where it can be: a reassignment to there is done at once."""
+    name = tools.topic(2)
+    equal(tools.run(REASSIGN, "--list").lines, ["No partition reassignments found."], "reassignments")
+    move = tools.file("move.json", {"topics": [{"topic": name}], "version": 1})
+    generated = tools.run(
+        REASSIGN, "--generate", "--topics-to-move-json-file", move, "--broker-list", "1"
+    ).lines
+    equal(places(generated[1]), {(name, 0): [1], (name, 1): [1]}, "where they are")
+    equal(places(generated[3]), {(name, 0): [1], (name, 1): [1]}, "where they should be")
+    plan = plan_of(tools, name, 1)
+    for more in ((), ("--throttle", "1000000")):
+        said = tools.run(REASSIGN, "--execute", "--reassignment-json-file", plan, *more).out
+        assert f"Successfully started partition reassignments for {name}-0,{name}-1" in said, said
+        until(
+            lambda: (
+                tools.run(REASSIGN, "--verify", "--reassignment-json-file", plan).out.count("is completed.")
+                == 2
+            ),
+            "reassignments completed",
+        )
+    left = tools.run("kafka-configs", "--describe", "--topic", name).out
+    assert "throttled" not in left, left
+    tools.run(REASSIGN, "--cancel", "--reassignment-json-file", plan)
+    elsewhere = ("--execute", "--reassignment-json-file", plan_of(tools, name, 7))
+    tools.refused(REASSIGN, *elsewhere, words="Unknown broker id 7")
+    nothing = ("--execute", "--reassignment-json-file", plan_of(tools, "no-such-topic", 1))
+    tools.refused(REASSIGN, *nothing, words="UnknownTopicOrPartitionException")
+
+
+def places(text: str) -> dict[tuple[str, int], list[int]]:
+    return {(one["topic"], one["partition"]): one["replicas"] for one in json.loads(text)["partitions"]}
+
+
+def plan_of(tools: Tools, topic: str, broker: int) -> str:
+    moves = [{"topic": topic, "partition": n, "replicas": [broker]} for n in range(2)]
+    return tools.file(f"plan-{topic}-{broker}.json", {"partitions": moves, "version": 1})
+
+
+def transactions(tools: Tools) -> None:
+    """None is under way; the producers of a partition are shown, idempotent ones as well."""
+    tool, name = "kafka-transactions", tools.topic()
+    tools.produce(name, "a:1", "b:2", "c:3")
+    equal(table(tools.run(tool, "list").lines, "TransactionalId"), [], "transactions")
+    for places_of in (("--topic", name), ("--broker-id", "1")):
+        equal(table(tools.run(tool, "find-hanging", *places_of).lines, "Topic"), [], "hanging ones")
+    (row,) = table(
+        tools.run(tool, "describe-producers", "--topic", name, "--partition", "0").lines, "ProducerId"
+    )
+    found = (row["ProducerEpoch"], row["LastSequence"], row["CurrentTransactionStartOffset"])
+    equal(found, ("0", "2", "None"), "the producer of the partition")
+    tools.refused(tool, "describe", "--transactional-id", "none", words="ID could not be found")
+
+
+def acls(tools: Tools) -> None:
+    """Without an authorizer each is refused by that reason, which is how tools know that ACLs are off."""
+    off = "SecurityDisabledException: No Authorizer is configured"
+    rule = ("--allow-principal", "User:a", "--operation", "Read", "--topic", "t")
+    tools.refused("kafka-acls", "--list", words=off)
+    tools.refused("kafka-acls", "--add", *rule, words=off)
+    tools.refused("kafka-acls", "--remove", *rule, "--force", words=off)
+
+
+def features(tools: Tools) -> None:
+    """A feature that is shown is one that clients use: what is finalised must be supported."""
+    for line in tools.run("kafka-features", "describe").lines:
+        assert re.match(r"Feature: \S+\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+", line), line
