@@ -22,16 +22,17 @@ from __future__ import annotations
 import logging
 import struct
 import uuid
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.api.answers import answer, answer_of, warn_once
+from gateway.api.answers import encoded, warn_once
 from gateway.api.registry import Request, Response, api
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.kafka.schemas import RESPONSE_CLASSES
+from wireproto.kafka.group_answers import encode_join_group_response
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -44,12 +45,14 @@ SKIP_ASSIGNMENT_SINCE_VERSION: Final = 9
 MAX_PROTOCOLS: Final = 64
 """Protocols that one member may name; consumers have one to five. More is POLICY_VIOLATION."""
 
+CLIENT_HOSTS: Final = 1024
+"""Addresses of clients whose Java form is remembered: members join again and again."""
+
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer with so much metadata takes from the memory of large answers, as Fetch's do: hostile members
 could have the leader's made many times."""
 
 _logger = logging.getLogger(__name__)
-_Answer: Any = RESPONSE_CLASSES[ApiKey.JOIN_GROUP]
 
 
 @api(key=ApiKey.JOIN_GROUP, name="JoinGroup", min_version=0, max_version=9)
@@ -72,7 +75,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
     size = sum(len(member.metadata) for member in reply.members)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)
-    return await answer_of(len(reply.members), request, _response(request, reply))
+    return await encoded(len(reply.members), partial(_answer, request, reply))
 
 
 def _join(request: Request, ticket: Ticket) -> Join:
@@ -104,7 +107,11 @@ def _join(request: Request, ticket: Ticket) -> Join:
 
 def client_host(request: Request) -> str:
     """Where the client is, as Java writes an `InetAddress`: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
-    host = request.client_address.rpartition(":")[0].strip("[]")
+    return _java_address(request.client_address.rpartition(":")[0].strip("[]"))
+
+
+@lru_cache(maxsize=CLIENT_HOSTS)
+def _java_address(host: str) -> str:
     try:
         address = ip_address(host)
     except ValueError:
@@ -118,29 +125,19 @@ def client_host(request: Request) -> str:
     return "/" + ":".join(f"{word:x}" for word in words) + scope
 
 
-def _answer(request: Request, reply: JoinReply) -> Response:
-    return answer(request, _response(request, reply))
-
-
-def _response(request: Request, reply: JoinReply) -> Any:
-    protocol = reply.protocol
-    if protocol is None and request.header.api_version < NULL_PROTOCOL_SINCE_VERSION:
+def _answer(request: Request, reply: JoinReply) -> bytes:
+    header, protocol = request.header, reply.protocol
+    if protocol is None and header.api_version < NULL_PROTOCOL_SINCE_VERSION:
         protocol = ""
-    return _Answer(
-        throttle_time_ms=0,
+    return encode_join_group_response(
+        header.api_version,
+        header.correlation_id,
         error_code=reply.error,
-        generation_id=reply.generation,
+        generation=reply.generation,
         protocol_type=reply.protocol_type,
-        protocol_name=protocol,
+        protocol=protocol,
         leader=reply.leader,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
-        members=[
-            _Answer.JoinGroupResponseMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                metadata=member.metadata,
-            )
-            for member in reply.members
-        ],
+        members=[(one.member_id, one.group_instance_id, one.metadata) for one in reply.members],
     )

@@ -11,22 +11,20 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.api.answers import answer, breathe
+from gateway.api.answers import breathe
 from gateway.api.registry import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.kafka.schemas import RESPONSE_CLASSES
+from wireproto.kafka.group_answers import encode_sync_group_response
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
 PROTOCOL_SINCE_VERSION: Final = 5
-
-_Answer: Any = RESPONSE_CLASSES[ApiKey.SYNC_GROUP]
 
 
 @api(key=ApiKey.SYNC_GROUP, name="SyncGroup", min_version=0, max_version=5)
@@ -66,11 +64,11 @@ async def sync_group(request: Request, broker: Broker) -> Response:
 
 
 def _answer(request: Request, reply: SyncReply) -> Response:
-    response = _Answer(
-        throttle_time_ms=0,
+    return encode_sync_group_response(
+        request.header.api_version,
+        request.header.correlation_id,
         error_code=reply.error,
         protocol_type=reply.protocol_type,
-        protocol_name=reply.protocol,
+        protocol=reply.protocol,
         assignment=reply.assignment,
     )
-    return answer(request, response)

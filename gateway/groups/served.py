@@ -33,10 +33,10 @@ _logger = logging.getLogger(__name__)
 class Ticket:
     """A request that waits for its reply. The client may be gone by then: nobody minds."""
 
-    __slots__ = ("_done", "_reply")
+    __slots__ = ("_reply", "_waiter")
 
     def __init__(self) -> None:
-        self._done = trio.Event()
+        self._waiter = Waiter()
         self._reply: JoinReply | SyncReply | None = None
 
     def answer(self, reply: JoinReply | SyncReply) -> None:
@@ -44,21 +44,24 @@ class Ticket:
         if self._reply is not None:
             raise RuntimeError("a ticket is answered once")
         self._reply = reply
-        self._done.set()
+        self._waiter.wake()
 
     @property
     def answered(self) -> bool:
         return self._reply is not None
 
     async def joined(self) -> JoinReply:
-        """Wait for the reply to a JoinGroup."""
-        await self._done.wait()
-        return cast("JoinReply", self._reply)
+        """Wait for the reply to a JoinGroup; one task does."""
+        return cast("JoinReply", await self._wait())
 
     async def synced(self) -> SyncReply:
-        """Wait for the reply to a SyncGroup."""
-        await self._done.wait()
-        return cast("SyncReply", self._reply)
+        """Wait for the reply to a SyncGroup; one task does."""
+        return cast("SyncReply", await self._wait())
+
+    async def _wait(self) -> JoinReply | SyncReply:
+        while self._reply is None:
+            await self._waiter.wait()
+        return self._reply
 
 
 class Home(Protocol):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.wireproto.kafka.messages import damaged, messages
 from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.group_answers import encode_join_group_response, encode_sync_group_response
 from wireproto.kafka.heartbeat import HeartbeatRequest, decode_heartbeat, encode_heartbeat_response
 from wireproto.kafka.offset_commit import (
     OffsetCommitRequest,
@@ -191,4 +192,70 @@ def test_commits_are_answered_as_kafka_python_encodes_it(
 def test_heartbeats_are_answered_as_kafka_python_encodes_it(version: int, error: int) -> None:
     theirs = RESPONSE_CLASSES[12](throttle_time_ms=0, error_code=error)
     framed = encode_heartbeat_response(version, CORRELATION_ID, error)
+    assert framed == encode_response(theirs, version, CORRELATION_ID)
+
+
+TEXTS = ["", "m", "é" * 100, "x" * 127]
+BLOBS = [b"", b"\x00\x01", bytes(127), bytes(1000)]
+
+
+@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("count", [0, 1, 127])
+def test_joins_are_answered_as_kafka_python_encodes_it(version: int, count: int) -> None:
+    response = RESPONSE_CLASSES[11]
+    members = [
+        (f"{TEXTS[n % 4]}{n}", [None, *TEXTS][n % 5] if version >= 5 else None, BLOBS[n % 4])
+        for n in range(count)
+    ]
+    protocol_type, protocol = (None, None) if version >= 7 and not count else ("consumer", TEXTS[count % 4])
+    theirs = response(
+        throttle_time_ms=0,
+        error_code=-1 if count else 79,
+        generation_id=count - 1,
+        protocol_type=protocol_type,
+        protocol_name=protocol,
+        leader=TEXTS[2],
+        skip_assignment=bool(count),
+        member_id=TEXTS[3],
+        members=[
+            response.JoinGroupResponseMember(member_id=one, group_instance_id=instance, metadata=metadata)
+            for one, instance, metadata in members
+        ],
+    )
+    framed = encode_join_group_response(
+        version,
+        CORRELATION_ID,
+        error_code=-1 if count else 79,
+        generation=count - 1,
+        protocol_type=protocol_type,
+        protocol=protocol,
+        leader=TEXTS[2],
+        skip_assignment=bool(count),
+        member_id=TEXTS[3],
+        members=members,
+    )
+    assert framed == encode_response(theirs, version, CORRELATION_ID)
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("assignment", BLOBS)
+@pytest.mark.parametrize(("protocol_type", "protocol"), [(None, None), ("consumer", "é" * 100)])
+def test_syncs_are_answered_as_kafka_python_encodes_it(
+    version: int, assignment: bytes, protocol_type: str | None, protocol: str | None
+) -> None:
+    theirs = RESPONSE_CLASSES[14](
+        throttle_time_ms=0,
+        error_code=27,
+        protocol_type=protocol_type,
+        protocol_name=protocol,
+        assignment=assignment,
+    )
+    framed = encode_sync_group_response(
+        version,
+        CORRELATION_ID,
+        error_code=27,
+        protocol_type=protocol_type,
+        protocol=protocol,
+        assignment=assignment,
+    )
     assert framed == encode_response(theirs, version, CORRELATION_ID)
