@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -68,6 +68,18 @@ async def breathe(done: int) -> None:
     """
     if done % BREATH == BREATH - 1:
         await trio.lowlevel.checkpoint()
+
+
+_T = TypeVar("_T")
+
+
+async def for_each(make: Callable[[_T], _R], elements: Iterable[_T]) -> list[_R]:
+    """`make` of each element, with other tasks in between (:func:`breathe`)."""
+    made = []
+    for done, element in enumerate(elements):
+        made.append(make(element))
+        await breathe(done)
+    return made
 
 
 _said: set[str] = set()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer, check_elements
+from gateway.api.answers import answer_of, breathe, check_elements, for_each
 from gateway.api.registry import Request, Response, api
 from gateway.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
@@ -41,16 +41,14 @@ async def describe_quorum(request: Request, broker: Broker) -> Response:
              for topic in request.body.topics]  # fmt: skip
     check_elements(sum(1 + len(indexes) for _, indexes in asked), "partitions")
     known = asked == [(CLUSTER_METADATA_TOPIC, [0])]
-    topics = [
-        _Topic(
-            topic_name=name,
-            partitions=[_known(broker) if known else _unknown(index) for index in indexes],
-        )
-        for name, indexes in asked
-    ]
+    topics = []
+    for done, (name, indexes) in enumerate(asked):
+        await breathe(done)
+        partitions = [_known(broker)] if known else await for_each(_unknown, indexes)
+        topics.append(_Topic(topic_name=name, partitions=partitions))
     nodes = [_node(request, broker)] if known else []
     whole = _Answer(error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=nodes)
-    return answer(request, whole)
+    return await answer_of(sum(1 + len(indexes) for _, indexes in asked), request, whole)
 
 
 def _known(broker: Broker) -> Any:

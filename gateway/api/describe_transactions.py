@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of, check_elements
+from gateway.api.answers import answer_of, check_elements, for_each
 from gateway.api.registry import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -23,7 +23,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_TRANSACTIONS]
 async def describe_transactions(request: Request, _broker: Broker) -> Response:
     """Nobody has begun one."""
     check_elements(len(request.body.transactional_ids), "transactional ids")
-    states = [_unknown(transactional_id) for transactional_id in request.body.transactional_ids]
+    states = await for_each(_unknown, request.body.transactional_ids)
     return await answer_of(len(states), request, _Answer(throttle_time_ms=0, transaction_states=states))
 
 

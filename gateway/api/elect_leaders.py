@@ -11,9 +11,10 @@ Version notes
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe, check_elements
+from gateway.api.answers import answer_of, breathe, check_elements, for_each
 from gateway.api.registry import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
@@ -46,18 +47,17 @@ async def elect_leaders(request: Request, broker: Broker) -> Response:
         results = []
         for done, topic in enumerate(body.topic_partitions):
             await breathe(done)
-            if wrong_type:
-                message = f"Unknown election type {body.election_type}"
-                partitions = [
-                    _Partition(partition_id=index, error_code=error, error_message=message)
-                    for index in topic.partitions
-                ]
-            else:
-                partitions = [_result(broker, topic.topic, index) for index in topic.partitions]
+            of = partial(_wrong, body.election_type) if wrong_type else partial(_result, broker, topic.topic)
+            partitions = await for_each(of, topic.partitions)
             results.append(_Topic(topic=topic.topic, partition_result=partitions))
     elements = sum(1 + len(result.partition_result) for result in results)
     answer = _Answer(throttle_time_ms=0, error_code=error, replica_election_results=results)
     return await answer_of(elements, request, answer)
+
+
+def _wrong(election_type: int, index: int) -> Any:
+    message = f"Unknown election type {election_type}"
+    return _Partition(partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 def _result(broker: Broker, name: str, index: int) -> Any:

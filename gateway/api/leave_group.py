@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import BREATH, answer, answer_of
+from gateway.api.answers import BREATH, answer, answer_of, for_each
 from gateway.api.registry import Request, Response, api
 from gateway.groups.events import Leaving
 from wireproto.kafka.api_keys import ApiKey
@@ -34,10 +34,7 @@ async def leave_group(request: Request, broker: Broker) -> Response:
     """Take the members out of their group."""
     body, several = request.body, request.header.api_version >= SEVERAL_SINCE_VERSION
     if several:
-        leaving = [
-            Leaving(each.member_id, each.group_instance_id, (each.reason or "not provided")[:255])
-            for each in body.members
-        ]
+        leaving = await for_each(_leaving, body.members)
     else:
         leaving = [Leaving(body.member_id, None, "not provided")]
     try:
@@ -48,14 +45,20 @@ async def leave_group(request: Request, broker: Broker) -> Response:
         results = [error.code] * len(leaving)  # there is no such group
     if not several:
         return answer(request, _Answer(throttle_time_ms=0, error_code=results[0], members=[]))
-    members = [
-        _Answer.MemberResponse(
-            member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=result
-        )
-        for one, result in zip(leaving, results, strict=True)
-    ]
+    members = await for_each(_left, zip(leaving, results, strict=True))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
     return await answer_of(len(members), request, response)
+
+
+def _leaving(member: Any) -> Leaving:
+    return Leaving(member.member_id, member.group_instance_id, (member.reason or "not provided")[:255])
+
+
+def _left(member: tuple[Leaving, ErrorCode]) -> Any:
+    leaving, result = member
+    return _Answer.MemberResponse(
+        member_id=leaving.member_id, group_instance_id=leaving.group_instance_id, error_code=result
+    )
 
 
 async def _leave(broker: Broker, group_id: str, leaving: list[Leaving]) -> list[ErrorCode]:

@@ -16,7 +16,7 @@ from tests.peers.standalone import Standalone
 
 INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, POLICY_VIOLATION = 26, 79, 81, 44
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 25, 22, 68, 69
-UNKNOWN_SERVER_ERROR, INVALID_GROUP_ID = -1, 24
+UNKNOWN_SERVER_ERROR, INVALID_GROUP_ID, REBALANCE_IN_PROGRESS = -1, 24, 27
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +143,27 @@ def test_who_is_stale_or_unknown_changes_nothing(victim: Victim) -> None:
         assert [result.error_code for result in deleted.results] == [
             NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_ID_NOT_FOUND,
         ]  # fmt: skip
+
+
+def test_assignments_for_members_that_are_not_there(victim: Victim) -> None:
+    """The leader's SyncGroup names strangers, names one twice, leaves one out: nobody gets another's."""
+    with victim.connect() as connection, victim.connect() as other:
+        leader = connection.ask(join("strangers", version=3)).member_id
+        other.send(encode(join("strangers", version=3)))
+        while connection.ask(heartbeat("strangers", leader, 1)).error_code != REBALANCE_IN_PROGRESS:
+            pass
+        joined = connection.ask(join("strangers", leader, version=3))
+        received = other.receive()
+        assert received is not None
+        second = decode(11, 3, received).member_id
+        strangers = {f"stranger {number}": b"stolen" for number in range(5000)}
+        request = sync("strangers", leader, joined.generation_id, strangers | {leader: b"first"})
+        request.assignments += sync("", "", 0, {leader: b"mine"}).assignments
+        with victim.bounded(32 * MIB):
+            assert connection.ask(request).assignment == b"mine"
+            assert other.ask(sync("strangers", second, joined.generation_id)).assignment == b""
+        (described,) = connection.ask(describe("strangers")).groups
+        assert {one.member_id for one in described.members} == {leader, second}
 
 
 def test_one_large_group_asked_for_very_often(victim: Victim) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.admin import DeleteTopicsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from gateway.groups.internal_topic import OFFSETS_TOPIC
-from tests.differential.offsets import commit, delete, fetch, offset
-from tests.differential.wire import encode
+from tests.clients.stored import create_topic
+from tests.differential.offsets import BY_ID, commit, delete, fetch, offset
+from tests.differential.wire import Connection, encode
 from tests.faults.victim import MIB, Victim
 
 NO_ERROR, TOO_LARGE, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR = 0, 12, 44, -1
+UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 3, 100
 METADATA = "m" * 4096
 
 
@@ -49,6 +54,39 @@ def test_commits_that_are_too_large(victim: Victim, topic: str) -> None:
         assert connection.ask(fetch([("large", None), ("g" * 30_000, None)])).groups[0].topics == []
         answer = connection.ask(commit("large", {topic: [offset(0, 1, -1, METADATA + "m"), offset(1, 2)]}))
         assert [one.error_code for one in answer.topics[0].partitions] == [TOO_LARGE, NO_ERROR]
+
+
+def test_commits_for_topics_that_were_deleted(victim: Victim, topic: str) -> None:
+    """Refused by name and by its old id, also once another topic has the name; its offsets are not shown."""
+    gone = victim.new_topic()
+    with victim.connect() as connection:
+        ids = {name: id_of(connection, name) for name in (topic, gone)}
+
+        def committed(version: int) -> list[int]:
+            """The error codes for the topic that stays, and the one that goes."""
+            wanted = {topic: [offset(0, 7)], gone: [offset(0, 7)]}
+            answer = connection.ask(commit("deleted", wanted, version=version, ids=ids))
+            codes = {one.topic_id or one.name: one.partitions[0].error_code for one in answer.topics}
+            names = ids.values() if version >= BY_ID else ids.keys()
+            return [codes[name] for name in names]
+
+        assert committed(9) == committed(10) == [NO_ERROR, NO_ERROR]
+        connection.ask(DeleteTopicsRequest(version=5, topic_names=[gone], timeout_ms=10_000))
+        assert committed(9) == [NO_ERROR, UNKNOWN_TOPIC]
+        assert committed(10) == [NO_ERROR, UNKNOWN_TOPIC_ID]
+        create_topic(victim.bootstrap, gone)
+        assert id_of(connection, gone) != ids[gone]
+        assert committed(10) == [NO_ERROR, UNKNOWN_TOPIC_ID]
+        found = connection.ask(fetch("deleted", {gone: [0], topic: [0]})).groups[0].topics
+        assert {one.name: one.partitions[0].committed_offset for one in found} == {gone: -1, topic: 7}
+        assert committed(9) == [NO_ERROR, NO_ERROR]
+
+
+def id_of(connection: Connection, name: str) -> UUID:
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None)]
+    request = MetadataRequest(version=12, topics=wanted, allow_auto_topic_creation=False)
+    found: UUID = connection.ask(request).topics[0].topic_id
+    return found
 
 
 def test_groups_that_are_made_and_left(victim: Victim, topic: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import zstandard
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
@@ -30,10 +32,12 @@ from tests.differential.batches import Record, batch, batch_of, unsigned_varint
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Server, Side
 from tests.differential.wire import Connection, decode, encode
-from tests.faults.victim import MIB, Victim
+from tests.faults.victim import ANSWER_SECONDS, MIB, Victim
+from tests.peers.standalone import Standalone
 
 CORRUPT, TOO_LARGE, INVALID_TOPIC, INVALID_PARTITIONS = 2, 10, 17, 37
 INVALID_CONFIG = 40
+SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH = 70, 71
 OUT_OF_RANGE, UNKNOWN_TOPIC, POLICY_VIOLATION, UNSUPPORTED_CODEC, INVALID_RECORD = 1, 3, 44, 76, 87
 BOMB_BYTES = 200 * MIB
 ONE, TWO = [Record(b"one")], [Record(b"one"), Record(b"two")]
@@ -164,6 +168,48 @@ def test_bombs(victim: Victim, name: str) -> None:
             assert error in {0, CORRUPT, TOO_LARGE, INVALID_RECORD}
             if error == 0:
                 by_time(victim, topic, partition, records[0].timestamp)
+
+
+OPENED = ["gzip", "snappy that claims 4 GiB", "zstd without its size"]
+
+
+@pytest.mark.slow
+def test_bombs_that_the_server_opens() -> None:
+    """Where batches are opened to be compressed anew, or for their keys; and in compaction, which reads what
+    was stored before the topic was compacted: it is left alone, and other topics are compacted.
+    """
+    with Standalone(None, "--compaction-backoff-ms", "20") as server:
+        victim = Victim(server)
+        size = str(16 * MIB)
+        topics = [
+            victim.new_topic(max_message_bytes=size, compression_type="gzip"),
+            victim.new_topic(max_message_bytes=size, compression_type="uncompressed"),
+            victim.new_topic(max_message_bytes=size, cleanup_policy="compact"),
+        ]
+        plain = victim.new_topic(len(OPENED), max_message_bytes=size)
+        # What is inflated is 64 MiB at most, and so is what it is read from.
+        with victim.bounded(320 * MIB):
+            for partition, name in enumerate(OPENED):
+                codec, squeeze = BOMBS[name]
+                data = batch(
+                    [Record(b"x", b"k")], payload=squeeze(large_record()), attributes=codec, max_timestamp=-1
+                )
+                for topic in topics:
+                    (error,) = send(victim, topic, {0: data})
+                    assert error in {CORRUPT, TOO_LARGE, INVALID_RECORD}
+                assert send(victim, plain, {partition: data})[0] in {0, CORRUPT, TOO_LARGE, INVALID_RECORD}
+            for topic in topics:
+                assert stored_records(victim.bootstrap, topic) == []
+            other = victim.new_topic()
+            for topic in (plain, other):
+                eager = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1"}
+                assert alter(victim, topic, eager) == 0
+            for value in (b"old", b"new", b"last"):
+                put(victim.bootstrap, other, [Record(value, b"k")])
+            deadline = time.monotonic() + ANSWER_SECONDS
+            while b"old" in [record.value for _, record in stored_records(victim.bootstrap, other)]:
+                assert time.monotonic() < deadline, server.tail()
+                time.sleep(0.01)
 
 
 def by_time(victim: Victim, topic: str, partition: int, time: int) -> Any:
@@ -359,6 +405,80 @@ def test_fetches_that_wait_for_ever(victim: Victim) -> None:
         for connection in waiting:
             assert connection.receive() is not None
             connection.close()
+
+
+def test_records_that_are_not_there_cannot_be_deleted(victim: Victim) -> None:
+    """Beyond the high watermark or below zero: an error, and what is there stays; too many are refused."""
+    topic = victim.new_topic()
+    put(victim.bootstrap, topic, [Record(b"x")] * 3)
+    of = DeleteRecordsRequest.DeleteRecordsTopic
+
+    def delete(index: int, offset: int) -> int:
+        part = of.DeleteRecordsPartition(partition_index=index, offset=offset)
+        request = DeleteRecordsRequest(version=2, topics=[of(name=topic, partitions=[part])], timeout_ms=5000)
+        with victim.connect() as connection:
+            return int(connection.ask(request).topics[0].partitions[0].error_code)
+
+    assert [delete(0, offset) for offset in (4, 2**63 - 1, -2, -(2**63))] == [OUT_OF_RANGE] * 4
+    assert [delete(index, 1) for index in (1, -1, 2**31 - 1)] == [UNKNOWN_TOPIC] * 3
+    assert len(stored_records(victim.bootstrap, topic)) == 3
+    many = [of.DeleteRecordsPartition(partition_index=0, offset=0)] * 60_000
+    with victim.bounded(32 * MIB), victim.connect() as connection:
+        connection.send(encode(DeleteRecordsRequest(version=2, topics=[of(name=topic, partitions=many)])))
+        assert connection.receive() is None
+
+
+def test_cursors_that_lead_nowhere(victim: Victim) -> None:
+    """Names that are not there, or cannot be; partitions and limits of any number: pages come to an end."""
+    names = [victim.new_topic(partitions=3) for _ in range(3)]
+    of = DescribeTopicPartitionsRequest
+    wanted = [of.TopicRequest(name=name) for name in names]
+
+    def pages(cursor: Any, limit: int) -> list[tuple[str, int]]:
+        """All partitions from there on, page by page."""
+        seen: list[tuple[str, int]] = []
+        for _ in range(12):
+            request = of(version=0, topics=wanted, response_partition_limit=limit, cursor=cursor)
+            with victim.connect() as connection:
+                connection.send(encode(request))
+                received = connection.receive()
+            if received is None:
+                return seen
+            answer = decode(75, 0, received)
+            seen += [(t.name, p.partition_index) for t in answer.topics for p in t.partitions]
+            if answer.next_cursor is None:
+                return seen
+            found = answer.next_cursor
+            cursor = of.Cursor(topic_name=found.topic_name, partition_index=found.partition_index)
+        raise AssertionError(f"pages without end: {cursor}, limit {limit}")
+
+    with victim.bounded(32 * MIB):
+        for name in (names[1], names[1] + "x", "", "a/b", "zzz", "x" * 32_000):
+            for index in (0, 2, 3, 2**31 - 1, -1, -(2**31)):
+                for limit in (1, 2**31 - 1, 0, -1, -(2**31)):
+                    seen = pages(of.Cursor(topic_name=name, partition_index=index), limit)
+                    assert len(seen) == len(set(seen)) <= 9
+
+
+def test_fetch_sessions_that_are_not_there(victim: Victim) -> None:
+    """Ids and epochs of any number: an error says which is wrong, and real sessions are not disturbed."""
+    topic = victim.new_topic()
+    with victim.bounded(16 * MIB), victim.connect() as connection:
+
+        def ask(session_id: int, epoch: int) -> Any:
+            wanted = {topic: [fetch_partition(0, 0)]}
+            request = fetch(side(victim), 11, wanted, session_id=session_id, session_epoch=epoch)
+            return connection.ask(request)
+
+        mine = ask(0, 0).session_id
+        assert mine > 0
+        for session_id in (mine + 1, -1, 2**31 - 1, -(2**31)):
+            for epoch in (1, 2**31 - 1, -(2**31)):
+                assert ask(session_id, epoch).error_code == SESSION_ID_NOT_FOUND
+        for epoch in (0x7FFF, 2**31 - 1, -(2**31), -2, 2):
+            assert ask(mine, epoch).error_code == INVALID_SESSION_EPOCH
+        assert ask(mine, 1).error_code == 0
+        end_sessions(victim, connection, {mine})
 
 
 def end_sessions(victim: Victim, connection: Connection, sessions: set[int]) -> None:
