@@ -24,6 +24,7 @@ from gateway.log.rebuild import CannotRebuild, read_back
 from gateway.process_metrics import register_log, register_nodes
 from gateway.settings import Settings
 from gateway.store_metrics import register_store
+from gateway.stores import first_entries
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -31,8 +32,6 @@ from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 from wireproto.dafka.additions import ANY_STORE, Ping
-
-FIRST_STORE_ID = 1000
 
 ENTRIES_AT_ONCE = 1000
 """Entries of a rebuilt catalog in one transaction."""
@@ -186,7 +185,8 @@ class Standalone(Life):
             cluster_id = store_cluster or uuid.uuid4().hex
             if store_cluster:
                 await self._rebuild(incarnation)
-            await self.catalog.transact([], self._first_entries(cluster_id, incarnation))
+            cluster = {keys.CLUSTER: keys.pack({"id": cluster_id, "format": keys.FORMAT})}
+            await self.catalog.transact([], cluster | first_entries([(incarnation, "standalone")]))
             return cluster_id
         cluster = keys.unpack(entry.value)
         known = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
@@ -210,13 +210,6 @@ class Standalone(Life):
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
             await self.catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
         logger.warning("the catalog was rebuilt from the store: %d entries", len(entries))
-
-    @staticmethod
-    def _first_entries(cluster_id: str, incarnation: str) -> dict[str, bytes]:
-        return {
-            keys.CLUSTER: keys.pack({"id": cluster_id, "format": keys.FORMAT}),
-            f"{keys.STORES}{FIRST_STORE_ID}": keys.pack({"incarnation": incarnation, "name": "standalone"}),
-        }
 
     def _register_metrics(self, broker: Broker) -> None:
         register_log(self.metrics, broker)
