@@ -9,7 +9,7 @@ from frameworks.main import Stage, main
 
 from kafka_connect.mirror import mirror
 from kafka_connect.pipe import Pipe
-from kafka_connect.workers import COMPACTED_SOON, PATIENT, SHORT_SESSIONS, Cluster
+from kafka_connect.workers import COMPACTED_SOON, PATIENT, PROMPT_SINK, SHORT_SESSIONS, Cluster
 
 # Connect's defaults for the topics that it keeps its state in.
 PARTITIONS = {"config": 1, "offset": 25, "status": 5}
@@ -106,7 +106,7 @@ def offsets(stage: Stage) -> None:
 
 
 def worker_stopped(stage: Stage) -> None:
-    pipe = started(stage, workers=2)
+    pipe = started(stage, workers=2, **PROMPT_SINK)
     cluster = pipe.cluster
     with pipe.appending():
         pipe.await_some()

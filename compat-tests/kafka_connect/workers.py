@@ -41,6 +41,8 @@ SHORT_SESSIONS = {
     for prefix in ("", "consumer.")
     for name, value in (("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "1000"))
 }
+# A sink's consumer that could not say goodbye, on a busy machine, is missed sooner than after Connect's 45 s.
+PROMPT_SINK = {"consumer.session.timeout.ms": "15000"}
 # A worker that hears nothing of the server for a heartbeat's interval stops its tasks by itself.
 PATIENT = {"session.timeout.ms": "180000", "heartbeat.interval.ms": "60000"}
 # Connect hands what stands behind the prefix to the topics it makes.
