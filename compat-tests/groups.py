@@ -85,7 +85,8 @@ def _tell(chosen: argparse.Namespace, run: Run, problems: list[Problem], seconds
     print(f"{run.acked} records acknowledged; {counts}")
     for client in chosen.clients.split(","):
         print(f"{client}: {_share(run.events, client)}")
-    print(f"{_longest_pause(run.events):.1f} s at most without a record")
+    away = ", ".join(f"{seconds:.1f}" for seconds in run.away)
+    print(f"{_longest_pause(run.events):.1f} s at most without a record; the server was away for {away} s")
     print(f"{len(problems)} problems", *problems[:SHOWN_PROBLEMS], sep="\n  ", flush=True)
 
 

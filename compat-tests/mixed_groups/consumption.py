@@ -78,13 +78,10 @@ class _Log:
         index = bisect_left(commits, self.starts[generation], key=lambda one: one.position)
         return commits[index - 1].offset if index else 0
 
-    def within(self, generation: int, partition: int) -> set[int]:
-        """What was committed in the generation."""
-        return {
-            one.offset
-            for one in self._commits[partition]
-            if one.metadata.split("/")[1:2] == [str(generation)]
-        }
+    def since(self, generation: int, partition: int) -> set[int]:
+        """What was committed after the generation began: by its owner, and by those of later generations."""
+        began = self.starts[generation]
+        return {one.offset for one in self._commits[partition] if one.position > began}
 
 
 @dataclass
@@ -125,8 +122,9 @@ def _read(one: Consumed, reader: _Reader, log: _Log) -> Iterator[Problem]:
         if one.offset != expected:
             yield Problem("skipped" if one.offset > expected else "read again", f"{one}, expected {expected}")
     elif (generation := reader.fresh.pop(one.partition, -1)) in log.starts:
-        # Its own commits in this generation count if it lost the partition and got it back in the same one.
-        right = {log.before(generation, one.partition)} | log.within(generation, one.partition)
+        # It may have committed, lost the partition and got it back, all in one generation; and one that was
+        # stopped before it asked goes on where others have come to.
+        right = {log.before(generation, one.partition)} | log.since(generation, one.partition)
         least = reader.acknowledged.get(one.partition, 0)
         if one.offset not in right or one.offset < least:
             yield Problem("started elsewhere", f"{one}, expected one of {sorted(right)}, {least} at least")

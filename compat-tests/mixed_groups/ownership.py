@@ -10,16 +10,20 @@ from mixed_groups.commits import COOPERATIVE
 from mixed_groups.events import Assigned, Consumed, Described, Event, LoggedGeneration, LoggedMember, Revoked
 from tests.faults.checker import Problem
 
+STABLE = "Stable"
+"""The state in which everybody has its assignment."""
+
 
 def check(events: Sequence[Event]) -> Iterator[Problem]:
     logged = [one for one in events if isinstance(one, LoggedGeneration)]
-    assigned = [one for one in events if isinstance(one, Assigned) and one.generation >= 0]
+    # Without an id it was told so after its client had lost its membership: a zombie that does not know it.
+    assigned = [one for one in events if isinstance(one, Assigned) and one.generation >= 0 and one.member]
     yield from _in_the_log(logged)
     yield from _generations_of_the_log(logged)
     yield from _by_members(assigned, {m.member: m.instance for one in logged for m in one.members})
     yield from _as_written(assigned, logged)
     yield from _generations_of_members(assigned)
-    yield from _described(one for one in events if isinstance(one, Described))
+    yield from _described((one for one in events if isinstance(one, Described)), logged)
     yield from _read_by_owners(events)
 
 
@@ -88,8 +92,12 @@ def _generations_of_members(assigned: Iterable[Assigned]) -> Iterator[Problem]:
         latest[one.process] = one.generation
 
 
-def _described(described: Iterable[Described]) -> Iterator[Problem]:
+def _described(described: Iterable[Described], logged: Sequence[LoggedGeneration]) -> Iterator[Problem]:
+    # Not by member: the new id of a static member is shown a moment before it is in the log.
+    written = [sorted(member.partitions or () for member in one.members) for one in logged]
     for one in described:
+        if one.state == STABLE and sorted(owned for _, owned in one.members) not in written:
+            yield Problem("described otherwise", f"{one}")
         counted = Counter(partition for _, partitions in one.members for partition in partitions)
         for partition, times in counted.items():
             if times > 1:

@@ -61,6 +61,8 @@ class Run:
         self.events, self.history = Events(), History()
         self.done: Counter[str] = Counter()
         self.acked = 0
+        self.away: list[float] = []
+        """How many seconds the server was away after each kill."""
         self._programs, self._settings, self._directory = programs, settings, directory
         self._plan = Plan(settings.seed, list(programs), SESSION_MS / 1000)
         self._members: dict[str, MemberProcess] = {}
@@ -115,6 +117,7 @@ class Run:
                 assert server.returncode is None, server.tail()
                 server.kill9()
                 server.start()
+                self.away.append(time.monotonic() - began - passed)
                 self._note("the server serves again")
                 self.done["SIGKILLs of the server"] += 1
             elif passed >= due:

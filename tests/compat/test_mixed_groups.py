@@ -35,9 +35,9 @@ from mixed_groups.plan import MOST_MEMBERS, Action, Plan
 from tests.faults.history import Operation, Result, Sent
 from tests.faults.workloads import make_value, read_value
 
-VALUES = [make_value("p", number, 60).decode() for number in range(6)]
-# (partition, offset) of each; the last one has no acknowledgement.
-PLACES = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2)]
+VALUES = [make_value("p", number, 60).decode() for number in range(7)]
+# (partition, offset) of each; the last two have no acknowledgement.
+PLACES = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2), (1, 3)]
 
 
 def sent() -> list[Operation]:
@@ -124,6 +124,11 @@ def test_what_zombies_do_is_no_problem() -> None:
     assert check(instead(Revoked("a-1", (0, 1)), *wakes)(GOOD), sent()) == []
 
 
+def test_one_that_is_stopped_before_it_is_told_of_its_assignment_is_a_zombie_too() -> None:
+    """Its client has no member id any more, and finds what others have committed."""
+    assert check([*GOOD, Assigned("c-1", 1, "", (1,)), read("c-1", 1, 6)], sent()) == []
+
+
 def test_a_static_member_that_was_started_again_is_the_same_owner() -> None:
     before = LoggedGeneration(0, 1, "range", (LoggedMember("A", "one", (0,)),))
     after = LoggedGeneration(1, 1, "range", (LoggedMember("A2", "one", (0,)),))
@@ -159,7 +164,7 @@ def test_a_cooperative_member_keeps_what_it_keeps() -> None:
 BAD: dict[str, tuple[Change, set[str]]] = {
     "owned twice by the log": (
         instead(SECOND, generation(3, 2, a=(0, 1), b=(1,))),
-        {"owned twice in the log", "assignment other than written"},
+        {"owned twice in the log", "assignment other than written", "described otherwise"},
     ),
     "owned twice by the members": (
         instead(Assigned("a-1", 2, "A", (0,)), Assigned("a-1", 2, "A", (0, 1))),
@@ -167,15 +172,19 @@ BAD: dict[str, tuple[Change, set[str]]] = {
     ),
     "described twice": (
         also(Described("Stable", (("A", (0,)), ("B", (0, 1))))),
-        {"described twice"},
+        {"described twice", "described otherwise"},
+    ),
+    "described other than written": (
+        also(Described("Stable", (("A", (1,)), ("B", ())))),
+        {"described otherwise"},
     ),
     "owned by nobody": (
         instead(SECOND, generation(3, 2, a=(0,), b=())),
-        {"owned by nobody", "assignment other than written"},
+        {"owned by nobody", "assignment other than written", "described otherwise"},
     ),
     "an assignment that cannot be read": (
         instead(SECOND, replace(SECOND, members=(*SECOND.members, LoggedMember("C", None, None)))),
-        {"unreadable assignment"},
+        {"unreadable assignment", "described otherwise"},
     ),
     "an assignment before its generation is durable": (
         also(Assigned("a-1", 4, "A", (0,))),
