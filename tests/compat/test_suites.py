@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from harness import suites
 from harness.cell import FAIL, NOT_IN_CLIENT, PASS
 from harness.folders import HERE
 from harness.suite_folders import SuiteFolder, suite_folders
@@ -166,3 +169,80 @@ def test_every_suite_has_what_the_readme_says_and_names_each_test_once(suite: Su
     groups = {group.name for group in suite.groups}
     for names in (suite.about["quick"], suite.about["seconds"], suite.about["parts"]):
         assert set(names) <= groups
+
+
+class FakeServers:
+    """In the place of both servers: it notes how each was started, and its address is its name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started: list[tuple[object, ...]] = []
+        monkeypatch.setattr(suites, "Standalone", self._ours)
+        monkeypatch.setattr(suites, "ApacheKafka", self._kafka)
+
+    def _ours(self, _data: None, *arguments: str) -> AbstractContextManager[SimpleNamespace]:
+        self.started.append(("ours", *arguments))
+        return nullcontext(SimpleNamespace(bootstrap="ours"))
+
+    def _kafka(self, properties: dict[str, str]) -> AbstractContextManager[SimpleNamespace]:
+        self.started.append(("kafka", properties["num.partitions"], properties["auto.create.topics.enable"]))
+        return nullcontext(SimpleNamespace(bootstrap="kafka"))
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> FakeServers:
+    return FakeServers(monkeypatch)
+
+
+SECOND_FAILS_WITH_US = (
+    f'if [ "$2$1" = ours02 ]; then {states(**{"02_third": "FAILED"})}; else '
+    + states(**dict.fromkeys(("01_first", "01_second", "02_third", "03_fourth"), "PASSED"))
+    + "; fi"
+)
+
+
+def suite_in_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
+    suite = folder(path, SECOND_FAILS_WITH_US)
+    monkeypatch.setattr(SuiteFolder, "bring", lambda _suite: path)
+    return suite
+
+
+@pytest.mark.parametrize(
+    ("kafka", "run_on_kafka"),
+    [("none", set()), ("failed", {"02_third"}), ("all", {"01_first", "01_second", "02_third", "03_fourth"})],
+)
+def test_what_is_run_on_kafka(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: FakeServers, kafka: str, run_on_kafka: set[str]
+) -> None:
+    suite = suite_in_cache(tmp_path, monkeypatch)
+    report = suites.run_suite(suite, tmp_path / "out", jobs=2, runs=1, kafka=kafka)
+    assert [set(run) for run in report.ours] == [set(suite.tests)]
+    assert {test for run in report.kafka for test in run} == run_on_kafka
+    assert report.ours[0]["02_third"].outcome == FAIL
+    assert json.loads((tmp_path / "out" / f"{suite.name}.json").read_text())["suite"] == "A suite"
+
+
+def test_each_run_has_fresh_servers_of_the_kind_that_its_tests_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: FakeServers
+) -> None:
+    suite = suite_in_cache(tmp_path, monkeypatch)
+    suites.run_suite(suite, tmp_path / "out", jobs=2, runs=2, kafka="all")
+    wanted = [
+        ("ours", "--partitions", "4", "--auto-create-topics"),
+        ("ours", "--partitions", "4", "--no-auto-create-topics"),
+        ("kafka", "4", "true"),
+        ("kafka", "4", "false"),
+    ]
+    assert sorted(servers.started) == sorted(2 * wanted)
+    assert (tmp_path / "out" / suite.name / "kafka-2" / "03-one-no-auto-create.json").is_file()
+
+
+def test_quick_ones_and_named_ones_are_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: FakeServers
+) -> None:
+    suite = suite_in_cache(tmp_path, monkeypatch)
+    quick = suites.run_suite(suite, tmp_path, jobs=1, quick=True, kafka="none")
+    named = suites.run_suite(suite, tmp_path, jobs=1, tests=["01_second"], kafka="none")
+    assert quick.tests == ("02_third",)
+    assert named.tests == ("01_first", "01_second")  # one group
+    with pytest.raises(SystemExit, match="no such test: 04_tls"):
+        suites.run_suite(suite, tmp_path, jobs=1, tests=["04_tls"])
