@@ -123,6 +123,27 @@ def two_members(side: Side, version: int) -> None:
     side.ask(sync(group, second, 3, {second: b"all"}, protocol="b"), "second has all")
 
 
+@case(JoinGroupRequest, range(4, 10))
+def an_id_that_nobody_took(side: Side, version: int) -> None:
+    """It holds a rebalance up, though everybody has joined, until it is given back (or its session is over).
+
+    Clients that change their subscription while they are given an id forget it and ask for another.
+    """
+    group = side.own_name("lost")
+    first = stable(side, group)
+    lost = side.chosen(side.ask(join(group, version=version), "an id that is forgotten").member_id)
+    second = side.chosen(side.ask(join(group, version=version), "second's id").member_id)
+    newcomer = side.start(join(group, second, version=version), "second joins")
+    wait_for_state(side, group, "PreparingRebalance", 2)
+    again = side.start(join(group, first, version=version), "first joins again")
+    side.ask(heartbeat(group, first, 1), "first waits")
+    side.ask(describe(group), "both have joined")
+    side.ask(leave(group, (lost, None)), "the id is given back")
+    newcomer.answer()
+    again.answer()
+    side.ask(describe(group), "the next generation")
+
+
 @case(JoinGroupRequest, STATIC_JOIN)
 def static_members(side: Side, version: int) -> None:
     """Who returns under the same instance keeps its place, and the old one is fenced (KIP-345, KIP-814)."""
