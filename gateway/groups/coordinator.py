@@ -94,7 +94,10 @@ class Coordinator:
             nursery.start_soon(self.expiry.run)
             nursery.start_soon(self.journal.run)
             self._look_at_topic()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._tasks = None  # the log may have something to say until the last moment
 
     def stop(self) -> None:
         """The gateway stops: whoever waits is told to look for the coordinator again."""
@@ -387,8 +390,8 @@ class Coordinator:
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
         """See `gateway.groups.served.Home`."""
-        assert self._tasks is not None
-        self._tasks.start_soon(task)
+        if self._tasks is not None:  # else the gateway stops
+            self._tasks.start_soon(task)
 
     def charge(self, size: int) -> None:
         """See `gateway.groups.served.Home`."""

@@ -144,7 +144,9 @@ class Pending:
             over = trio.Event()
             completion.when_over(over.set)
             try:
-                await over.wait()
+                # Who watches the deadlines may have ended: deletions outlast a gateway that stops.
+                with trio.move_on_at(completion.deadline):
+                    await over.wait()
             finally:
                 completion.forget()
         error = self.outcome()

@@ -12,6 +12,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
+import trio
+
+from gateway.fetch.session import FetchSession, SessionPartition
+from gateway.groups.group import GroupMachine
+from gateway.groups.group_commit import GroupCommit
+from gateway.groups.journal import Journal, _Offsets
+from gateway.groups.records import group_key
+from gateway.groups.replay import Replay
 from gateway.log import compaction, compaction_run, opener
 from gateway.log.appends import Append
 from gateway.log.attempt import Attempt
@@ -33,6 +41,7 @@ from mesh.store import keys
 from mesh.store.db import Database
 from tests.sim.store_node import SimCommitter
 from wireproto.records.batch import assign_offsets
+from wireproto.records.iteration import iter_records
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -285,6 +294,86 @@ def _retention_takes_one_more() -> AbstractContextManager[object]:
     return patch.object(LogStarts, "_plan", greedy)
 
 
+def _commit_shown_early() -> AbstractContextManager[object]:
+    start = _Offsets.start
+
+    def shown(self: _Offsets) -> None:
+        start(self)
+        for (topic, partition), offset in self._offsets.items():
+            self._table.put(topic, partition, offset)
+
+    return patch.object(_Offsets, "start", shown)
+
+
+def _commit_answered_early() -> AbstractContextManager[object]:
+    async def at_once(_self: GroupCommit, _pending: Any) -> None:
+        return
+
+    return patch.object(GroupCommit, "durable", at_once)
+
+
+def _deletion_leaves_offsets() -> AbstractContextManager[object]:
+    async def group_alone(self: Journal, group_id: str, table: Any) -> None:
+        for topic, partition in list(table.keys()):
+            table.put(topic, partition, None)
+        await self._write(group_id, [(group_key(group_id), None)])
+
+    return patch.object(Journal, "delete_group", group_alone)
+
+
+def _first_value_counts() -> AbstractContextManager[object]:
+    def feed(self: Replay, batches: Any, first_offset: int) -> None:
+        for batch in batches:
+            for record in iter_records(batch):
+                if record.offset >= first_offset:
+                    self._latest.setdefault(record.key, (record.offset, record.value))
+
+    return patch.object(Replay, "feed", feed)
+
+
+def _old_generation_commits() -> AbstractContextManager[object]:
+    return patch.object(GroupMachine, "validate_commit", lambda *_: None)
+
+
+def _generation_not_written() -> AbstractContextManager[object]:
+    async def nowhere(_self: Journal, _group_id: str, _metadata: Any) -> None:
+        await trio.lowlevel.checkpoint()
+
+    return patch.object(Journal, "write_group", nowhere)
+
+
+def _idle_partition_is_silent() -> AbstractContextManager[object]:
+    def silent(self: SessionPartition, _source: Any = None, /) -> None:
+        self.armed = False
+
+    return patch.object(SessionPartition, "advanced", silent)
+
+
+def _log_start_is_no_news() -> AbstractContextManager[object]:
+    def tell(self: SessionPartition, high_watermark: int, log_start: int, size: int, error: int) -> bool:
+        changed = size > 0 or error != 0 or high_watermark != self.high_watermark
+        self.high_watermark = -1 if error else high_watermark
+        self.log_start_offset = log_start
+        return changed
+
+    return patch.object(SessionPartition, "tell", tell)
+
+
+def _session_reads_where_it_did() -> AbstractContextManager[object]:
+    name = FetchSession.name
+
+    def stuck(self: FetchSession, key: Any, ask: Any) -> SessionPartition:
+        topic = self.topics.get(key)
+        known = None if topic is None else topic.partitions.get(ask.index)
+        return name(self, key, ask if known is None else known.ask)
+
+    return patch.object(FetchSession, "name", stuck)
+
+
+def _first_partitions_first() -> AbstractContextManager[object]:
+    return patch.object(FetchSession, "gave_records", lambda _self, _partition: None)
+
+
 @contextlib.contextmanager
 def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
     with first, second:
@@ -319,6 +408,22 @@ BUGS: dict[str, Plant] = {
 
 CLEANING = frozenset(list(BUGS)[10:])
 """Those of compaction and retention: schedules with these show them."""
+
+READING: dict[str, Plant] = {
+    "commit shown before it is durable": _commit_shown_early,
+    "commit answered before it is durable": _commit_answered_early,
+    "a group's end leaves its offsets": _deletion_leaves_offsets,
+    "the first commit counts after a start": _first_value_counts,
+    "a member of an old generation commits": _old_generation_commits,
+    "generation is not written": _generation_not_written,
+    "idle partition of a session is silent": _idle_partition_is_silent,
+    "log start is no news to a session": _log_start_is_no_news,
+    "session reads where it did before": _session_reads_where_it_did,
+    "session reads its first partitions first": _first_partitions_first,
+}
+"""Those of groups and fetch sessions: schedules with these show them."""
+
+BUGS |= READING
 
 
 @contextlib.contextmanager

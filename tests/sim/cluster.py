@@ -16,7 +16,10 @@ from unittest.mock import patch
 
 import trio
 
+from gateway.api import fetch as fetch_api
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
+from gateway.groups import coordinator
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.log import catalog_keys as keys
 from gateway.log import compaction, compaction_run
 from gateway.log.compaction_rules import KEY_BYTES
@@ -29,7 +32,9 @@ from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
 from tests.sim.clients import Producer
 from tests.sim.disk import SimRocks
+from tests.sim.fetch_sessions import plain_answer
 from tests.sim.gateway_node import Life, state_of
+from tests.sim.groups import Commits, audit, start_clients
 from tests.sim.history import History
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.network import Network
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
 
     from gateway.log.partition import Partition
     from tests.sim.clients import PartitionName
+
+OFFSETS_PARTITIONS = 2
 
 SETTLE_SECONDS = 90.0
 """How long a healed cluster may take until everything serves and every member knows every end. Closers and
@@ -87,6 +94,11 @@ class World:
         self.lull_until = 0.0
         """No producer makes new batches until then."""
         self.producers: list[Producer] = []
+        self.topic_names: dict[str, str] = {}
+        """By their ids."""
+        self.commits = Commits(self)
+        self._audited: Life | None = None
+        """The life whose groups were compared with their log, when all was healed."""
         self.nursery: trio.Nursery
         self._gateway_down = 0
         self._healed_at = 0.0
@@ -127,16 +139,21 @@ class World:
                     producer = Producer(self, number, (f"topic-{topic}", index), producer_id, acks)
                     self.producers.append(producer)
                     producer.begin()
+        start_clients(self)
 
     def _write_topics(self) -> None:
         """The catalog as a gateway has made it that created these topics."""
         values: dict[str, Any] = {keys.CLUSTER: {"id": "simulated", "format": keys.FORMAT}}
-        for number in range(self.plan.topics):
-            values[keys.topic_key(f"topic-{number}")] = {
-                "id": f"{number + 1:032x}",
-                "partitions": self.plan.partitions,
+        shapes = {f"topic-{number}": self.plan.partitions for number in range(self.plan.topics)}
+        if self.plan.groups:
+            shapes[OFFSETS_TOPIC] = OFFSETS_PARTITIONS
+        for number, (name, partitions) in enumerate(shapes.items(), 1):
+            self.topic_names[f"{number:032x}"] = name
+            values[keys.topic_key(name)] = {
+                "id": f"{number:032x}",
+                "partitions": partitions,
                 "replication_factor": self.plan.replication_factor,
-                "configs": self._configs(f"topic-{number}"),
+                "configs": self._configs(name),
             }
         for member in self.members:
             values[f"{keys.STORES}{1000 + member.number}"] = {
@@ -175,7 +192,7 @@ class World:
     def partition_of(self, segment_key: str) -> PartitionName | None:
         """Whose a segment is; None if its topic is deleted."""
         topic_id, index, _ = segment_key.removeprefix(keys.SEGMENTS).split("/")
-        name = f"topic-{int(topic_id, 16) - 1}"
+        name = self.topic_names[topic_id]
         return (name, int(index)) if keys.topic_key(name) in self.catalog_file.entries else None
 
     def _check(self) -> None:
@@ -185,6 +202,9 @@ class World:
             invariants.check_all(self)
         else:
             waiting = invariants.what_is_missing(self)
+            if not waiting and self.plan.groups and self._audited is not self.current_life():
+                waiting = "its groups are not audited yet"
+                self.nursery.start_soon(self._audit)
             if not waiting:
                 invariants.check_all(self)
                 self.loop.end()
@@ -192,6 +212,17 @@ class World:
             if self.loop.now > self._healed_at + SETTLE_SECONDS:
                 raise BrokenPromise(f"all is healed for {SETTLE_SECONDS} s, and {waiting}")
         self.loop.after(CHECK_SECONDS, self._check)
+
+    async def _audit(self) -> None:
+        life = self.current_life()
+        if life is not None:
+            try:
+                await audit(life)
+            except KafkaError:
+                return  # its log cannot be read now
+            except BrokenPromise as broken:
+                self.loop.end(broken)
+            self._audited = life
 
     # faults -----------------------------------------------------------------------------------------------
 
@@ -491,6 +522,10 @@ class World:
             self._gateway_down += 1
             self.loop.after(0.2, self._gateway_up)
 
+    def time_ns(self) -> int:
+        """In the place of `time.time_ns`."""
+        return 1_700_000_000_000_000_000 + int(self.loop.now * 1e9)
+
     def next_uuid(self) -> SimpleNamespace:
         """In the place of `uuid4` where a life's prefix is made."""
         self._ids += 1
@@ -530,6 +565,8 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
         patch.object(store_module, "trio", UnevenTrio()),
+        patch.object(coordinator, "time", SimpleNamespace(time_ns=world.time_ns)),
+        patch.object(fetch_api, "_answer", plain_answer),
         patch.object(compaction, "PUT_OFF_SECONDS", 1.0),
         patch.object(
             compaction,

@@ -25,10 +25,12 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from tests.sim.catalog import SimCatalog
 from tests.sim.clients import Consumer
+from tests.sim.fetch_sessions import SessionConsumer
 from tests.sim.loop import NodeClock
 from tests.sim.network import SimNode
 
 if TYPE_CHECKING:
+    from gateway.groups.served import Group
     from tests.sim.cluster import World
     from tests.sim.plan import Plan
 
@@ -55,6 +57,7 @@ class Life:
         self.zombie = False
         self.over = False
         self.broker: Broker
+        self.nursery: trio.Nursery
         self.producer: Producer
         self.context: SimContext
         self.node = SimNode(world.network, "gateway", NodeClock(world.loop, 0.0, 1.0))
@@ -84,6 +87,7 @@ class Life:
         self.broker = Broker(self.context, settings_of(self.world.plan), lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
+            self.nursery = nursery
             self.adjust_topics()
             nursery.start_soon(self.producer.run)
             nursery.start_soon(self.context.reader.run)
@@ -93,6 +97,11 @@ class Life:
             for partition in self.partitions():
                 self.world.history.watch(self, partition)
             nursery.start_soon(Consumer(self).run)
+            if self.world.plan.groups:
+                self._watch_deletions()
+                nursery.start_soon(self.broker.groups.run)
+            for number in range(self.world.plan.sessions):
+                nursery.start_soon(SessionConsumer(self, number).run)
             await self.broker.recover()
             await trio.sleep_forever()
 
@@ -132,6 +141,16 @@ class Life:
             self.node.leave()
             self._scope.cancel()
 
+    def _watch_deletions(self) -> None:
+        """Groups of which nothing is left begin anew, too."""
+        groups, delete = self.broker.groups, self.broker.groups.delete
+
+        async def watched(group: Group) -> None:
+            self.world.commits.begins_anew(group.group_id)
+            await delete(group)
+
+        groups.delete = watched  # type: ignore[method-assign]
+
     def _count(self) -> None:
         reached, broker = self.world.reached, self.broker
         reached["segments copied for recovery, closing or replacement"] += self.context.copier.copied
@@ -145,7 +164,7 @@ def settings_of(plan: Plan) -> Settings:
     """The gateway's in a schedule."""
     return Settings(
         group_initial_rebalance_delay_ms=0,
-        group_max_size=1,  # there are no groups in a schedule
+        group_min_session_timeout_ms=1,
         retention_check_interval_ms=int(plan.retention_seconds * 1000),
         compaction_backoff_ms=int(plan.compaction_seconds * 1000),
     )

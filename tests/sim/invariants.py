@@ -15,6 +15,7 @@ from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.ingest import StoreCorrupt
 from mesh.store import keys as store_keys
+from tests.sim.groups import is_loading
 from tests.sim.loop import BrokenPromise
 from wireproto.records.header import read_header
 
@@ -105,7 +106,7 @@ def _check_log_starts(world: World) -> None:
             raise BrokenPromise(f"the log start of {entry.key} goes back from {before} to {log_start}")
         world.log_starts[entry.key] = log_start
         topic_id, index = entry.key.removeprefix(keys.PARTITIONS).split("/")
-        partition = f"topic-{int(topic_id, 16) - 1}", int(index)
+        partition = world.topic_names[topic_id], int(index)
         if log_start > world.highest_start(partition):
             raise BrokenPromise(f"the log start of {partition} is {log_start}, and nobody moved it there")
         buried = keys.TOMBSTONES + topic_id in world.catalog_file.entries
@@ -299,6 +300,8 @@ def what_is_missing(world: World) -> str:
     for log in life.partitions():
         if log.state is not PartitionState.READY:
             return f"{log} does not serve: {log.reason}"
+    if world.plan.groups and (loading := is_loading(life)):
+        return loading
     waiting = [producer for producer in world.producers if producer.unanswered and not producer.stopped]
     if waiting:
         return f"{len(waiting)} producers wait for answers, {waiting[0].unanswered[0].name!r} among them"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gateway.groups.internal_topic import OFFSETS_TOPIC
+
 NEVER = 86_400.0
 """Seconds that no schedule has."""
 
@@ -75,6 +77,10 @@ class Plan:
     retention_seconds: float = NEVER
     """Rest between two looks for what retention drops."""
     retention_bytes: int = -1
+    groups: int = 0
+    """Consumer groups: every other one with members, the others of a single client that commits."""
+    sessions: int = 0
+    """Consumers of each gateway life that read with fetch sessions."""
     faults: tuple[Fault, ...] = ()
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""
@@ -89,6 +95,8 @@ class Plan:
 
     def policy(self, topic: str) -> str:
         """Of a topic by its name."""
+        if topic == OFFSETS_TOPIC:
+            return "compact"
         number = int(topic.removeprefix("topic-"))
         return self.policies[number % len(self.policies)]
 
@@ -133,6 +141,9 @@ MOVES_LOG_STARTS = 0.3
 CLEANS = 0.5
 """Share of the schedules with compaction and retention."""
 
+READS = 0.4
+"""Share of the schedules with groups and fetch sessions."""
+
 RESTS = 0.5
 """Share of these in which nobody writes for a while."""
 
@@ -144,11 +155,17 @@ def store_name(number: int) -> str:
 
 
 def make_plan(
-    seed: int, *, stores: int | None = None, seconds: float = 5.0, cleans: bool | None = None
+    seed: int,
+    *,
+    stores: int | None = None,
+    seconds: float = 5.0,
+    cleans: bool | None = None,
+    reads: bool | None = None,
 ) -> Plan:
     """The plan of a seed; with `stores` its cluster has so many, and it has `seconds` of work and faults.
 
-    `cleans`: with compaction and retention, or without; else as the seed will.
+    `cleans`: with compaction and retention, or without; `reads`: with groups and fetch sessions, or without;
+    else as the seed will.
     """
     chooser = random.Random(seed)
     drawn = chooser.choice((1, 1, 2, 3, 3, 3, 3, 4, 5))
@@ -176,7 +193,12 @@ def make_plan(
     # Of another stream: the schedules without are those that they were before there was any.
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
-    return _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
+    plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
+    chooser = random.Random(f"reading {seed}")
+    drawn_reads = chooser.random() < READS
+    if not (drawn_reads if reads is None else reads):
+        return plan
+    return replace(plan, groups=chooser.choice((1, 2, 3)), sessions=chooser.choice((0, 1, 2)))
 
 
 def _with_cleaning(plan: Plan, chooser: random.Random) -> Plan:

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.sim import cluster
-from tests.sim.bugs import BUGS, CLEANING, planted
+from tests.sim.bugs import BUGS, CLEANING, READING, planted
 from tests.sim.loop import BrokenPromise
-from tests.sim.plan import make_plan
+from tests.sim.plan import Plan, make_plan
 from tests.sim.shrink import describe
 
 SEEDS = 150
@@ -19,6 +19,12 @@ FIRST = {
     "dropped segments stay on disks": 3,
     "memory shows what compaction took": 49,
     "tombstone goes before its value": 20,
+    "commit shown before it is durable": 6,
+    "a group's end leaves its offsets": 3,
+    "a member of an old generation commits": 9,
+    "generation is not written": 1,
+    "log start is no news to a session": 6,
+    "session reads its first partitions first": 7,
 }
 """Where the seeds begin, for bugs that show seldom: so the test is quick."""
 
@@ -26,11 +32,17 @@ STORES = {"n-w answers accepted": 3, "high watermark at one store": 3}
 """Of the clusters in which a bug shows; the others show with one store already."""
 
 
+def plan_for(bug: str, seed: int) -> Plan:
+    if bug in READING:
+        return make_plan(seed, stores=1, seconds=4.0, reads=True)
+    return make_plan(seed, stores=STORES.get(bug, 1), seconds=3.0, cleans=bug in CLEANING, reads=False)
+
+
 def found_by(bug: str) -> cluster.Outcome:
     first = FIRST.get(bug, 0)
     with planted(bug):
         for seed in range(first, first + SEEDS):
-            plan = make_plan(seed, stores=STORES.get(bug, 1), seconds=3.0, cleans=bug in CLEANING)
+            plan = plan_for(bug, seed)
             outcome = cluster.run(plan)
             if outcome.failure is not None:
                 return outcome

@@ -634,3 +634,16 @@ def test_a_record_that_still_waits_does_not_bring_a_deleted_group_back() -> None
             assert "g" not in home.journal.log
 
     run(main)
+
+
+def test_a_log_that_fails_while_the_gateway_stops_begins_nothing() -> None:
+    """The tasks of groups have ended, and the node still hears of the stores."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+        home.coordinator._lost(partition_for("g", 50))
+        home.coordinator.start(trio.sleep_forever)
+
+    run(main)

@@ -104,6 +104,29 @@ def test_without_acknowledgement_a_commit_times_out_and_may_take_effect_later() 
     run(main)
 
 
+def test_a_deletion_that_nobody_may_cut_off_ends_in_time_also_when_the_gateway_stops() -> None:
+    """Deletions are shielded; whoever watches the deadlines of requests stops with the gateway, and the
+    stores may be away. It would wait for ever, and the process with it.
+    """
+
+    async def main() -> None:
+        log, table = OffsetsLog(), _table(("t", 0))
+
+        async def delete() -> None:
+            with trio.CancelScope(shield=True, deadline=100 * OFFSETS_COMMIT_TIMEOUT_SECONDS):
+                await log.journal.delete_group("g", table)
+
+        began = trio.current_time()
+        with trio.CancelScope() as everything:
+            async with log.running():
+                await log.begin("deleted", delete)
+                everything.cancel()
+        assert trio.current_time() - began <= OFFSETS_COMMIT_TIMEOUT_SECONDS
+        assert log.told == [("deleted", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+
+    run(main)
+
+
 def test_a_commit_that_was_not_sent_in_time_never_is() -> None:
     async def main() -> None:
         log, table = OffsetsLog(), OffsetTable()
