@@ -9,8 +9,10 @@ from uuid import UUID
 from kafka.protocol.admin import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
@@ -131,6 +133,21 @@ def _acls(_: Side, version: int) -> Any:
     )
 
 
+def _new_acls(_: Side, version: int) -> Any:
+    one = CreateAclsRequest.AclCreation(
+        resource_type=2, resource_name=TOPIC, resource_pattern_type=3, principal="User:a", host="*",
+        operation=3, permission_type=3,
+    )  # fmt: skip
+    return CreateAclsRequest(version=version, creations=[one])
+
+
+def _acls_deleted(_: Side, version: int) -> Any:
+    one = DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
+    return DeleteAclsRequest(version=version, filters=[one])
+
+
 def _quorum(_: Side, version: int) -> Any:
     of = DescribeQuorumRequest.TopicData
     topic = of(topic_name=TOPIC, partitions=[of.PartitionData(partition_index=0)])
@@ -174,6 +191,8 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     ),
     23: _epochs,
     29: _acls,
+    30: _new_acls,
+    31: _acls_deleted,
     32: _configs,
     33: _alter,
     35: _log_dirs,
