@@ -22,7 +22,12 @@ class JavaProcess:
 
     def __init__(self, name: str, main_class: str, arguments: Sequence[str], directory: Path) -> None:
         home = os.environ["COMPAT_HOME"]
-        options = [f"-Xmx{HEAP}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options = [
+            f"-Xmx{HEAP}",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            f"-Djava.io.tmpdir={directory}",
+        ]
         logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={os.environ.get('COMPAT_LOG_LEVEL', LOG_LEVEL)}"
         classpath = ["-cp", f"{home}/classes:{home}/jars/*"]
         self.name = name

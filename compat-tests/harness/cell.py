@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -58,9 +59,22 @@ def run_cell(
     `codecs_of` tells for a bootstrap and a topic under which codecs partition 0 is stored.
     """
     start = time.monotonic()
+    # A JVM that gets a SIGKILL leaves its native libraries behind, megabytes each.
+    with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as temporary:
+        status, talk = _run(client, {**client.environment(home), "TMPDIR": temporary}, scenario, server)
+    outcome, words = _judged(status, talk, scenario)
+    if outcome == PASS:
+        outcome, words = _codecs_judged(talk, server, codecs_of)
+    return Cell(outcome, words[-WORDS_CHARACTERS:].strip(), round(time.monotonic() - start, 1))
+
+
+def _run(
+    client: ClientFolder, environment: dict[str, str], scenario: Scenario, server: Server
+) -> tuple[int | None, "_Talk"]:
+    """Its exit status, None when its time was over, and what it said."""
     process = subprocess.Popen(
         client.command(scenario.name, server.bootstrap),
-        env=client.environment(home),
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -75,10 +89,7 @@ def run_cell(
     finally:
         end_session(process)
     talk.join()
-    outcome, words = _judged(status, talk, scenario)
-    if outcome == PASS:
-        outcome, words = _codecs_judged(talk, server, codecs_of)
-    return Cell(outcome, words[-WORDS_CHARACTERS:].strip(), round(time.monotonic() - start, 1))
+    return status, talk
 
 
 def _judged(status: int | None, talk: "_Talk", scenario: Scenario) -> tuple[str, str]:

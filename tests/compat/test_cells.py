@@ -94,6 +94,17 @@ def test_a_child_left_behind_by_a_program_that_passed_is_ended(tmp_path: Path, s
     assert cell(tmp_path, "sleep 1000 & exit 0", server).outcome == PASS  # and does not wait for its pipes
 
 
+@pytest.mark.parametrize("ending", ["exit 0", "exit 1", "sleep 1000"])
+def test_what_a_program_leaves_in_its_temporary_folder_goes(
+    tmp_path: Path, server: NoServer, ending: str
+) -> None:
+    told = tmp_path / "told"
+    cell(tmp_path, f'touch "$TMPDIR/left"; echo "$TMPDIR" > {told}; {ending}', server, seconds=1.0)
+    folder = Path(told.read_text().strip())
+    assert folder.name.startswith("compat-")
+    assert not folder.exists()
+
+
 def test_the_server_is_killed_and_started_when_the_program_says_so(tmp_path: Path, server: NoServer) -> None:
     script = 'echo kill-server; read line; [ "$line" = restarted ]'
     assert cell(tmp_path, script, server).outcome == PASS
