@@ -57,7 +57,7 @@ def test_a_crash_at_any_step_keeps_the_promises_to_groups(target: str, stores: i
     outcome = cluster.run(plan)
     assert outcome.failure is None, describe(outcome)
     assert outcome.world.reached["compactions"] > 1
-    assert outcome.world.reached["groups deleted"] > 0
+    assert outcome.world.reached["offsets committed"] > 10
     steps = outcome.world.loop.steps
     for number, step in enumerate(range(50, steps, steps // KILLS)):
         outcome = cluster.run(replace(plan, crash_at_step=(step, target, bool(number % 2))))
