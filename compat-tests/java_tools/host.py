@@ -146,5 +146,10 @@ class Tools:
 
 def _java(main: str) -> list[str]:
     home = Path(os.environ["COMPAT_HOME"])
-    options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    options = (
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    )
     return ["java", *options, "-cp", f"{home}/classes:{home}/jars/*", main]
