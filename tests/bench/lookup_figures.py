@@ -16,7 +16,8 @@ PARTITIONS = 10
 TOPICS = 100
 CONNECTIONS = 8
 IN_FLIGHT = 4
-WARM_UP = 30_000
+# Partitions that are asked for before.
+WARM_UP = 800_000
 SECONDS = 3.0
 # A new topic of Apache Kafka serves a moment after it was made.
 LEADERS_SECONDS = 60.0
@@ -28,7 +29,7 @@ def metadata(context: Context) -> Iterator[Measurement]:
         request = messages.metadata(asked)
         answer = _answer(context, ApiKey.METADATA, messages.METADATA_VERSION, request)
         assert [len(topic["partitions"]) for topic in answer.values["topics"]] == [PARTITIONS] * len(asked)
-        rate = _rate(context, request, answer.framed)
+        rate = _rate(context, request, answer.framed, len(asked) * PARTITIONS)
         yield Measurement(
             f"Metadata of {len(asked) * PARTITIONS:,} partitions", "requests/s", rate, True, 0.8
         )
@@ -42,7 +43,7 @@ def list_offsets(context: Context) -> Iterator[Measurement]:
         offsets = [found for topic in answer.values["topics"] for found in topic["partitions"]]
         assert len(offsets) == len(asked) * PARTITIONS
         assert all(found["error_code"] == 0 and found["offset"] == 0 for found in offsets)
-        rate = _rate(context, request, answer.framed)
+        rate = _rate(context, request, answer.framed, len(asked) * PARTITIONS)
         name = f"ListOffsets of {len(offsets):,} partitions"
         yield Measurement(name, "requests/s", rate, True, 0.8)
 
@@ -76,13 +77,13 @@ def _topics(context: Context) -> list[str]:
         time.sleep(0.1)
 
 
-def _rate(context: Context, request: bytes, answer: bytes) -> float:
+def _rate(context: Context, request: bytes, answer: bytes, partitions: int) -> float:
     lanes = [Lane(Connection(context.bootstrap).socket, [request], answer) for _ in range(CONNECTIONS)]
     try:
         return measure(
             lanes,
             in_flight=IN_FLIGHT,
-            warm_up=context.scaled(WARM_UP),
+            warm_up=context.scaled(WARM_UP // partitions),
             seconds=context.seconds(SECONDS),
         ).per_second
     finally:

@@ -4,6 +4,7 @@ Of Apache Kafka nothing can be said this way: its heap is taken from the start.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from confluent_kafka import Producer
 
@@ -22,16 +23,23 @@ GROUPS = 1_000
 MEMBERS = 3
 # Of each group; and so many in one commit.
 OFFSETS = 200
-# Commits of one group, before those that are counted: what keeps recent batches is full then.
-BYTES_OF_CACHES = 96 << 20
-BYTES_OF_AN_OFFSET = 100
+NO_GENERATION = -1
+# Commits of one group, before those that are counted: the store's memtables are as large as they become then.
+BYTES_OF_MEMTABLES = 24 << 20
+BYTES_OF_AN_OFFSET = 110
+# What keeps recent batches is a bound of its own, and no part of this: next to nothing here.
+TAIL_CACHE = ("--tail-cache-bytes", f"{1 << 20}")
+# What is needed while groups form is not kept: few at a time.
+FORMED_AT_ONCE = 100
 
 
 def memory(context: Context) -> Iterator[Measurement]:
-    server = context.server
-    if not isinstance(server, Standalone):
-        return
+    if isinstance(context.server, Standalone):
+        with Standalone(None, *context.server.arguments, *TAIL_CACHE) as server:
+            yield from _measured(replace(context, server=server), server)
 
+
+def _measured(context: Context, server: Standalone) -> Iterator[Measurement]:
     def per(count: int, before: int, what: str) -> Measurement:
         return Measurement(f"memory of {what}", "bytes", (server.rss_bytes - before) / count, False)
 
@@ -48,20 +56,25 @@ def memory(context: Context) -> Iterator[Measurement]:
     _write_to_each(context.bootstrap, topics)
     yield per(partitions, before, "a partition that was written to, in addition")
 
+    # What is freed is used again: nothing that was measured ends before the last one.
     names = [f"memory-{number}" for number in range(context.times(GROUPS))]
+    connection = Connection(context.bootstrap)
+    for number in range(int(BYTES_OF_MEMTABLES * context.scale) // (OFFSETS * BYTES_OF_AN_OFFSET)):
+        _commit(connection, "offsets", number)
+    before = server.rss_bytes
+    for name in names:
+        _commit(connection, f"offsets-{name}", 0)
+    yield per(len(names) * OFFSETS, before, "a committed offset")
+    connection.close()
+
     before = server.rss_bytes
     groups = [_group(context.bootstrap, name) for name in names]
     yield per(len(names) * MEMBERS, before, "a connection")
     before = server.rss_bytes
-    form(groups)
+    for first in range(0, len(groups), FORMED_AT_ONCE):
+        form(groups[first : first + FORMED_AT_ONCE])
     yield per(len(groups), before, f"a group of {MEMBERS}")
 
-    for number in range(int(BYTES_OF_CACHES * context.scale) // (OFFSETS * BYTES_OF_AN_OFFSET)):
-        _commit(groups[0], number)
-    before = server.rss_bytes
-    for group in groups[1:]:
-        _commit(group, 0)
-    yield per((len(groups) - 1) * OFFSETS, before, "a committed offset")
     for group in groups:
         for member in group.members:
             member.connection.close()
@@ -83,9 +96,10 @@ def _group(bootstrap: str, name: str) -> Group:
     return Group(name, "memory", members)
 
 
-def _commit(group: Group, offset: int) -> None:
-    member = group.members[0]
-    answer = member.connection.ask(member.commit("memory", dict.fromkeys(range(OFFSETS), offset)))
+def _commit(connection: Connection, group_id: str, offset: int) -> None:
+    """As an administrator, or a consumer that chooses its partitions itself."""
+    offsets = dict.fromkeys(range(OFFSETS), offset)
+    answer = connection.ask(messages.offset_commit(group_id, "", NO_GENERATION, "memory", offsets))
     values = messages.decoded(ApiKey.OFFSET_COMMIT, messages.OFFSET_COMMIT_VERSION, answer)
     errors = [found["error_code"] for topic in values["topics"] for found in topic["partitions"]]
     if errors != [ErrorCode.NONE] * OFFSETS:

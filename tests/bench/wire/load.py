@@ -11,6 +11,8 @@ from tests.bench.wire.connection import RECEIVE_BYTES
 
 # Longest that all connections together may be without any answer.
 SILENCE_SECONDS = 30.0
+# How many times as long as the measurement a warm-up may take.
+WARM_UP_TIMES = 5
 
 
 class WrongAnswer(AssertionError):
@@ -66,8 +68,8 @@ class Rate(NamedTuple):
 def measure(lanes: Sequence[Lane], *, in_flight: int, warm_up: int, seconds: float) -> Rate:
     """Keep so many requests of each lane in flight, `seconds` long, and wait for the rest.
 
-    Before that `warm_up` requests are answered, as far as that takes no longer than twice `seconds`: a fresh
-    JVM becomes fast by the number of what it has done.
+    Before that `warm_up` requests are answered, as far as that takes no longer than WARM_UP_TIMES as long: a
+    fresh JVM becomes fast by the number of what it has done.
 
     Raises:
         WrongAnswer: one was not answered as expected.
@@ -79,7 +81,7 @@ def measure(lanes: Sequence[Lane], *, in_flight: int, warm_up: int, seconds: flo
     for lane in lanes:
         lane.send(in_flight)
     try:
-        _run(poll, by_file, 2 * seconds, warm_up)
+        _run(poll, by_file, WARM_UP_TIMES * seconds, warm_up)
         used, began = time.process_time(), time.perf_counter()
         done = _run(poll, by_file, seconds)
         took = time.perf_counter() - began
