@@ -15,7 +15,6 @@ from unittest.mock import patch
 import trio
 
 from gateway.fetch.session import FetchSession, SessionPartition
-from gateway.groups.group import GroupMachine
 from gateway.groups.group_commit import GroupCommit
 from gateway.groups.journal import Journal, _Offsets
 from gateway.groups.records import group_key
@@ -331,10 +330,6 @@ def _first_value_counts() -> AbstractContextManager[object]:
     return patch.object(Replay, "feed", feed)
 
 
-def _old_generation_commits() -> AbstractContextManager[object]:
-    return patch.object(GroupMachine, "validate_commit", lambda *_: None)
-
-
 def _generation_not_written() -> AbstractContextManager[object]:
     async def nowhere(_self: Journal, _group_id: str, _metadata: Any) -> None:
         await trio.lowlevel.checkpoint()
@@ -414,7 +409,6 @@ READING: dict[str, Plant] = {
     "commit answered before it is durable": _commit_answered_early,
     "a group's end leaves its offsets": _deletion_leaves_offsets,
     "the first commit counts after a start": _first_value_counts,
-    "a member of an old generation commits": _old_generation_commits,
     "generation is not written": _generation_not_written,
     "idle partition of a session is silent": _idle_partition_is_silent,
     "log start is no news to a session": _log_start_is_no_news,

@@ -21,7 +21,6 @@ FIRST = {
     "tombstone goes before its value": 20,
     "commit shown before it is durable": 6,
     "a group's end leaves its offsets": 3,
-    "a member of an old generation commits": 9,
     "generation is not written": 1,
     "log start is no news to a session": 6,
     "session reads its first partitions first": 7,
