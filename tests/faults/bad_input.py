@@ -88,6 +88,8 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "InitProducerId": (_CASES + "init_producer_id.py::odd_timeouts",),
     "OffsetForLeaderEpoch": (_CASES + "offset_for_leader_epoch.py::epochs",),
     "DescribeAcls": (_CASES + "nothing_there.py::acls",),
+    "CreateAcls": (_CASES + "nothing_there.py::new_acls",),
+    "DeleteAcls": (_CASES + "nothing_there.py::acls_deleted",),
     "DescribeConfigs": (_CASES + "describe_configs.py::unknown",),
     "AlterConfigs": (_CASES + "alter_configs.py::legacy_faults",),
     "DescribeLogDirs": (_BAD + "test_partitions_that_are_described_over_and_over",),

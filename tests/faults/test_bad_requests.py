@@ -93,7 +93,7 @@ def test_a_produce_of_very_many_partitions(victim: Victim) -> None:
     many = {topic: dict.fromkeys(range(10), b"") | {index: batch_of(b"x") for index in range(3)}}
 
     def of(count: int) -> bytes:
-        request = produce(side(victim), 9, many)
+        request = produce(side(victim), 9, many, timeout_ms=60_000)
         data = request.topic_data[0]
         data.partition_data = [data.partition_data[n % 10] for n in range(count)]
         return encode(request)
