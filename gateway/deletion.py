@@ -121,7 +121,8 @@ class Deletion:
                     await catalog.transact(compares, {}, list(gone))
                     break
                 except CompareFailed as failed:
-                    del gone[failed.key]  # put anew meanwhile, with another member
+                    del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
+                    self._work.set()
             dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, behind)
 
     async def _due(self, prefix: str, behind: str) -> tuple[dict[str, Entry], str]:
