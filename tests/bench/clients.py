@@ -43,11 +43,12 @@ def create_topics(bootstrap: str, topics: Sequence[str], partitions: int) -> Non
     """Those of them that are not there yet."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING})
     for created in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
-        try:
-            created.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+        # Not raised and caught: its traceback would keep the client alive, which goes on to connect.
+        error = created.exception()
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            continue
+        if error is not None:
+            raise error
 
 
 def log_size(bootstrap: str, topic: str, partitions: int) -> int:
