@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
@@ -18,7 +17,7 @@ import trio
 from gateway.groups.events import Now
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
-from gateway.groups.journal import Journal
+from gateway.groups.journal import Journal, pieces
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import NO_TOPIC_ID
 from wireproto.kafka.errors import KafkaError
@@ -34,8 +33,8 @@ ROOM_SECONDS: Final = 10.0
 the gateway looking."""
 
 OFFSETS_AT_ONCE: Final = 500
-"""Offsets of a group that are looked at in one turn, and forgotten with one write. Each is looked at right
-before it is forgotten, since the group may have committed meanwhile."""
+"""Offsets of a group that are looked at in one turn, if their tombstones fit into one batch, and forgotten
+with it. Each is looked at right before it is forgotten, since the group may have committed meanwhile."""
 
 _logger = logging.getLogger(__name__)
 
@@ -97,8 +96,7 @@ class OffsetExpiry:
     async def _look_after(self, group: ServedGroup) -> None:
         """Forget what is to be forgotten of a group. What cannot be written now can be the next time."""
         try:
-            left = iter(group.offsets.keys())
-            while some := list(islice(left, OFFSETS_AT_ONCE)):
+            for some in pieces(group.group_id, group.offsets.keys(), OFFSETS_AT_ONCE):
                 await trio.lowlevel.checkpoint()
                 if group.machine.state is GroupState.DEAD:
                     return

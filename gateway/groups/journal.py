@@ -7,6 +7,7 @@ then, in the order of the log.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -77,10 +78,10 @@ class Journal:
     async def delete_offsets(
         self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
     ) -> None:
-        """Write tombstones of offsets, in several batches if they are many; `table` has lost each when it is
-        durable.
+        """Write tombstones of offsets, in several batches if they are more than one of `pieces`: commits may
+        come between these. `table` has lost each when it is durable.
         """
-        for piece in _pieces(group_id, keys):
+        for piece in pieces(group_id, keys):
             tombstones = (_offset_record(group_id, key, None) for key in piece)
             await self._write(group_id, tombstones, _Offsets(table, dict.fromkeys(piece)))
 
@@ -94,8 +95,8 @@ class Journal:
         Nobody may commit to the group meanwhile. `table` has lost each offset when that is durable, also
         when this has raised an error by then: nothing is shown that a restart would not find.
         """
-        *pieces, last = list(_pieces(group_id, table.keys())) or [()]
-        for piece in pieces:
+        *before, last = list(pieces(group_id, table.keys())) or [()]
+        for piece in before:
             tombstones = (_offset_record(group_id, key, None) for key in piece)
             await self._write(group_id, tombstones, _Offsets(table, dict.fromkeys(piece)))
         await self._write(group_id, _tombstones(group_id, last), _Offsets(table, dict.fromkeys(last)))
@@ -173,13 +174,15 @@ def _tombstones(group_id: str, offsets: Collection[TopicPartition]) -> Iterator[
     yield group_key(group_id), None
 
 
-def _pieces(group_id: str, keys: Collection[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
-    """Offsets, as many at a time as have tombstones in one batch that others can share."""
+def pieces(
+    group_id: str, keys: Iterable[TopicPartition], most: float = math.inf
+) -> Iterator[Sequence[TopicPartition]]:
+    """Offsets, as many at a time as have tombstones in one batch that others can share, and `most`."""
     piece: list[TopicPartition] = []
     size = 0
     for topic, partition in keys:
         of_this = len(group_id) + len(topic) + RECORD_OVERHEAD_BYTES
-        if piece and size + of_this > MAX_BATCH_BYTES // 4:
+        if piece and (size + of_this > MAX_BATCH_BYTES // 4 or len(piece) >= most):
             yield piece
             piece, size = [], 0
         piece.append((topic, partition))

@@ -18,7 +18,9 @@ from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
 from gateway.groups.offsets import OffsetTable, TopicPartition
-from gateway.groups.records import CommittedOffset
+from gateway.groups.records import CommittedOffset, OffsetRecord
+from tests.unit.gateway.groups.offsets_log import OffsetsLog
+from tests.unit.gateway.groups.offsets_log import run as run_log
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 START_MS = 1_700_000_000_000
@@ -238,3 +240,37 @@ def test_an_offset_that_is_committed_anew_while_others_are_forgotten_stays() -> 
         assert table.keys() == [("orders", last)]
 
     run(groups, main)
+
+
+def test_an_offset_that_is_committed_anew_between_two_writes_to_the_log_stays() -> None:
+    """The tombstones of a group with a long name take several batches. A commit that comes between two of
+    them was answered, and must not be under the second one.
+    """
+
+    async def main() -> None:
+        log, groups = OffsetsLog(), Groups()
+        groups.journal = log.journal
+        group_id, last = "group of a long name ".ljust(100, "."), 300
+        table = groups.add(group_id)
+        for partition in range(last + 1):
+            table.put("orders", partition, committed(topic_id=b"before its deletion".ljust(16)[:16]))
+        topics = cast(Any, SimpleNamespace(get={"orders": ORDERS}.get))
+        watched = OffsetExpiry(cast(Any, groups), topics, 60)
+        async with log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(watched.run)
+            await wait_all_tasks_blocked()
+            watched.topic_deleted()
+            await wait_all_tasks_blocked()
+            assert len(log.batches) == 1
+            assert 0 < len(log.batches[0]) < last
+            await log.begin_commit("anew", table, {("orders", last): committed()}, group_id)
+            while log.told == [] or watched.forgotten < last:
+                await log.durable()
+            assert log.told == [("anew", ErrorCode.NONE)]
+            await log.durable()
+            assert table.keys() == [("orders", last)]
+            told = [record for batch in log.batches for record in batch if record.partition == last]
+            assert told == [OffsetRecord(group_id, "orders", last, committed())]
+            nursery.cancel_scope.cancel()
+
+    run_log(main)
