@@ -149,6 +149,8 @@ def _look(ends: _Ends, broker: Broker) -> list[object] | None:
         topic = broker.topics.get(name)
         if topic is None or highest >= len(topic.partitions):
             return None
+        # What another topic of that name says, or one of another number of partitions, may read alike.
+        seen.append(topic.id)
         partitions = topic.partitions
         if 2 * len(asked) < len(partitions):
             partitions = [partitions[index] for index, _, _ in asked]

@@ -126,6 +126,29 @@ def test_whatever_changes_is_in_the_next_answer(
     assert before in {None, at_once(made, question())}
 
 
+def test_topics_that_were_made_again_are_not_answered_as_those_before() -> None:
+    """What is looked at stands in one row: in another order of numbers of partitions the same row says other
+    things.
+    """
+
+    def made_of(*topics: list[tuple[int, int]]) -> FakeBroker:
+        """Topics of partitions with these epochs and ends."""
+        made = FakeBroker()
+        for name, partitions in zip(("orders", "payments"), topics, strict=True):
+            topic = made.add(name, len(partitions))
+            for partition, (epoch, end) in zip(topic.partitions, partitions, strict=True):
+                partition.leader_epoch, partition.timestamps = epoch, [0] * end
+        return made
+
+    question = ends({"orders": [0, 1], "payments": [0, 1]})
+    before = made_of([(3, 1), (3, 1), (1, 0), (1, 0)], [(5, 7), (5, 7)])
+    after = made_of([(1, 3), (1, 3)], [(0, 5), (0, 5), (1, 7), (1, 7)])
+    assert at_once(before, question) is not None
+    orders, payments = ask(after, question)["topics"]
+    assert [(one["offset"], one["leader_epoch"]) for one in orders["partitions"]] == [(3, 1)] * 2
+    assert [(one["offset"], one["leader_epoch"]) for one in payments["partitions"]] == [(5, 0)] * 2
+
+
 def test_a_missing_topic_is_left_to_the_handler_where_it_may_be_created() -> None:
     made = broker()
     made.settings.auto_create_topics = False
