@@ -177,7 +177,8 @@ class GroupCommit:
     async def run(self) -> None:
         """Send what is entered, for ever: without this nothing is."""
         while True:
-            await self._work.wait()
+            if not self._next:  # something may have been entered before there was anybody to be woken
+                await self._work.wait()
             places, self._next = self._next, {}
             for place in places.values():
                 self._go_on(place)

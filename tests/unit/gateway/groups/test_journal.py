@@ -15,6 +15,7 @@ from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, OffsetRecord
 from gateway.log.partition import PartitionState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
+from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 EMPTY_GROUP = GroupMetadata("consumer", 4, None, None, 1_700_000_000_000, ())
@@ -62,6 +63,19 @@ def test_what_is_committed_in_one_turn_of_the_loop_shares_a_batch() -> None:
             await log.durable()
             assert [one.outcome() for one in pending] == [ErrorCode.NONE] * 3
             assert [table.fetch("t", 0) for table in tables.values()] == [offset(n) for n in range(3)]
+
+    run(main)
+
+
+def test_what_is_committed_before_anybody_sends_is_sent() -> None:
+    async def main() -> None:
+        log, table = OffsetsLog(), OffsetTable()
+        async with FakeLog.running(log), trio.open_nursery() as nursery:
+            log.journal.begin_commit("g", table, {("t", 0): offset(5)})
+            nursery.start_soon(log.journal.run)
+            await wait_all_tasks_blocked()
+            assert log.batches == [[OffsetRecord("g", "t", 0, offset(5))]]
+            nursery.cancel_scope.cancel()
 
     run(main)
 
