@@ -33,6 +33,7 @@ from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_join_group_response
+from wireproto.kafka.primitives import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -79,6 +80,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
 
 
 def _join(request: Request, ticket: Ticket) -> Join:
+    """What the group is asked. Raises KafkaError: nobody could be told the member id."""
     body, version = request.body, request.header.api_version
     client_id = request.header.client_id or ""
     timeout = (
@@ -88,6 +90,12 @@ def _join(request: Request, ticket: Ticket) -> Join:
     if body.member_id == NO_MEMBER_ID:
         prefix = client_id if body.group_instance_id is None else body.group_instance_id
         new_member_id = f"{prefix}-{uuid.uuid4()}"
+        if len(new_member_id.encode()) > MAX_STRING_BYTES:
+            # The leader, too, would be told of it, and its answer could not be made, or not be read.
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"its member id would have more than {MAX_STRING_BYTES} bytes: choose a shorter client id",
+            )
     return Join(
         ticket=ticket,
         member_id=body.member_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ from tests.unit.gateway.api.asking import (
 from tests.unit.gateway.groups.group_home import Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
+from wireproto.kafka.primitives import MAX_STRING_BYTES
+from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 NONE, INVALID_GROUP_ID, UNKNOWN_MEMBER, MEMBER_ID_REQUIRED = 0, 24, 25, 79
 INCONSISTENT, GROUP_FULL, POLICY_VIOLATION, NOT_FOUND, LOADING = 23, 81, 44, 69, 14
@@ -183,6 +186,37 @@ def test_a_member_names_so_many_protocols_and_no_more() -> None:
         assert (await ask(join("g", version=3, protocols=names))).error_code == POLICY_VIOLATION
         assert home.coordinator.loaded() == []
         assert (await ask(join("g", version=3, protocols=names[1:]))).error_code == NONE
+
+    with_groups(body)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_client_whose_member_id_no_answer_could_name_is_refused(version: int) -> None:
+    """It would be in the leader's answer, which then could not be made, or not be read."""
+
+    async def body(home: Home, _ask: Ask) -> None:
+        broker = FakeBroker()
+        broker.groups = home.coordinator  # type: ignore[assignment]
+
+        async def error_of(client_id: str) -> int:
+            api = REGISTRY.lookup(11)
+            assert api is not None
+            assert api.handler is not None
+            asked = join("g", version=version)
+            asked.with_header(correlation_id=1, client_id=client_id)
+            frame = memoryview(bytes(asked.encode(header=True)))
+            header = parse_request_header(frame)
+            decoded = api.decoder(version, frame, header.body_offset)
+            framed = await api.handler(
+                Request(header, decoded, frame, ADDRESS, "127.0.0.1:1", trio.Event()), broker
+            )
+            answer = RESPONSE_CLASSES[11].decode(framed, version=version, header=True, framed=True)
+            return int(answer.error_code)
+
+        longest = MAX_STRING_BYTES - len("-") - len(str(uuid.uuid4()))
+        assert await error_of("\u00e9" * (longest // 2) + "cc") == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert home.coordinator.loaded() == []
+        assert await error_of("c" * longest) == (MEMBER_ID_REQUIRED if version == 9 else NONE)
 
     with_groups(body)
 
