@@ -134,7 +134,8 @@ def _check_missing(found: Iterable[FoundSegment], incarnations: Sequence[str]) -
         raise CannotRebuild(
             f"{len(missing)} stores are missing that keep segments ({names}), and some segments need no more "
             "than that to hold what nobody else tells of: start them too and give --stores their number, or "
-            "go on without them by --accept-loss"
+            "go on without them by --accept-loss: a log of which only they have a part then begins behind "
+            "that, and what is left before it is deleted"
         )
 
 
@@ -225,11 +226,23 @@ class _Chain:
         if not await self._lies_below_start(segment):
             if not accept_loss:
                 raise hole
-            self._log_start = hole.offset
-            for earlier in self._kept:
-                _forget(self._entries, earlier)
-            self._kept, self._ends = [], []
+            self._give_up(segment, hole)
         _forget(self._entries, segment)
+
+    def _give_up(self, segment: FoundSegment, hole: "Hole") -> None:
+        """The operator has accepted that the log begins behind the hole."""
+        given_up = [*self._kept, segment]
+        logger.warning(
+            "%s begins at offset %d now: no store that is here has the rest of segment %s, and --accept-loss "
+            "is set; the %s from offset %d on %s deleted",
+            self._name, hole.offset, segment.announcement.address,
+            "segment" if len(given_up) == 1 else f"{len(given_up)} segments",
+            given_up[0].announcement.start, "is" if len(given_up) == 1 else "are",
+        )  # fmt: skip
+        self._log_start = hole.offset
+        for earlier in self._kept:
+            _forget(self._entries, earlier)
+        self._kept, self._ends = [], []
 
     async def _lies_below_start(self, segment: FoundSegment) -> bool:
         """Whether the whole of a segment lies below the log's start, as far as can be told."""

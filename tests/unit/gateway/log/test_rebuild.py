@@ -251,6 +251,19 @@ def test_a_hole_is_left_behind_only_when_the_operator_accepts_the_loss() -> None
     assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 20
 
 
+def test_what_is_given_up_with_a_hole_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 3), CLOSED, 6)
+        stores.has(store, announcement("B", 10), CLOSED, 4)
+        stores.has(store, announcement("D", 20), CLOSED, 4)
+    stores.rebuilt(accept_loss=True)
+    [said] = caplog.messages
+    assert said.startswith("orders-0 begins at offset 20 now")
+    assert "segment B" in said
+    assert "the 2 segments from offset 3 on are deleted" in said
+
+
 def test_a_segment_that_turned_out_empty_is_forgotten_everywhere() -> None:
     """Another one begins at the same offset; or a store was told that it ends with nothing."""
     stores = Stores()
@@ -319,7 +332,9 @@ def test_so_many_stores_may_be_missing_that_none_of_their_segments_is_unheard_of
     for store in ALL:
         stores.has(store, segment, OPEN, 3)
     if refused:
-        with pytest.raises(CannotRebuild, match=r"stores are missing.*s2.*--accept-loss"):
+        with pytest.raises(
+            CannotRebuild, match=r"stores are missing.*s2.*--accept-loss.*before it is deleted"
+        ):
             stores.rebuilt(*here)
     entries = stores.rebuilt(*here, accept_loss=refused)
     assert chain(entries)[0].members == ALL
