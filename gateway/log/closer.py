@@ -157,10 +157,14 @@ class Closer:
         return address in self._expected or (closing is not None and closing.when_heard is not None)
 
     def drop(self, addresses: Sequence[str]) -> None:
-        """These are being deleted: nobody needs to know their ends."""
+        """These are being deleted: nobody needs to know their ends, and nothing waits for them any more."""
         for address in addresses:
-            if self._waiting.pop(address, None) is not None:
-                self._context.producer.closes.drop(address)
+            closing = self._waiting.pop(address, None)
+            if closing is None:
+                continue
+            self._context.producer.closes.drop(address)
+            if closing.when_heard is not None:
+                self._context.segments_dropped()  # a compaction's sources may wait for it
 
     def untold(self) -> dict[str, int]:
         """Member -> how many closed segments it has not confirmed."""

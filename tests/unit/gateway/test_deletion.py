@@ -303,3 +303,35 @@ def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() ->
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_new_segments_end() -> None:
+    """The tombstone of a source waits for the new segment; with the topic that one is deleted, too."""
+
+    class Deleting(ClosingStores):
+        async def ask(self, store: str, make: Any) -> Any:
+            if make(self.new_id()).id == b"C":
+                await trio.sleep_forever()
+            return await super().ask(store, make)
+
+    async def main() -> None:
+        log = FakeLog(stores=(ONE, TWO, THREE), requests=Deleting())
+        catalog = log.context.catalog
+        made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
+        puts = {
+            keys.tombstone_key(TOPIC): keys.pack({"name": "orders"}),
+            keys.segment_key(TOPIC, 0, 0, A): made.pack(),
+            keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]}),
+        }
+        Closer.note(made, puts)
+        await catalog.transact([], puts)
+        deletion = Deletion(log.context)
+        log.context.closer.load()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.context.producer.run)
+            nursery.start_soon(deletion.run)
+            await trio.sleep(10 * RETRY_SECONDS)
+            assert [entry.key for entry in catalog.range("/")] == []
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
