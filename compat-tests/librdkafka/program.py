@@ -21,6 +21,8 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # A failure's place, and on the next line its words; that the runner itself then ends badly says nothing more.
 FAILURE = re.compile(r"^### Test (?!\"<MAIN>\")")
 TOLD_LINES = 12
+# Behind the name of a piece of a test.
+PIECE_PASSED = ": PASS ("
 
 
 def main() -> int:
@@ -39,9 +41,20 @@ def main() -> int:
                 stderr=subprocess.STDOUT,
                 check=False,
             ).returncode
+    words = report.with_suffix(".log").read_text(errors="replace")
     if status != 0:
-        print(_what_failed(report.with_suffix(".log").read_text(errors="replace")), file=sys.stderr)
+        print(_what_failed(words), file=sys.stderr)
+    elif subtest and not has_passed(subtest, words):
+        # To the runner a test of which it has chosen nothing has passed.
+        report.unlink(missing_ok=True)
+        print(f"test {number} has no piece with {subtest!r} in its name", file=sys.stderr)
+        status = 1
     return status
+
+
+def has_passed(subtest: str, log: str) -> bool:
+    """Whether a piece with this in its name was run, and passed."""
+    return any(subtest in line and PIECE_PASSED in line for line in log.splitlines())
 
 
 def _tree(sources: Path, scratch: Path) -> Path:
