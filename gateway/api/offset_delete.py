@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.api.answers import answer_of, breathe
 from gateway.api.registry import Request, Response, api
+from gateway.groups.journal import pieces
 from gateway.groups.offsets import TopicPartition
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -60,7 +61,13 @@ class _Deletion:
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             self._results.setdefault(name, {})[index] = error
         free = [key for key in self._known if self._results[key[0]][key[1]] is ErrorCode.NONE]
-        await groups.journal.delete_offsets(group_id, group.offsets, group.offsets.known(free))
+        for piece in pieces(group_id, group.offsets.known(free)):
+            # While the one before was written, members may have come that read these and commit.
+            group = groups.for_offset_delete(group_id)
+            unread = [key for key in piece if not group.machine.is_subscribed(key[0])]
+            for name, index in set(piece).difference(unread):
+                self._results[name][index] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            await groups.journal.delete_offsets(group_id, group.offsets, unread)
 
     async def _sort_out(self) -> None:
         for wanted in self._body.topics:

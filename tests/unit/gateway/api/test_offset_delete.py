@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_a_topic_that_the_group_reads_keeps_its_offsets() -> None:
         {"orders": {0: 86, 2: 86}, "payments": {0: 0}},
     )
     assert left(groups) == [("orders", 0), ("orders", 1)]
+
+
+def test_a_topic_that_the_group_begins_to_read_between_two_writes_keeps_its_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a member that has come meanwhile commits was answered: no tombstone may follow it."""
+    broker, groups = broker_with_groups()
+    long_id = "g" * 30_000  # each tombstone is a batch of its own
+    group = groups.add(long_id)
+    for index in range(3):
+        group.offsets.put("orders", index, CommittedOffset(5, -1, "", NOW_MS))
+    write = groups.delete_offsets
+
+    async def write_and_join(*arguments: Any) -> None:
+        await write(*arguments)
+        monkeypatch.setattr(type(group.machine), "is_subscribed", lambda _, topic: topic == "orders")
+
+    monkeypatch.setattr(groups, "delete_offsets", write_and_join)
+    assert delete(broker, {"orders": [0, 1, 2]}, long_id) == (0, {"orders": {0: 0, 1: 86, 2: 86}})
+    assert group.offsets.keys() == [("orders", 1), ("orders", 2)]
 
 
 @pytest.mark.parametrize(
