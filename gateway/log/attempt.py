@@ -63,6 +63,10 @@ class Superseded(Exception):
     """The partition was deleted, or failed, meanwhile."""
 
 
+class AskedInVain(Exception):
+    """Who was asked was removed meanwhile: others are to be asked."""
+
+
 class SourcesGone(Exception):
     """Whoever had the end that was decided is there no more, and the others can decide without it."""
 
@@ -147,10 +151,13 @@ class Attempt:
     # the steps --------------------------------------------------------------------------------------------
 
     async def verify(self, verification: Verification) -> None:
-        """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified."""
-        partition = self.partition
+        """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified, AskedInVain."""
+        partition, stores = self.partition, self._context.stores
 
         def decidable() -> bool:
+            # Whoever closed a segment is asked whatever becomes of it; a log without one asks who is there.
+            if not partition.closed and any(map(stores.is_removed, verification.missing(partition))):
+                raise AskedInVain
             return verification.decidable(partition) or (
                 bool(self._given_up) and verification.missing(partition) <= self._given_up
             )

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.log.attempt import AGAIN_SECONDS, Attempt, Inconsistent, Superseded
+from gateway.log.attempt import AGAIN_SECONDS, AskedInVain, Attempt, Inconsistent, Superseded
 from gateway.log.idempotence import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.verification import CatalogRefuted, CatalogUnverified, Verification
@@ -213,6 +213,8 @@ class Recovery:
             self._given_up.pop(partition, None)
         except Superseded:
             pass
+        except AskedInVain:
+            self._recover_again(partition)
         except CatalogRefuted as error:
             partition.withheld = True
             self._fail(partition, "serves nothing", str(error))

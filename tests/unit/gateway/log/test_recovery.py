@@ -478,3 +478,35 @@ def test_of_a_new_topic_no_store_is_asked(cluster: Cluster) -> None:
         assert life.partition.state is PartitionState.READY
 
     cluster(body)
+
+
+def test_an_empty_log_asks_others_when_the_store_that_it_asked_is_removed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No segment says who has to be asked: it was whoever was there. A store that an operator removes never
+    answers.
+    """
+
+    async def body(setup: Setup) -> None:
+        life = setup.life()
+        stores, chosen, removed = life.context.stores, ["lost"], set[str]()
+        verify = life.context.reader.verify
+
+        async def answered(store: str, entries: Any) -> Any:
+            if store == "lost":
+                await trio.sleep_forever()
+            return await verify(store, entries)
+
+        monkeypatch.setattr(life.context.reader, "verify", answered)
+        monkeypatch.setattr(stores, "choose", lambda *_: tuple(chosen))
+        monkeypatch.setattr(stores, "is_removed", removed.__contains__)
+        async with life.running():
+            states = [life.partition.state]
+            assert "lost" in life.partition.reason
+            chosen[:] = [STORE]
+            removed.add("lost")
+            await trio.sleep(60)
+            states.append(life.partition.state)
+            assert states == [PartitionState.RECOVERING, PartitionState.READY]
+
+    cluster(body)
