@@ -55,6 +55,20 @@ def connector_jars(version: str = SPARK_VERSION) -> list[Path]:
     return sorted(jars(f"spark-kafka-{version}", coordinates, transitive=False).glob("*.jar"))
 
 
+def pipeline_jars(version: str = SPARK_VERSION) -> Path:
+    """A folder for `dafka-pipeline --jars`: the connector, Delta and Avro as they fit that Spark."""
+    coordinates = [
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{version}",
+        f"org.apache.kafka:kafka-clients:{OLD_CLIENTS_VERSION}",
+        "org.apache.commons:commons-pool2:2.12.0",
+        "io.delta:delta-spark_2.13:4.0.1",
+        "io.delta:delta-storage:4.0.1",
+        f"org.apache.spark:spark-avro_2.13:{version}",
+    ]
+    return jars(f"spark-pipeline-{version}", coordinates, transitive=False)
+
+
 def jars(name: str, coordinates: list[str], *, transitive: bool = True) -> Path:
     """A cached folder with the jars of `group:artifact:version` coordinates and what they depend on."""
     pom = POM.format(

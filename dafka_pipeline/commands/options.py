@@ -1,0 +1,120 @@
+"""What all commands take: which Kafka, which Spark, what is told, how the job stops."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dafka_pipeline.failures import UsageFailure
+from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.running.report import Report
+from dafka_pipeline.running.stopping import DEADLINE_SECONDS, Stop, stop_on_signals
+from dafka_pipeline.spark.session import SparkOptions, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BOOTSTRAP: Final = "127.0.0.1:9092"
+
+
+@dataclass
+class Run:
+    """One call of a command: its options, its voice, and whether it shall stop."""
+
+    name: str
+    kafka: KafkaOptions
+    spark_options: SparkOptions
+    report: Report
+    stop: Stop
+    deadline_seconds: float
+
+    @contextmanager
+    def spark(self, *, avro: bool = False) -> Iterator[SparkSession]:
+        """The Spark session of this call. Jobs that outlive the deadline of a stop are cancelled."""
+        with spark_session(self.spark_options, f"dafka-pipeline {self.name}", avro=avro) as session:
+            self.stop.cancel_late(self.deadline_seconds, session.sparkContext.cancelAllJobs)
+            yield session
+
+    def elsewhere(self, bootstrap: str) -> KafkaOptions:
+        """Another Kafka, reached with the same options."""
+        return KafkaOptions(bootstrap, self.kafka.properties, self.kafka.librdkafka)
+
+
+def pairs(values: Sequence[str], flag: str) -> Mapping[str, str]:
+    """`NAME=VALUE`s. Raises UsageFailure for one without `=`."""
+    found = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise UsageFailure(f"{flag} {name}: give it as NAME=VALUE.")
+        found[name] = rest
+    return found
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every command has; the command gets a `Run` as its first argument."""
+
+    @click.option("--bootstrap", default=BOOTSTRAP, show_default=True, metavar="HOST:PORT[,...]",
+                  envvar="DAFKA_BOOTSTRAP", help="The Kafka to work with.")  # fmt: skip
+    @click.option("--kafka", "kafka", multiple=True, metavar="NAME=VALUE",
+                  help="A property of Kafka's Java clients, e.g. security.protocol=SASL_SSL. Repeatable.")  # fmt: skip
+    @click.option("--kafka-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+                  help="A file of such properties, one NAME=VALUE a line: keeps secrets off the command line.")  # fmt: skip
+    @click.option("--librdkafka", multiple=True, metavar="NAME=VALUE",
+                  help="A property of librdkafka, where it differs from Java's. Repeatable.")  # fmt: skip
+    @click.option(
+        "--master",
+        default="",
+        metavar="MASTER",
+        help="Spark's master, e.g. local[2], spark://HOST:7077, yarn.",
+    )
+    @click.option(
+        "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. Repeatable; it wins."
+    )
+    @click.option("--jars", type=click.Path(path_type=Path), metavar="DIR", envvar="DAFKA_PIPELINE_JARS",
+                  help="A folder with the connector's and Delta's jars, where Maven cannot be reached.")  # fmt: skip
+    @click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics there.")
+    @click.option("--json", "as_json", is_flag=True, help="Tell everything as JSON, one object a line.")
+    @click.option("--stop-deadline", type=float, default=DEADLINE_SECONDS, show_default=True, metavar="SECONDS",
+                  help="How long a batch may go on after SIGTERM before it is cancelled.")  # fmt: skip
+    @click.option("--verbose", is_flag=True, help="Show Spark's own log.")
+    @functools.wraps(function)
+    def call(
+        *,
+        bootstrap: str,
+        kafka: Sequence[str],
+        kafka_file: Path | None,
+        librdkafka: Sequence[str],
+        master: str,
+        conf: Sequence[str],
+        jars: Path | None,
+        metrics: str | None,
+        as_json: bool,
+        stop_deadline: float,
+        verbose: bool,
+        **own: Any,
+    ) -> Any:
+        name = function.__name__
+        properties = {**_from_file(kafka_file), **pairs(kafka, "--kafka")}
+        spark = SparkOptions(master, jars, pairs(conf, "--conf"), verbose)
+        options = KafkaOptions(bootstrap, properties, pairs(librdkafka, "--librdkafka"))
+        report = Report(name, as_json=as_json)
+        with stop_on_signals() as stop:
+            return function(Run(name, options, spark, report, stop, stop_deadline), **own)
+
+    return call
+
+
+def _from_file(file: Path | None) -> Mapping[str, str]:
+    if file is None:
+        return {}
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    return pairs(
+        [line for line in lines if line and not line.startswith(("#", "!"))], f"--kafka-file {file}:"
+    )

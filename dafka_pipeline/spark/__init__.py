@@ -1,0 +1,1 @@
+"""A Spark session that fits the jobs: its JDK, its jars, its settings."""

@@ -1,0 +1,1 @@
+"""Tables that decide: what a table holds, and how far it has come, change in one commit."""

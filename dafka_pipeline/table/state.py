@@ -1,0 +1,111 @@
+"""How far an archive has come, as each commit of its archiver says it. Pure.
+
+The rule: **the table decides.** A commit adds rows and says, in the same atomic step, up to which offset of each
+partition everything is in the table. The next batch begins there, whatever process plans it. There is no checkpoint
+beside the table that could be lost, older or newer than it.
+
+Each commit has a number: its archiver's generation, and the batch in it. A start takes the next generation by an empty
+commit before it reads how far the table is. Delta drops a commit whose number is not above the newest (its `txn`
+action), so an archiver that was thought dead, or a second one, can add nothing from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dafka_pipeline.failures import Refused
+from dafka_pipeline.ranges import Span
+
+FORMAT: Final = 1
+BATCH_BITS: Final = 32
+"""Of a commit's number: batches a generation. At a batch a second they last 136 years."""
+
+
+@dataclass(frozen=True)
+class TopicEnds:
+    """One topic: which one of that name, and for each partition the offset that the table does not have yet.
+
+    topic_id: None where the server has no ids.
+    """
+
+    topic_id: str | None
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a commit says.
+
+    archive: an id made with the archive, 32 hex characters.
+    topics: every topic of the archive by its name.
+    spans: what this commit added: all records of these offsets.
+    """
+
+    archive: str
+    generation: int
+    batch: int = 0
+    topics: Mapping[str, TopicEnds] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """What orders commits: a generation's are above all of the one before."""
+        return (self.generation << BATCH_BITS) | self.batch
+
+    def next_generation(self) -> State:
+        return replace(self, generation=self.generation + 1, batch=0, spans=())
+
+    def after(self, spans: Iterable[Span]) -> State:
+        """The state once the records of these spans are in the table.
+
+        Each must begin where its partition's rows end: anything else would skip records or double them.
+        """
+        moved = tuple(sorted(spans))
+        ends = {name: list(topic.ends) for name, topic in self.topics.items()}
+        for span in moved:
+            at = ends[span.topic][span.partition]
+            assert span.start == at, f"{span} does not begin at {at}"
+            ends[span.topic][span.partition] = span.end
+        topics = {name: replace(topic, ends=tuple(ends[name])) for name, topic in self.topics.items()}
+        return replace(self, batch=self.batch + 1, topics=topics, spans=moved)
+
+    def to_json(self) -> str:
+        """As it stands in a commit (`userMetadata`)."""
+        return json.dumps(
+            {
+                "dafka_archive": FORMAT,
+                "archive": self.archive,
+                "generation": self.generation,
+                "batch": self.batch,
+                "topics": {
+                    name: {"id": topic.topic_id, "ends": list(topic.ends)}
+                    for name, topic in sorted(self.topics.items())
+                },
+                "spans": [list(span) for span in self.spans],
+            },
+            separators=(",", ":"),
+        )
+
+
+def parse_state(text: str | None) -> State | None:
+    """The state in a commit's metadata; None where the commit is not an archiver's.
+
+    Raises Refused for the format of a later version.
+    """
+    try:
+        found: Any = json.loads(text or "")
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or "dafka_archive" not in found:
+        return None
+    if found["dafka_archive"] != FORMAT:
+        raise Refused(
+            f"The archive is written in format {found['dafka_archive']}, and this version knows {FORMAT}: use the "
+            "version that wrote it, or a newer one."
+        )
+    topics = {name: TopicEnds(one["id"], tuple(one["ends"])) for name, one in found["topics"].items()}
+    spans = tuple(Span(*one) for one in found["spans"])
+    return State(found["archive"], found["generation"], found["batch"], topics, spans)
