@@ -1,4 +1,4 @@
-"""The command line: `dafka-pipeline COMMAND ...`. Finds the command, runs it, and turns a failure into one line."""
+"""The command line: `dafka-pipeline COMMAND ...`. Finds the command, runs it; a failure becomes one line."""
 
 import importlib
 import os
@@ -70,7 +70,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return EXIT_USAGE
     except PipelineError as error:
-        print(f"dafka-pipeline: {error}", file=sys.stderr)  # noqa: T201
+        print(f"dafka-pipeline: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone, e.g. `| head`.

@@ -28,8 +28,8 @@ def span_sum(spans: Iterable[Span]) -> int:
 def fair_spans(waiting: Collection[Span], weights: Mapping[str, float], budget: float) -> list[Span]:
     """The front of each waiting span, so that all of them together cost no more than `budget`.
 
-    Those with much to read get their share by what waits, and each gets one offset at least, so that none starves and
-    a batch is never empty while something waits.
+    Those with much to read get their share by what waits, and each gets one offset at least, so that none
+    starves and a batch is never empty while something waits.
 
     weights: what one offset of a topic costs (average bytes of a record); a topic without one costs 1.
     """

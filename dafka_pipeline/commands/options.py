@@ -60,14 +60,33 @@ def pairs(values: Sequence[str], flag: str) -> Mapping[str, str]:
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that every command has; the command gets a `Run` as its first argument."""
 
-    @click.option("--bootstrap", default=BOOTSTRAP, show_default=True, metavar="HOST:PORT[,...]",
-                  envvar="DAFKA_BOOTSTRAP", help="The Kafka to work with.")  # fmt: skip
-    @click.option("--kafka", "kafka", multiple=True, metavar="NAME=VALUE",
-                  help="A property of Kafka's Java clients, e.g. security.protocol=SASL_SSL. Repeatable.")  # fmt: skip
-    @click.option("--kafka-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-                  help="A file of such properties, one NAME=VALUE a line: keeps secrets off the command line.")  # fmt: skip
-    @click.option("--librdkafka", multiple=True, metavar="NAME=VALUE",
-                  help="A property of librdkafka, where it differs from Java's. Repeatable.")  # fmt: skip
+    @click.option(
+        "--bootstrap",
+        default=BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT[,...]",
+        envvar="DAFKA_BOOTSTRAP",
+        help="The Kafka to work with.",
+    )
+    @click.option(
+        "--kafka",
+        "kafka",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of Kafka's Java clients, e.g. security.protocol=SASL_SSL. Repeatable.",
+    )
+    @click.option(
+        "--kafka-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A file of such properties, one NAME=VALUE a line: keeps secrets off the command line.",
+    )
+    @click.option(
+        "--librdkafka",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of librdkafka, where it differs from Java's. Repeatable.",
+    )
     @click.option(
         "--master",
         default="",
@@ -77,12 +96,23 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. Repeatable; it wins."
     )
-    @click.option("--jars", type=click.Path(path_type=Path), metavar="DIR", envvar="DAFKA_PIPELINE_JARS",
-                  help="A folder with the connector's and Delta's jars, where Maven cannot be reached.")  # fmt: skip
+    @click.option(
+        "--jars",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        envvar="DAFKA_PIPELINE_JARS",
+        help="A folder with the connector's and Delta's jars, where Maven cannot be reached.",
+    )
     @click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics there.")
     @click.option("--json", "as_json", is_flag=True, help="Tell everything as JSON, one object a line.")
-    @click.option("--stop-deadline", type=float, default=DEADLINE_SECONDS, show_default=True, metavar="SECONDS",
-                  help="How long a batch may go on after SIGTERM before it is cancelled.")  # fmt: skip
+    @click.option(
+        "--stop-deadline",
+        type=float,
+        default=DEADLINE_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a batch may go on after SIGTERM before it is cancelled.",
+    )
     @click.option("--verbose", is_flag=True, help="Show Spark's own log.")
     @functools.wraps(function)
     def call(
@@ -94,7 +124,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         master: str,
         conf: Sequence[str],
         jars: Path | None,
-        metrics: str | None,
+        metrics: str | None,  # noqa: ARG001
         as_json: bool,
         stop_deadline: float,
         verbose: bool,

@@ -1,7 +1,7 @@
 """What a driver asks a Kafka itself, beside Spark: topics with their ids, offsets, configs.
 
-Spark knows topics by name only. A topic that was deleted and made again under its name has another id, and that is
-seen here alone (KIP-516).
+Spark knows topics by name only. A topic that was deleted and made again under its name has another id, and
+that is seen here alone (KIP-516).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Cluster:
             from confluent_kafka.admin import AdminClient
 
             try:
-                self._client = AdminClient(self.options.for_librdkafka(), logger=logger)
+                self._client = AdminClient(dict(self.options.for_librdkafka()), logger=logger)
             except KafkaException as error:
                 raise UsageFailure(
                     f"librdkafka refuses the options of --kafka: {error.args[0].str()}"
@@ -182,8 +182,8 @@ def _asked(what: str, options: KafkaOptions) -> Iterator[None]:
             KafkaError.BROKER_NOT_AVAILABLE,
         }:
             raise KafkaAway(
-                f"{options.bootstrap} does not answer when asked {what} ({error.str()}). Is it started, is the "
-                f"address right, does the listener want TLS or a password (--kafka security.protocol=...)?"
+                f"{options.bootstrap} does not answer when asked {what} ({error.str()}). Is it started, "
+                f"is the address right, does the listener want TLS or a password (--kafka security.protocol)?"
             ) from exception
         raise PipelineError(
             f"{options.bootstrap} refused when asked {what}: {error.str()} ({error.name()})."

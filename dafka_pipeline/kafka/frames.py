@@ -1,7 +1,7 @@
 """Kafka's records as Spark frames, between offsets that the caller has chosen.
 
-The columns and their types are those of an archive (`dafka_pipeline.table.layout`), so that what comes from a topic
-and what comes from a table are compared and written alike.
+The columns and their types are those of an archive (`dafka_pipeline.table.layout`), so that what comes from a
+topic and what comes from a table are compared and written alike.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How a Kafka is reached: one set of options for Spark's Java clients and for librdkafka.
 
-Users write Java's names (`--kafka security.protocol=SASL_SSL`), as everywhere in Spark. Spark gets them as they are.
-The driver's own questions and the producers of a replay go through librdkafka, which names some of them otherwise:
-those are translated here, and one that has no translation is refused by name instead of being left out.
+Users write Java's names (`--kafka security.protocol=SASL_SSL`), as everywhere in Spark. Spark gets them as
+they are. The driver's own questions and the producers of a replay go through librdkafka, which names some of
+them otherwise: those are translated here, and one that has no translation is refused by name instead of being
+left out.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _SECRETS: Final = re.compile(
     r"password|secret|jaas|\.key$|token|credential|keystore\.key|\.pem$", re.IGNORECASE
 )
 _SAME: Final = frozenset({
-    "client.id", "client.dns.lookup", "client.rack", "security.protocol", "sasl.mechanism", "sasl.kerberos.service.name",
-    "ssl.endpoint.identification.algorithm", "ssl.cipher.suites", "ssl.key.password", "connections.max.idle.ms",
+    "client.id", "client.dns.lookup", "client.rack", "security.protocol", "sasl.mechanism",
+    "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "ssl.cipher.suites",
+    "ssl.key.password", "connections.max.idle.ms",
     "metadata.max.age.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms",
     "request.timeout.ms", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope",
 })  # fmt: skip
@@ -70,7 +72,7 @@ class KafkaOptions:
         """The options in one line for people: what may be a secret is left out."""
         pairs = [
             f"{name}={shown_value(name, value)}"
-            for name, value in (self.properties | self.librdkafka).items()
+            for name, value in {**self.properties, **self.librdkafka}.items()
         ]
         return " ".join([self.bootstrap, *pairs])
 
@@ -97,8 +99,8 @@ def _translated(name: str, value: str, all_of_them: Mapping[str, str]) -> dict[s
     if name.startswith("ssl."):
         return _from_ssl(name, value, all_of_them)
     raise UsageFailure(
-        f"--kafka {name}: Spark's clients may know it, librdkafka has no such property, and both are used. Give what "
-        f"librdkafka needs with --librdkafka NAME=VALUE, or leave it out."
+        f"--kafka {name}: Spark's clients may know it, librdkafka has no such property, and both are used. "
+        f"Give what librdkafka needs with --librdkafka NAME=VALUE, or leave it out."
     )
 
 
@@ -114,8 +116,8 @@ def _from_jaas(value: str, mechanism: str) -> dict[str, str]:
     if {"username", "password"} <= found.keys():
         return {"sasl.username": found["username"], "sasl.password": found["password"]}
     raise UsageFailure(
-        '--kafka sasl.jaas.config: no username="..." and password="..." are found in it. librdkafka is used beside '
-        "Spark's clients: give what it needs with --librdkafka, e.g. --librdkafka sasl.kerberos.keytab=FILE."
+        '--kafka sasl.jaas.config: no username="..." and password="..." are found in it. librdkafka is used '
+        "beside Spark's clients: give what it needs, e.g. --librdkafka sasl.kerberos.keytab=FILE."
     )
 
 
@@ -127,7 +129,7 @@ def _from_ssl(name: str, value: str, all_of_them: Mapping[str, str]) -> dict[str
     if store == "truststore" and kind == "PEM":
         return {"location": {"ssl.ca.location": value}, "certificates": {"ssl.ca.pem": value}}.get(what, {})
     if store == "keystore" and kind == "PEM":
-        # Java's PEM key store is one file (or text) with the key and its certificates; librdkafka reads it for both.
+        # Java's PEM key store is one file (or text) with the key and its certificates; librdkafka reads both.
         return {
             "location": {"ssl.certificate.location": value, "ssl.key.location": value},
             "certificate.chain": {"ssl.certificate.pem": value},

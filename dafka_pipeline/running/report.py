@@ -53,9 +53,9 @@ class Report:
     def result(self, text: str, **facts: Any) -> None:
         """What came out of it, at the end, on standard output."""
         if self._as_json:
-            print(json.dumps({"event": "result", "job": self._job, **facts}, default=str))  # noqa: T201
+            print(json.dumps({"event": "result", "job": self._job, **facts}, default=str))
         else:
-            print(text)  # noqa: T201
+            print(text)
 
     def _line(self, event: str, text: str, facts: dict[str, Any]) -> None:
         if self._as_json:

@@ -1,7 +1,9 @@
-"""A graceful end on SIGTERM and SIGINT: finish what runs within a deadline, else cancel it; either way nothing is lost.
+"""A graceful end on SIGTERM and SIGINT: what runs may finish within a deadline, else it is cancelled.
 
-A signal's handler only sets an event: calling Spark in it would re-enter Py4J, which breaks it. A thread of its own
-waits for the event and, when the deadline is over, has Spark cancel the jobs that still run.
+Either way nothing is lost.
+
+A signal's handler only sets an event: calling Spark in it would re-enter Py4J, which breaks it. A thread of
+its own waits for the event and, when the deadline is over, has Spark cancel the jobs that still run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from types import FrameType
 from typing import Final
 
 DEADLINE_SECONDS: Final = 30.0
-"""How long what runs may take to finish: below what Docker's and Kubernetes' own kill leaves with its setting raised."""
+"""How long what runs may take to finish: below what Docker's and Kubernetes' own kill leaves with its setting
+raised."""
 POLL_SECONDS: Final = 0.5
 
 
@@ -65,8 +68,8 @@ def stop_on_signals() -> Iterator[Stop]:
         stop.ask()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before[number] = signal.signal(number, handle)
+    for caught in (signal.SIGTERM, signal.SIGINT):
+        before[caught] = signal.signal(caught, handle)
     try:
         yield stop
     finally:

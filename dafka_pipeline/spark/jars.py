@@ -1,7 +1,7 @@
 """The jars that fit a PySpark: its Kafka connector and Delta, from Maven or from a folder.
 
-PySpark, Scala, the connector, Kafka's clients and Delta fit each other by version, so they are pinned together here
-and in the extra `spark` of this package.
+PySpark, Scala, the connector, Kafka's clients and Delta fit each other by version, so they are pinned
+together here and in the extra `spark` of this package.
 """
 
 from collections.abc import Collection
@@ -41,12 +41,13 @@ FITS: Final = {
 
 
 def installed_pyspark() -> str:
-    """The version of PySpark here, found without importing it. Raises UsageFailure where it is not installed."""
+    """The version of PySpark here, found without importing it. Raises UsageFailure where there is none."""
     try:
         return metadata.version("pyspark")
     except metadata.PackageNotFoundError:
         raise UsageFailure(
-            "PySpark is not installed. Install this package with its extra: pip install 'dafka-gateway[spark]'."
+            "PySpark is not installed. Install this package with its extra: "
+            "pip install 'dafka-gateway[spark]'."
         ) from None
 
 
@@ -55,8 +56,8 @@ def fit(pyspark: str) -> Fit:
     found = FITS.get(pyspark)
     if found is None:
         raise UsageFailure(
-            f"PySpark {pyspark} is installed, and this package fits PySpark {', '.join(FITS)}: the connector and "
-            f"Delta must have its version. Run: pip install pyspark=={max(FITS)}."
+            f"PySpark {pyspark} is installed, and this package fits PySpark {', '.join(FITS)}: the connector "
+            f"and Delta must have its version. Run: pip install pyspark=={max(FITS)}."
         )
     return found
 

@@ -44,8 +44,8 @@ SETTINGS: Final = {
 class SparkOptions:
     """Where and how Spark runs.
 
-    master: as Spark's, e.g. `local[2]`, `spark://HOST:PORT`, `yarn`. Empty: what spark-submit or --conf says, else
-        all processors of this machine.
+    master: as Spark's, e.g. `local[2]`, `spark://HOST:PORT`, `yarn`. Empty: what spark-submit or --conf says,
+        else all processors of this machine.
     jars: a folder with the jars, for machines without a network; None lets Spark resolve them.
     conf: Spark's own settings; they win.
     verbose: Spark's own log on standard error.
@@ -104,8 +104,8 @@ def session_settings(options: SparkOptions, *, avro: bool = False) -> dict[str, 
 def _did_not_start(error: Exception, options: SparkOptions) -> str:
     if options.jars is None and "spark.jars" not in options.conf:
         return (
-            f"Spark did not start ({error}). The lines above say why; where they name an unresolved dependency, "
-            f"this machine does not reach Maven: give the jars with --jars DIR. "
+            f"Spark did not start ({error}). The lines above say why; where they name an unresolved "
+            f"dependency, this machine does not reach Maven: give the jars with --jars DIR. "
             f"{how_to_fill(installed_pyspark(), Path('DIR'))}"
         )
     return f"Spark did not start ({error}). The lines above say why."

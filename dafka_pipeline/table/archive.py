@@ -43,10 +43,12 @@ def open_archive(spark: SparkSession, location: Location) -> Archive:
     archive = Archive(spark, location)
     if not archive.records.exists():
         raise Refused(
-            f"There is no archive at {location}: it has no _delta_log. 'dafka-pipeline archive --to {location}' makes one."
+            f"There is no archive at {location}: it has no _delta_log. "
+            f"'dafka-pipeline archive --to {location}' makes one."
         )
     if archive.newest() is None:
         raise Refused(
-            f"{location} is a Delta table, but no archive: none of its commits is an archiver's. Give another directory."
+            f"{location} is a Delta table, but no archive: none of its commits is an archiver's. "
+            "Give another directory."
         )
     return archive

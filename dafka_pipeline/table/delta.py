@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOOK_BACK: Final = (1, 20, 1000)
-"""How many of the newest commits are looked at for one of ours, step by step: compactions may lie above it."""
+"""How many of the newest commits are looked at for one of ours, step by step: a compaction may lie above."""
 
 T = TypeVar("T")
 
 
 class Superseded(PipelineError):
-    """A commit came too late: somebody has committed a higher number meanwhile. The table has nothing of it."""
+    """A commit came too late: somebody has committed a higher number. The table has nothing of it."""
 
 
 class Commit(NamedTuple):

@@ -19,8 +19,10 @@ SCHEMA: Final = (
     "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestamp_type INT, "
     "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, archived_on DATE"
 )
-"""A null key is no empty key, and headers are null where there are none. timestamp: with milliseconds, in UTC.
-timestamp_type: 0 CreateTime, 1 LogAppendTime. topic_id: which topic of that name; empty where the server has no ids."""
+"""A null key is no empty key, and headers are null where there are none. timestamp: with milliseconds, in
+UTC. timestamp_type: 0 CreateTime, 1 LogAppendTime. topic_id: which topic of that name; empty where the server
+has no
+ids."""
 
 PARTITIONED_BY: Final = ("topic", "archived_on")
 """By the day of archiving, never of the record: no file per odd timestamp, and closed days compact safely."""
@@ -33,8 +35,8 @@ GAPS_SCHEMA: Final = (
     "found_at TIMESTAMP"
 )
 DEAD_LETTERS_SCHEMA: Final = (
-    "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, reason STRING, archived_on DATE"
+    "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, "
+    "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, reason STRING, archived_on DATE"
 )
 
 GAPS: Final = "_gaps"

@@ -1,9 +1,9 @@
 """Who may write to an archive: one process at a time on this machine.
 
-Numbered commits alone decide what gets into a table. But a local file system has no "create only if absent" that
-Delta could commit by (its local log store looks first, then renames), so on a local path two writers must not commit
-at the same moment; and two archivers of one archive help nobody. On other file systems the lock is not needed for
-safety, and a second archiver is noticed by the number of its commits.
+Numbered commits alone decide what gets into a table. But a local file system has no "create only if absent"
+that Delta could commit by (its local log store looks first, then renames), so on a local path two writers
+must not commit at the same moment; and two archivers of one archive help nobody. On other file systems the
+lock is not needed for safety, and a second archiver is noticed by the number of its commits.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def held(place: Location, what: str, *, wait: bool = False) -> Iterator[None]:
 def _holder(text: str) -> str:
     try:
         holder = json.loads(text)
-        return f"process {holder['process']} ({holder['what']}) holds its lock; stop it, or use another directory"
+        who = f"process {holder['process']} ({holder['what']})"
     except (ValueError, KeyError):
-        return "another process holds its lock; stop it, or use another directory"
+        who = "another process"
+    return f"{who} holds its lock; stop it, or use another directory"

@@ -1,12 +1,13 @@
 """How far an archive has come, as each commit of its archiver says it. Pure.
 
-The rule: **the table decides.** A commit adds rows and says, in the same atomic step, up to which offset of each
-partition everything is in the table. The next batch begins there, whatever process plans it. There is no checkpoint
-beside the table that could be lost, older or newer than it.
+The rule: **the table decides.** A commit adds rows and says, in the same atomic step, up to which offset of
+each partition everything is in the table. The next batch begins there, whatever process plans it. There is no
+checkpoint beside the table that could be lost, older or newer than it.
 
-Each commit has a number: its archiver's generation, and the batch in it. A start takes the next generation by an empty
-commit before it reads how far the table is. Delta drops a commit whose number is not above the newest (its `txn`
-action), so an archiver that was thought dead, or a second one, can add nothing from then on.
+Each commit has a number: its archiver's generation, and the batch in it. A start takes the next generation by
+an empty commit before it reads how far the table is. Delta drops a commit whose number is not above the
+newest (its `txn` action), so an archiver that was thought dead, or a second one, can add nothing from then
+on.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def parse_state(text: str | None) -> State | None:
         return None
     if found["dafka_archive"] != FORMAT:
         raise Refused(
-            f"The archive is written in format {found['dafka_archive']}, and this version knows {FORMAT}: use the "
-            "version that wrote it, or a newer one."
+            f"The archive is written in format {found['dafka_archive']}, and this version knows {FORMAT}: "
+            "use the version that wrote it, or a newer one."
         )
     topics = {name: TopicEnds(one["id"], tuple(one["ends"])) for name, one in found["topics"].items()}
     spans = tuple(Span(*one) for one in found["spans"])
