@@ -88,6 +88,16 @@ class Files:
         system, path = self._hadoop(place)
         return bool(system.exists(path))
 
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder, sorted; nothing where there is no such folder."""
+        place = self.location / folder
+        if place.path is not None:
+            return sorted(path.name for path in place.path.iterdir()) if place.path.is_dir() else []
+        system, path = self._hadoop(place)
+        if not system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
+
     @property
     def _jvm(self) -> Any:
         return self._spark._jvm  # PySpark's own way to Hadoop's file systems
