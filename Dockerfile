@@ -5,6 +5,8 @@ COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY wireproto wireproto
 COPY mesh mesh
 COPY gateway gateway
+# Only because the package has it: pipelines need Java and PySpark, which this image has not.
+COPY dafka_pipeline dafka_pipeline
 RUN python -m venv /opt/dafka \
  && /opt/dafka/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
 

@@ -21,6 +21,8 @@ class PipelineError(Exception):
     """A job cannot do what it was asked. The message says why, and what to do next."""
 
     exit_code = EXIT_FAILED
+    retriable = False
+    """Whether the same may go well a moment later."""
 
 
 class UsageFailure(PipelineError):
@@ -38,8 +40,16 @@ class Refused(PipelineError):
 class KafkaAway(PipelineError):
     """No broker answers. Jobs wait for it where they can."""
 
+    retriable = True
+
 
 class Stopped(PipelineError):
     """The job was asked to stop; what it had committed stays, and the next start goes on behind it."""
 
     exit_code = 0
+
+
+class RecordsGone(PipelineError):
+    """What was to be read is no longer in Kafka: planned anew, a job sees what there still is."""
+
+    retriable = True

@@ -15,6 +15,7 @@ from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import DEADLINE_SECONDS, Stop, stop_on_signals
+from dafka_pipeline.spark.installed import check_extra
 from dafka_pipeline.spark.session import SparkOptions, spark_session
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         verbose: bool,
         **own: Any,
     ) -> Any:
+        check_extra()
         name = function.__name__
         properties = {**_from_file(kafka_file), **pairs(kafka, "--kafka")}
         spark = SparkOptions(master, jars, pairs(conf, "--conf"), verbose)

@@ -5,7 +5,6 @@ together here and in the extra `spark` of this package.
 """
 
 from collections.abc import Collection
-from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,17 +37,6 @@ FITS: Final = {
     )
 }
 """PySpark's version -> what was tested with it."""
-
-
-def installed_pyspark() -> str:
-    """The version of PySpark here, found without importing it. Raises UsageFailure where there is none."""
-    try:
-        return metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
-        raise UsageFailure(
-            "PySpark is not installed. Install this package with its extra: "
-            "pip install 'dafka-gateway[spark]'."
-        ) from None
 
 
 def fit(pyspark: str) -> Fit:

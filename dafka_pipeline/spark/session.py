@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.failures import UsageFailure
-from dafka_pipeline.spark.jars import how_to_fill, installed_pyspark, jar_settings
+from dafka_pipeline.spark.installed import installed_pyspark
+from dafka_pipeline.spark.jars import how_to_fill, jar_settings
 from dafka_pipeline.spark.java import check_java
 
 if TYPE_CHECKING:
