@@ -80,7 +80,7 @@ RULES: Final = (
         "sasl.jaas.config.",
     ),
     _rule(
-        r"(?:Topic|Group|Cluster|TransactionalId|Delegation\w*)?AuthorizationException|Not authorized to access",
+        r"(?:Topic|Group|Cluster|TransactionalId)?AuthorizationException|Not authorized to access",
         UsageFailure,
         "Kafka lets this user in, but not do this: it needs Describe and Read on the topics (Write on "
         "those that are written) and on the group, see --kafka group.id.",
@@ -97,8 +97,8 @@ RULES: Final = (
         "A topic that was to be read is no longer there.",
     ),
     _rule(
-        r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeader\w*|LeaderNotAvailable)"
-        r"\w*|Cannot fetch record|No resolvable bootstrap urls|TimeoutException: Timeout of \d+ms expired before",
+        r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeader|LeaderNotAvail)"
+        r"|Cannot fetch record|No resolvable bootstrap urls|Timeout of \d+ms expired before",
         KafkaAway,
         "Kafka stopped answering Spark's tasks. They reach it under the addresses that its brokers "
         "advertise: these must be right for every worker.",
@@ -116,9 +116,9 @@ RULES: Final = (
         "spark.hadoop.fs.s3a.secret.key, spark.hadoop.fs.s3a.endpoint, or the environment's AWS_* variables.",
     ),
     _rule(
-        r"NoSuchMethodError|NoClassDefFoundError|AbstractMethodError|IncompatibleClassChangeError|NoSuchFieldError"
-        r"|InvalidClassException|ClassNotFoundException: (?:org\.apache|io\.delta|scala)|DATA_SOURCE_NOT_FOUND"
-        r"|Failed to find (?:the )?data source",
+        r"NoSuchMethodError|NoClassDefFoundError|AbstractMethodError|IncompatibleClassChangeError"
+        r"|NoSuchFieldError|InvalidClassException|ClassNotFoundException: (?:org\.apache|io\.delta|scala)"
+        r"|DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source",
         UsageFailure,
         "Spark and a jar do not fit each other: the connector, Delta and Spark (here, and on the cluster's "
         "workers) must have the versions that 'dafka-pipeline --help' was installed with. Leave out --conf "
@@ -156,14 +156,14 @@ RULES: Final = (
         "the file with --conf spark.submit.pyFiles=FILE.",
     ),
     _rule(
-        r"Python worker exited unexpectedly|PYTHON_WORKER_(?:EXITED|CRASHED)|EOFException\s+at java.base/java.io.Data",
+        r"Python worker exited unexpectedly|PYTHON_WORKER_(?:EXITED|CRASHED)",
         SparkLost,
         "A Python worker ended in the middle of a task: somebody killed it, or the system because of its "
         "memory.",
     ),
     _rule(
-        r"ExecutorLostFailure|[Ee]xecutor (?:\S+ )?(?:lost|heartbeat timed out)|FetchFailed|MetadataFetchFailed"
-        r"|Worker shutting down|executor decommission",
+        r"ExecutorLostFailure|[Ee]xecutor (?:\S+ )?(?:lost|heartbeat timed out)|Worker shutting down"
+        r"|FetchFailed|MetadataFetchFailed|executor decommission",
         SparkLost,
         "An executor went away in the middle of a task, and its tasks failed as often as Spark tries.",
     ),
@@ -190,8 +190,9 @@ def explain_spark(error: BaseException) -> PipelineError:
         return error
     if _jvm_has_gone(error):
         return PipelineError(
-            "Spark's Java process has ended in the middle: somebody killed it, or the system because of its "
-            "memory (see the kernel's log). What was committed is safe; start the same command again."
+            "Spark's Java process has ended in the middle: it ran out of memory (give more by --conf "
+            "spark.driver.memory=4g, or make batches smaller by --max-batch-bytes), or somebody killed it. "
+            "What was committed is safe; start the same command again."
         )
     return explain_words(words_of(error))
 
