@@ -69,7 +69,7 @@ class Cluster:
 
     def names(self) -> list[str]:
         """All topics that are not internal, sorted."""
-        with _asked("for its topics", self.options):
+        with asked("for its topics", self.options):
             metadata = self.admin.list_topics(timeout=ANSWER_SECONDS)
         return sorted(name for name in metadata.topics if not name.startswith("__"))
 
@@ -79,7 +79,7 @@ class Cluster:
             return {}
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        with _asked("about its topics", self.options):
+        with asked("about its topics", self.options):
             futures = self.admin.describe_topics(
                 TopicCollection(sorted(names)), request_timeout=ANSWER_SECONDS
             )
@@ -120,7 +120,7 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource, ConfigSource
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with _asked(f"for the configs of {topic}", self.options):
+        with asked(f"for the configs of {topic}", self.options):
             entries = self.admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[
                 resource
             ].result()
@@ -136,7 +136,7 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with _asked(f"for the configs of {topic}", self.options):
+        with asked(f"for the configs of {topic}", self.options):
             entries = self.admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[
                 resource
             ].result()
@@ -151,10 +151,10 @@ class Cluster:
         import confluent_kafka
         from confluent_kafka import IsolationLevel
 
-        asked: Mapping[Any, Any] = {confluent_kafka.TopicPartition(*one): which for one in partitions}
+        wanted: Mapping[Any, Any] = {confluent_kafka.TopicPartition(*one): which for one in partitions}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        with _asked("for offsets", self.options):
-            futures = self.admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_SECONDS)
+        with asked("for offsets", self.options):
+            futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS)
             return {
                 TopicPartition(one.topic, one.partition): done.result().offset
                 for one, done in futures.items()
@@ -162,7 +162,7 @@ class Cluster:
 
 
 @contextmanager
-def _asked(what: str, options: KafkaOptions) -> Iterator[None]:
+def asked(what: str, options: KafkaOptions) -> Iterator[None]:
     """Turns librdkafka's failure into one of ours."""
     from confluent_kafka import KafkaError, KafkaException
 

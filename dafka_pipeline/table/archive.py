@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.delta import Commit, NumberedTable
+from dafka_pipeline.table.delta import Newest, NumberedTable
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.state import State, parse_state
 
@@ -29,7 +29,7 @@ class Archive:
             spark, location / layout.DEAD_LETTERS, f"{APPLICATION}-dead-letters"
         )
 
-    def newest(self) -> tuple[Commit, State] | None:
+    def newest(self) -> Newest[State] | None:
         """The archiver's newest commit and what it says; None for a table that no archiver has written to."""
         return self.records.newest(parse_state)
 

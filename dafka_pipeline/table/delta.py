@@ -5,8 +5,8 @@ The table is everything: rows and what is said about them are one commit. See `s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from dafka_pipeline.failures import PipelineError
 from dafka_pipeline.table.location import Files, Location
@@ -14,10 +14,10 @@ from dafka_pipeline.table.location import Files, Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
+
 LOOK_BACK: Final = (1, 20, 1000)
 """How many of the newest commits are looked at for one of ours, step by step: a compaction may lie above."""
-
-T = TypeVar("T")
 
 
 class Superseded(PipelineError):
@@ -27,12 +27,24 @@ class Superseded(PipelineError):
 class Commit(NamedTuple):
     """A commit as the table's log has it.
 
-    said: what was said with it. rows: how many it added.
+    said: what was said with it. rows: how many it added. restored: the version whose rows it brought back
+    (RESTORE).
     """
 
     version: int
     said: str | None
     rows: int
+    restored: int | None = None
+
+
+class Newest(NamedTuple, Generic[T]):
+    """The newest commit in force that says something, what it says, and what was said by commits that a
+    RESTORE undid.
+    """
+
+    commit: Commit
+    said: T
+    undone: tuple[T, ...]
 
 
 class NumberedTable:
@@ -60,15 +72,13 @@ class NumberedTable:
 
         Its protocol stays reader 1, writer 2: everything that knows Delta reads it.
         """
-        partitioned = f"PARTITIONED BY ({', '.join(partitioned_by)})" if partitioned_by else ""
-        properties = (
-            f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(statistics)}')"
-            if statistics
-            else ""
-        )
-        self._spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.sql} ({schema}) USING delta {partitioned} {properties}"
-        )
+        if self.exists():
+            return
+        # CREATE TABLE IF NOT EXISTS takes any directory with files in it for a table.
+        nothing = self._spark.createDataFrame([], schema).write.format("delta").mode("append")
+        if statistics:
+            nothing = nothing.option("delta.dataSkippingStatsColumns", ",".join(statistics))
+        nothing.partitionBy(*partitioned_by).save(self.location.text)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Its rows, now or as of a version."""
@@ -86,20 +96,19 @@ class NumberedTable:
         limit = "" if newest is None else f" LIMIT {newest}"
         for row in self._spark.sql(f"DESCRIBE HISTORY {self.sql}{limit}").collect():
             metrics = row["operationMetrics"] or {}
-            yield Commit(row["version"], row["userMetadata"], int(metrics.get("numOutputRows", 0)))
+            rows = int(metrics.get("numOutputRows", 0))
+            yield Commit(row["version"], row["userMetadata"], rows, _restored(row))
 
-    def newest(self, parse: Callable[[str | None], T | None]) -> tuple[Commit, T] | None:
-        """The newest commit that `parse` makes something of, and what; None where no commit is one."""
-        seen = 0
+    def newest(self, parse: Callable[[str | None], T | None]) -> Newest[T] | None:
+        """The newest commit that `parse` makes something of; None where no commit is one.
+
+        What a RESTORE undid does not count: its rows are gone.
+        """
         for limit in (*LOOK_BACK, None):
             commits = list(self.commits(limit))
-            for commit in commits[seen:]:
-                made = parse(commit.said)
-                if made is not None:
-                    return commit, made
-            if limit is None or len(commits) < limit:
-                return None
-            seen = len(commits)
+            found = newest_in(commits, parse)
+            if found is not None or limit is None or len(commits) < limit:
+                return found
         return None
 
     def append(self, frame: DataFrame, number: int, said: str) -> Commit:
@@ -122,7 +131,33 @@ class NumberedTable:
                 ) from error
             raise
         # Delta drops a commit whose number is not new without a word: the log says whether ours is there.
-        for commit in self.commits(LOOK_BACK[1]):
-            if commit.said == said:
-                return commit
+        for limit in LOOK_BACK[:2]:
+            for commit in self.commits(limit):
+                if commit.said == said:
+                    return commit
         raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
+
+
+def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]) -> Newest[T] | None:
+    """As `NumberedTable.newest`, among these commits, newest first."""
+    in_force: int | None = None
+    undone: list[T] = []
+    for commit in commits:
+        made = parse(commit.said)
+        if in_force is not None and commit.version > in_force:
+            undone += [made] if made is not None else []
+        elif commit.restored is not None:
+            in_force = commit.restored
+        elif made is not None:
+            return Newest(commit, made, tuple(undone))
+    return None
+
+
+def _restored(row: Any) -> int | None:
+    """RESTORE's version. It may have been given as a time: then the log says which it was in its metrics
+    alone.
+    """
+    if row["operation"] != "RESTORE":
+        return None
+    version = (row["operationParameters"] or {}).get("version")
+    return None if version in {None, "null"} else int(version)

@@ -4,10 +4,12 @@ The rule: **the table decides.** A commit adds rows and says, in the same atomic
 each partition everything is in the table. The next batch begins there, whatever process plans it. There is no
 checkpoint beside the table that could be lost, older or newer than it.
 
-Each commit has a number: its archiver's generation, and the batch in it. A start takes the next generation by
-an empty commit before it reads how far the table is. Delta drops a commit whose number is not above the
-newest (its `txn` action), so an archiver that was thought dead, or a second one, can add nothing from then
-on.
+Each commit has a number: its archiver's generation, and the batch in it. Delta drops a commit whose number is
+not above the newest (its `txn` action). A start commits a fence first, the lowest number of the next
+generation; from then on an archiver that was thought dead, or a second one, can add nothing. Only then it
+reads how far the
+table is: a fence says nothing of ends, since a batch may have been added between the look before it and
+itself.
 """
 
 from __future__ import annotations
@@ -37,27 +39,58 @@ class TopicEnds:
 
 
 @dataclass(frozen=True)
+class Fence:
+    """The begin of a generation. run: of the process that took it; two that take the same one are told
+    apart.
+    """
+
+    archive: str
+    generation: int
+    run: str
+
+    @property
+    def number(self) -> int:
+        """Above all numbers of the generations before."""
+        return self.generation << BATCH_BITS
+
+    def to_json(self) -> str:
+        """As it stands in a commit (`userMetadata`)."""
+        return _json(
+            {
+                "dafka_archive": FORMAT,
+                "archive": self.archive,
+                "generation": self.generation,
+                "run": self.run,
+            }
+        )
+
+
+@dataclass(frozen=True)
 class State:
     """What a commit says.
 
     archive: an id made with the archive, 32 hex characters.
     topics: every topic of the archive by its name.
     spans: what this commit added: all records of these offsets.
+    weights: the average bytes of a topic's records, by which batches are cut.
     """
 
     archive: str
     generation: int
+    run: str
     batch: int = 0
     topics: Mapping[str, TopicEnds] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
-        """What orders commits: a generation's are above all of the one before."""
+        """What orders commits."""
         return (self.generation << BATCH_BITS) | self.batch
 
-    def next_generation(self) -> State:
-        return replace(self, generation=self.generation + 1, batch=0, spans=())
+    def behind(self, fence: Fence) -> State:
+        """The same ends, as the first commit of a new generation says them."""
+        return replace(self, generation=fence.generation, run=fence.run, batch=1, spans=())
 
     def after(self, spans: Iterable[Span]) -> State:
         """The state once the records of these spans are in the table.
@@ -68,34 +101,57 @@ class State:
         ends = {name: list(topic.ends) for name, topic in self.topics.items()}
         for span in moved:
             at = ends[span.topic][span.partition]
-            assert span.start == at, f"{span} does not begin at {at}"
+            if span.start != at:
+                raise AssertionError(f"{span} does not begin at {at}")
             ends[span.topic][span.partition] = span.end
         topics = {name: replace(topic, ends=tuple(ends[name])) for name, topic in self.topics.items()}
         return replace(self, batch=self.batch + 1, topics=topics, spans=moved)
 
     def to_json(self) -> str:
         """As it stands in a commit (`userMetadata`)."""
-        return json.dumps(
+        return _json(
             {
                 "dafka_archive": FORMAT,
                 "archive": self.archive,
                 "generation": self.generation,
+                "run": self.run,
                 "batch": self.batch,
                 "topics": {
                     name: {"id": topic.topic_id, "ends": list(topic.ends)}
                     for name, topic in sorted(self.topics.items())
                 },
                 "spans": [list(span) for span in self.spans],
-            },
-            separators=(",", ":"),
+                "weights": {name: round(weight, 1) for name, weight in sorted(self.weights.items())},
+            }
         )
 
 
 def parse_state(text: str | None) -> State | None:
-    """The state in a commit's metadata; None where the commit is not an archiver's.
+    """The state in a commit's metadata; None where the commit is a fence, or not an archiver's.
 
     Raises Refused for the format of a later version.
     """
+    found = _ours(text)
+    if found is None or "topics" not in found:
+        return None
+    return State(
+        archive=found["archive"],
+        generation=found["generation"],
+        run=found["run"],
+        batch=found["batch"],
+        topics={name: TopicEnds(one["id"], tuple(one["ends"])) for name, one in found["topics"].items()},
+        spans=tuple(Span(*one) for one in found["spans"]),
+        weights=found["weights"],
+    )
+
+
+def parse_generation(text: str | None) -> int | None:
+    """The generation of a commit, be it a fence or a batch; None where it is not an archiver's."""
+    found = _ours(text)
+    return None if found is None else int(found["generation"])
+
+
+def _ours(text: str | None) -> dict[str, Any] | None:
     try:
         found: Any = json.loads(text or "")
     except ValueError:
@@ -107,6 +163,8 @@ def parse_state(text: str | None) -> State | None:
             f"The archive is written in format {found['dafka_archive']}, and this version knows {FORMAT}: "
             "use the version that wrote it, or a newer one."
         )
-    topics = {name: TopicEnds(one["id"], tuple(one["ends"])) for name, one in found["topics"].items()}
-    spans = tuple(Span(*one) for one in found["spans"])
-    return State(found["archive"], found["generation"], found["batch"], topics, spans)
+    return found
+
+
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, separators=(",", ":"))

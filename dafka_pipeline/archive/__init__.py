@@ -1,0 +1,1 @@
+"""The job that makes a table out of topics, and keeps it up to date."""

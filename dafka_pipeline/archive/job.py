@@ -1,0 +1,285 @@
+"""The archive job: look at Kafka, plan, run a batch, look again.
+
+How it is exactly once: a batch's spans begin where the newest commit of the table says that it ends, and the
+commit that adds their records says where they end. A kill at any moment leaves one or the other; there is
+nothing else that would have to agree with it. See `table/state.py` for what shuts out a second archiver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from dafka_pipeline.archive import gaps
+from dafka_pipeline.archive.batch import Done, cost, run_batch
+from dafka_pipeline.archive.looking import look_at, missing_topics, starting_offsets
+from dafka_pipeline.archive.opening import newest_state, take_over
+from dafka_pipeline.archive.plan import Gap, Plan, plan
+from dafka_pipeline.archive.settings import STOP, ArchiveSettings
+from dafka_pipeline.archive.snapshots import Snapshots
+from dafka_pipeline.failures import PipelineError, Refused, Stopped
+from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
+from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.ranges import Span, fair_spans, span_sum
+from dafka_pipeline.running.report import Progress, Report
+from dafka_pipeline.running.stopping import Stop
+from dafka_pipeline.running.waiting import patiently
+from dafka_pipeline.spark.errors import explain_spark
+from dafka_pipeline.table import layout
+from dafka_pipeline.table.archive import Archive
+from dafka_pipeline.table.delta import Commit
+from dafka_pipeline.table.lock import held
+from dafka_pipeline.table.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+FAILURES: Final = 6
+"""Batches that may fail one after the other before the job gives up."""
+FIRST_WAIT_SECONDS: Final = 1.0
+"""After the first failure; twice as long after each further one."""
+SETTLE_SECONDS: Final = 60.0
+"""How long a log may end before what was archived until that is believed: a leader that has just changed may
+say so
+for a moment."""
+LOOK_AGAIN_SECONDS: Final = 2.0
+
+
+@dataclass
+class Totals:
+    """What one run of the job has done: records added, batches, offsets that are lost."""
+
+    rows: int = 0
+    batches: int = 0
+    lost: int = 0
+
+
+class Archiver:
+    """One run of the job on one archive.
+
+    patience_seconds: how long a Kafka may be away; None for ever.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: KafkaOptions,
+        settings: ArchiveSettings,
+        report: Report,
+        stop: Stop,
+        *,
+        patience_seconds: float | None = None,
+    ) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._cluster = Cluster(kafka)
+        self._report = report
+        self._stop = stop
+        self._patience = patience_seconds
+        self._archive = Archive(spark, settings.to)
+        self._snapshots = Snapshots(self._archive, self._cluster, report)
+        self._state: State
+        self._totals = Totals()
+        self._went_back_since: float | None = None
+        self._caught_up_at = time.time()
+        self._goal: Mapping[TopicPartition, int] | None = None
+
+    def run(self) -> Totals:
+        """Until what was there at the start is read (`every_seconds` is None), or until it is stopped.
+
+        Raises:
+            Refused: another archiver is at work; a loss under `on_loss=stop`; a log that went back; a
+            directory that
+                is no archive.
+            KafkaAway: for longer than the patience.
+            PipelineError: FAILURES batches failed one after the other.
+        """
+        with held(self._settings.to / layout.ARCHIVER_LOCK, "An archive job"):
+            try:
+                self._begin()
+                while self._step():
+                    pass
+            except Stopped:
+                self._report.say("Stopped. The next start goes on where the table ends.")
+        return self._totals
+
+    def _begin(self) -> None:
+        look = self._ask(lambda: look_at(self._cluster, self._settings))
+        found = newest_state(self._archive)
+        problem = missing_topics(self._settings, look, () if found is None else found.said.topics)
+        if problem is not None:
+            raise problem
+        if found is not None:
+            # The last run may have ended between a batch and the look at what it lacks.
+            self._look_for_losses(found.commit, found.said)
+        with self._committing():
+            self._state = take_over(self._archive)
+        if self._settings.every_seconds is None:
+            self._goal = look.end
+
+    def _step(self) -> bool:
+        """One look and at most one batch; whether to go on."""
+        more = self._try_again()
+        if not more and self._settings.every_seconds is None:
+            return False
+        if not more:
+            self._pause(self._settings.every_seconds or 0.0)
+        if self._stop.asked:
+            raise Stopped("asked to")
+        return True
+
+    def _try_again(self) -> bool:
+        failed = 0
+        while True:
+            try:
+                return self._look_and_read()
+            except Exception as exception:  # Spark's and Py4J's errors have no common ancestor
+                error = exception if isinstance(exception, PipelineError) else explain_spark(exception)
+                if self._stop.asked:
+                    raise Stopped("asked to") from exception
+                failed += 1
+                if not error.retriable or failed == FAILURES:
+                    raise error from exception
+                self._report.say(f"{error} Trying again ({failed} of {FAILURES - 1}).")
+                self._pause(FIRST_WAIT_SECONDS * 2 ** (failed - 1))
+                self._reload()
+
+    def _look_and_read(self) -> bool:
+        """Whether something waits still."""
+        look = self._ask(lambda: look_at(self._cluster, self._settings))
+        new = [name for name in look.topics if name not in self._state.topics]
+        start = "earliest" if self._state.topics else self._settings.start
+        made = plan(self._state, look, self._ask(lambda: starting_offsets(self._cluster, look, new, start)))
+        if self._went_back(made):
+            self._pause(LOOK_AGAIN_SECONDS)
+            return True
+        self._lose(made.gaps, made.losses)
+        for line in made.news:
+            self._report.say(line)
+        self._ask(lambda: self._snapshots.take_if_due(look))
+        waiting = made.waiting if self._goal is None else below(made.waiting, self._goal)
+        changed = made.topics != dict(self._state.topics)
+        self._state = replace(self._state, topics=made.topics)
+        if not waiting:
+            if changed:
+                self._commit([])
+            self._caught_up(made)
+            return False
+        weights = cost(self._state, {span.topic for span in waiting})
+        spans = fair_spans(waiting, weights, self._settings.max_batch_bytes)
+        self._tell(self._commit(spans), span_sum(waiting) - span_sum(spans))
+        return True
+
+    def _commit(self, spans: Collection[Span]) -> Done:
+        with self._committing():
+            done = run_batch(
+                self._archive, self._kafka, self._state, spans, loss_is_fine=self._settings.on_loss != STOP
+            )
+        self._state = done.state
+        self._archive.files.write(layout.STATE_FILE, done.state.to_json())
+        self._look_for_losses(done.commit, done.state)
+        return done
+
+    def _reload(self) -> None:
+        """Where the table is after a failure, which may have come after its commit."""
+        found = newest_state(self._archive)
+        assert found is not None
+        if found.said.run != self._state.run:
+            raise Refused(
+                f"Another archiver has taken {self._archive.location} over. Stop it first, if this one "
+                "shall go on."
+            )
+        self._state = found.said
+
+    def _look_for_losses(self, commit: Commit, state: State) -> None:
+        lost = self._ask(lambda: gaps.lost_in(self._archive, self._cluster, commit, state))
+        self._lose(
+            lost,
+            [
+                f"{gap.span.topic}/{gap.span.partition}: offsets {gap.span.start} to {gap.span.end - 1} went "
+                "while they were read"
+                for gap in lost
+            ],
+        )
+
+    def _lose(self, found: Collection[Gap], losses: Collection[str]) -> None:
+        if not found:
+            return
+        text = "; ".join(losses)
+        if self._settings.on_loss == STOP:
+            raise Refused(
+                f"{text}. Nothing that is archived is touched. To write the loss into {layout.GAPS} and go "
+                "on: the same command with --on-loss record."
+            )
+        with self._committing():
+            gaps.record(self._archive, found)
+        self._totals.lost += span_sum(gap.span for gap in found)
+        self._report.say(f"Recorded as lost: {text}.", lost=span_sum(gap.span for gap in found))
+
+    def _went_back(self, made: Plan) -> bool:
+        """Whether a log ends before what is archived; raises Refused when it stays so."""
+        if not made.went_back:
+            self._went_back_since = None
+            return False
+        now = time.monotonic()
+        if self._went_back_since is None:
+            self._went_back_since = now
+        if now - self._went_back_since >= SETTLE_SECONDS:
+            raise Refused(
+                f"{'; '.join(made.went_back)}. The server has lost records that are archived, or it is "
+                "another one. Their offsets would be given again to other records: archive to a new "
+                "directory, and keep this one; 'dafka-pipeline replay' puts its records back."
+            )
+        return True
+
+    def _caught_up(self, made: Plan) -> None:
+        self._caught_up_at = time.time()
+        self._report.progress(
+            Progress(
+                self._totals.rows,
+                lag_records=span_sum(made.waiting),
+                lag_seconds=0.0,
+                rows_lost=self._totals.lost,
+            )
+        )
+
+    def _tell(self, done: Done, waiting: int) -> None:
+        self._totals.rows += done.commit.rows
+        self._totals.batches += 1
+        self._report.progress(
+            Progress(
+                self._totals.rows,
+                self._totals.rows + waiting,
+                rows_per_second=done.commit.rows / done.seconds,
+                lag_records=waiting,
+                lag_seconds=time.time() - self._caught_up_at,
+                rows_lost=self._totals.lost,
+                phases={"batch": done.seconds},
+            )
+        )
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        return patiently(question, self._stop, self._report, self._patience)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.sleep(seconds):
+            raise Stopped("asked to")
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        """Compactions of this machine come in between batches."""
+        with held(self._settings.to / layout.COMMIT_LOCK, "A commit", wait=True):
+            yield
+
+
+def below(spans: Collection[Span], goal: Mapping[TopicPartition, int]) -> list[Span]:
+    """What of the spans lies below the goal; a partition without a goal came later, and waits for the next
+    run.
+    """
+    cut = [span._replace(end=min(span.end, goal.get(TopicPartition(*span[:2]), 0))) for span in spans]
+    return [span for span in cut if span.length > 0]
