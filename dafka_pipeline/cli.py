@@ -70,7 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return EXIT_USAGE
     except PipelineError as error:
-        print(f"dafka-pipeline: {error}", file=sys.stderr)
+        if not error.told:
+            print(f"dafka-pipeline: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone, e.g. `| head`.

@@ -23,6 +23,8 @@ class PipelineError(Exception):
     exit_code = EXIT_FAILED
     retriable = False
     """Whether the same may go well a moment later."""
+    told = False
+    """Whether whoever started the job has been told already."""
 
 
 class UsageFailure(PipelineError):
@@ -41,6 +43,8 @@ class KafkaAway(PipelineError):
     """No broker answers. Jobs wait for it where they can."""
 
     retriable = True
+    bootstrap: str | None = None
+    """Where it was asked, if that is known."""
 
 
 class Stopped(PipelineError):

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dafka_pipeline.failures import UsageFailure
+from dafka_pipeline.failures import PipelineError, UsageFailure
 from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.running.metrics import JobMetrics, served
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import DEADLINE_SECONDS, Stop, stop_on_signals
+from dafka_pipeline.spark.errors import explain_spark, is_sparks
 from dafka_pipeline.spark.installed import check_extra
 from dafka_pipeline.spark.session import SparkOptions, spark_session
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
+PATIENCE_SECONDS: Final = 300.0
+"""How long a job with an end waits for Kafka: a restart, and not the rest of the night."""
 
 
 @dataclass
@@ -34,13 +38,39 @@ class Run:
     report: Report
     stop: Stop
     deadline_seconds: float
+    patience_given: float | None = None
+    """`--patience`, in seconds."""
+
+    @property
+    def patience_seconds(self) -> float | None:
+        """How long a job that has an end waits for a Kafka that is away."""
+        return self.patience(for_ever=False)
+
+    def patience(self, *, for_ever: bool) -> float | None:
+        """As `patience_seconds`; a job without an end waits for ever (None) unless it was told otherwise."""
+        if self.patience_given is not None:
+            return self.patience_given
+        return None if for_ever else PATIENCE_SECONDS
 
     @contextmanager
     def spark(self, *, avro: bool = False) -> Iterator[SparkSession]:
-        """The Spark session of this call. Jobs that outlive the deadline of a stop are cancelled."""
+        """The Spark session of this call. Jobs that outlive the deadline of a stop are cancelled.
+
+        What Spark raises in the block comes out as one of our failures.
+        """
         with spark_session(self.spark_options, f"dafka-pipeline {self.name}", avro=avro) as session:
-            self.stop.cancel_late(self.deadline_seconds, session.sparkContext.cancelAllJobs)
-            yield session
+            self.stop.cancel_late(
+                self.deadline_seconds, session.sparkContext.cancelAllJobs, self._say_that_it_stops
+            )
+            try:
+                yield session
+            except Exception as error:
+                if not is_sparks(error):
+                    raise
+                raise explain_spark(error) from error
+
+    def _say_that_it_stops(self) -> None:
+        self.report.say(f"Stopping. What runs may finish within {self.deadline_seconds:,.0f} seconds.")
 
     def elsewhere(self, bootstrap: str) -> KafkaOptions:
         """Another Kafka, reached with the same options."""
@@ -108,11 +138,17 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--json", "as_json", is_flag=True, help="Tell everything as JSON, one object a line.")
     @click.option(
         "--stop-deadline",
-        type=float,
+        type=click.FloatRange(min=0),
         default=DEADLINE_SECONDS,
         show_default=True,
         metavar="SECONDS",
         help="How long a batch may go on after SIGTERM before it is cancelled.",
+    )
+    @click.option(
+        "--patience",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="How long to wait for a Kafka that is away.  [default: 300, for ever where a job has no end]",
     )
     @click.option("--verbose", is_flag=True, help="Show Spark's own log.")
     @functools.wraps(function)
@@ -125,22 +161,49 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         master: str,
         conf: Sequence[str],
         jars: Path | None,
-        metrics: str | None,  # noqa: ARG001
+        metrics: str | None,
         as_json: bool,
         stop_deadline: float,
+        patience: float | None,
         verbose: bool,
         **own: Any,
     ) -> Any:
         check_extra()
         name = function.__name__
         properties = {**_from_file(kafka_file), **pairs(kafka, "--kafka")}
-        spark = SparkOptions(master, jars, pairs(conf, "--conf"), verbose)
         options = KafkaOptions(bootstrap, properties, pairs(librdkafka, "--librdkafka"))
-        report = Report(name, as_json=as_json)
-        with stop_on_signals() as stop:
-            return function(Run(name, options, spark, report, stop, stop_deadline), **own)
+        spark = SparkOptions(master, jars, pairs(conf, "--conf"), verbose)
+        report = Report(name, as_json=as_json, hide=options.hide)
+        with _told(report, options), _measured(report, name, metrics), stop_on_signals() as stop:
+            return function(Run(name, options, spark, report, stop, stop_deadline, patience), **own)
 
     return call
+
+
+@contextmanager
+def _told(report: Report, options: KafkaOptions) -> Iterator[None]:
+    """A failure ends the terminal's line, is told as JSON if that was asked for, and shows no secret."""
+    try:
+        yield
+    except PipelineError as error:
+        error.args = (options.hide(str(error)),)
+        report.failed(error, error.exit_code)
+        error.told = report.as_json
+        raise
+    finally:
+        report.close()
+
+
+@contextmanager
+def _measured(report: Report, name: str, address: str | None) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    metrics = JobMetrics(name)
+    with served(metrics, address) as bound:
+        report.listen(metrics)
+        report.say(f"Metrics are served on http://{bound}/metrics", metrics=bound)
+        yield
 
 
 def _from_file(file: Path | None) -> Mapping[str, str]:

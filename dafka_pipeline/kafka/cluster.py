@@ -181,10 +181,12 @@ def asked(what: str, options: KafkaOptions) -> Iterator[None]:
             KafkaError.NOT_LEADER_FOR_PARTITION,
             KafkaError.BROKER_NOT_AVAILABLE,
         }:
-            raise KafkaAway(
+            away = KafkaAway(
                 f"{options.bootstrap} does not answer when asked {what} ({error.str()}). Is it started, "
                 f"is the address right, does the listener want TLS or a password (--kafka security.protocol)?"
-            ) from exception
+            )
+            away.bootstrap = options.bootstrap
+            raise away from exception
         raise PipelineError(
             f"{options.bootstrap} refused when asked {what}: {error.str()} ({error.name()})."
         ) from exception

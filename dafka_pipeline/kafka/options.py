@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from dafka_pipeline.failures import UsageFailure
@@ -18,6 +19,9 @@ from dafka_pipeline.failures import UsageFailure
 _SECRETS: Final = re.compile(
     r"password|secret|jaas|\.key$|token|credential|keystore\.key|\.pem$", re.IGNORECASE
 )
+HIDDEN: Final = "(hidden)"
+SHORTEST_SECRET: Final = 4
+"""Shorter ones stand in other words, too: taking them out would spoil messages and hide nothing."""
 _SAME: Final = frozenset({
     "client.id", "client.dns.lookup", "client.rack", "security.protocol", "sasl.mechanism",
     "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "ssl.cipher.suites",
@@ -76,13 +80,35 @@ class KafkaOptions:
         ]
         return " ".join([self.bootstrap, *pairs])
 
+    def hide(self, text: str) -> str:
+        """A text without what may be a secret among the options, whoever wrote it there."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    @cached_property
+    def _secrets(self) -> tuple[str, ...]:
+        """Longest first: one may hold another (a JAAS line its password)."""
+        found = set()
+        for name, value in (*self.properties.items(), *self.librdkafka.items()):
+            if _SECRETS.search(name):
+                found |= {
+                    value,
+                    *(
+                        re.sub(r"\\(.)", r"\1", text)
+                        for key, text in _JAAS.findall(value)
+                        if _SECRETS.search(key)
+                    ),
+                }
+        return tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True))
+
     def __repr__(self) -> str:
         return f"KafkaOptions({self.shown()})"
 
 
 def shown_value(name: str, value: str) -> str:
     """The value of an option as it may be shown."""
-    return "(hidden)" if _SECRETS.search(name) else value
+    return HIDDEN if _SECRETS.search(name) else value
 
 
 def _translated(name: str, value: str, all_of_them: Mapping[str, str]) -> dict[str, str]:

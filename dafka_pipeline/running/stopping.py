@@ -45,13 +45,24 @@ class Stop:
         """The job has ended: nothing is cancelled any more."""
         self._over.set()
 
-    def cancel_late(self, deadline_seconds: float, cancel: Callable[[], None]) -> None:
-        """Call `cancel` from a thread when the job still runs so long after the end was asked for."""
+    def cancel_late(
+        self,
+        deadline_seconds: float,
+        cancel: Callable[[], None],
+        asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `cancel` from a thread when the job still runs so long after the end was asked for.
+
+        asked: called when the end is asked for while the job runs.
+        """
 
         def watch() -> None:
             while not self._asked.wait(POLL_SECONDS):
                 if self._over.is_set():
                     return
+            if self._over.is_set():
+                return
+            asked()
             if not self._over.wait(deadline_seconds):
                 cancel()
 
