@@ -112,16 +112,7 @@ def frame_side(
 
 def within(spans: Collection[Span]) -> Column:
     """Whether a row is in one of these spans, as a condition that tables skip files by."""
-    from functools import reduce
-
     from pyspark.sql import functions as sql
-
-    def either(conditions: list[Column]) -> Column:
-        return (
-            reduce(lambda one, other: one | other, conditions, sql.lit(False))
-            if not conditions
-            else reduce(lambda one, other: one | other, conditions)
-        )
 
     by_topic: dict[str, dict[int, list[Span]]] = {}
     for span in spans:
@@ -136,3 +127,13 @@ def within(spans: Collection[Span]) -> Column:
         ]
         topics.append((sql.col("topic") == topic) & either(parts))
     return either(topics)
+
+
+def either(conditions: Sequence[Column]) -> Column:
+    """Whether one of them holds, as a balanced tree: a chain of a thousand is too deep for Spark."""
+    from pyspark.sql import functions as sql
+
+    if len(conditions) < 2:
+        return conditions[0] if conditions else sql.lit(False)
+    half = len(conditions) // 2
+    return either(conditions[:half]) | either(conditions[half:])

@@ -59,7 +59,7 @@ def range_offsets(spans: Collection[Span], wanted: int, *, strong: bool) -> int:
         size *= 2
     if strong and size > max(wanted, STRONG_RANGE_OFFSETS):
         raise UsageFailure(
-            f"--strong keeps the digests of a range in memory, and so many offsets would need ranges of {size:,}: "
+            f"--strong keeps a range's digests in memory, and so many offsets need ranges of {size:,}: "
             "audit fewer --topics at a time, or parts of them with --from and --to."
         )
     return size
