@@ -10,9 +10,12 @@ from dafka_pipeline.failures import UsageFailure
 
 LOWEST: Final = 17
 """Spark 4 needs Java 17 or newer."""
+HIGHEST: Final = 22
+"""From Java 23 on Hadoop's libraries do not run as Spark 4.0 has them (`Subject.getSubject` is not
+supported)."""
 ANSWER_SECONDS: Final = 30
 HOW: Final = (
-    "Install a JDK 17 or newer (Debian and Ubuntu: 'apt-get install openjdk-17-jre-headless'; macOS: "
+    "Install a JDK 17 or 21 (Debian and Ubuntu: 'apt-get install openjdk-17-jre-headless'; macOS: "
     "'brew install openjdk@17'), or set JAVA_HOME to one."
 )
 
@@ -33,8 +36,8 @@ def check_java() -> None:
     version = java_version(asked.stderr + asked.stdout)
     if version is None:
         raise UsageFailure(f"{java} does not say which version it is. {HOW}")
-    if version < LOWEST:
-        raise UsageFailure(f"{java} is Java {version}, and Spark needs {LOWEST} or newer. {HOW}")
+    if not LOWEST <= version <= HIGHEST:
+        raise UsageFailure(f"{java} is Java {version}, and Spark needs {LOWEST} to {HIGHEST}. {HOW}")
 
 
 def java_version(text: str) -> int | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,18 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.failures import UsageFailure
+from dafka_pipeline.spark.errors import explain_spark, is_sparks
 from dafka_pipeline.spark.installed import installed_pyspark
-from dafka_pipeline.spark.jars import how_to_fill, jar_settings
+from dafka_pipeline.spark.jars import Jar, fit, how_to_fill, jar_settings, needed
 from dafka_pipeline.spark.java import check_java
+from dafka_pipeline.spark.masters import (
+    address_settings,
+    by_spark_submit,
+    default_master,
+    in_one_process,
+    shuffle_settings,
+)
+from dafka_pipeline.spark.shipping import zipped
+from dafka_pipeline.spark.starting import explain_start, heard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUIET_LOG: Final = Path(__file__).with_name("log4j2-quiet.properties")
+_PRIVATE: Final = r"(?i)secret|password|token|access[.]?key|jaas|credential|[.]pem|keystore[.]key"
 
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # What may be a secret is shown neither in logs nor in an event log or a history server.
+    "spark.redaction.regex": _PRIVATE,
+    "spark.sql.redaction.options.regex": _PRIVATE,
     # Times in tables and messages are UTC wherever the driver runs.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -39,14 +55,16 @@ SETTINGS: Final = {
     "spark.sql.streaming.stopTimeout": "60s",
 }
 """What every job runs with; `--conf` wins over each of them."""
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 @dataclass(frozen=True)
 class SparkOptions:
     """Where and how Spark runs.
 
-    master: as Spark's, e.g. `local[2]`, `spark://HOST:PORT`, `yarn`. Empty: what spark-submit or --conf says,
-        else all processors of this machine.
+    master: as Spark's, e.g. `local[2]`, `spark://HOST:PORT`, `yarn`. Empty: what spark-submit,
+    spark-defaults.conf or
+        --conf says, else all processors of this machine.
     jars: a folder with the jars, for machines without a network; None lets Spark resolve them.
     conf: Spark's own settings; they win.
     verbose: Spark's own log on standard error.
@@ -62,51 +80,111 @@ class SparkOptions:
 def spark_session(options: SparkOptions, name: str, *, avro: bool = False) -> Iterator[SparkSession]:
     """A session of that name, stopped at the end.
 
-    Raises UsageFailure when Java, PySpark or a jar is missing or does not fit.
+    Raises UsageFailure when Java, PySpark or a jar is missing or does not fit, or a setting is wrong.
     """
-    check_java()
     settings = session_settings(options, avro=avro)
+    check_java()
     # Workers run this Python, not the first `python3` of the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
+    session = _started(settings, name, verbose=options.verbose)
+    try:
+        session.sparkContext.setLogLevel("INFO" if options.verbose else "FATAL")
+        _check_jars(session, needed(installed_pyspark(), avro=avro))
+        with _package_shipped(session):
+            yield session
+    finally:
+        try:
+            session.stop()
+        except Exception as error:
+            # Its Java process may have ended before: there is nothing left to stop.
+            if not is_sparks(error) and not isinstance(error, ConnectionError):
+                raise
+
+
+def session_settings(options: SparkOptions, *, avro: bool = False) -> dict[str, str]:
+    """All settings of a session, those of the user last."""
+    settings = dict(SETTINGS)
+    master = options.conf.get("spark.master") or options.master or default_master(os.environ)
+    if master:
+        settings["spark.master"] = master
+        settings |= address_settings(master) | shuffle_settings(master)
+    settings |= options.conf
+    settings |= jar_settings(installed_pyspark(), options.jars, avro=avro, conf=options.conf)
+    if not options.verbose:
+        quiet = f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}"
+        settings[JAVA_OPTIONS] = f"{quiet} {options.conf.get(JAVA_OPTIONS, '')}".strip()
+    return settings
+
+
+def _started(settings: Mapping[str, str], name: str, *, verbose: bool) -> SparkSession:
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    if by_spark_submit(os.environ) or SparkContext._gateway is not None:
+        # Its Java process is there already.
+        return _explained(builder)
+    with heard(verbose=verbose) as voice:
+        try:
+            session = _explained(builder)
+        except PySparkRuntimeError as error:
+            raise explain_start(voice.lines, how_to_fill(installed_pyspark())) from error
+        voice.let_through()
+        return session
+
+
+def _explained(builder: SparkSession.Builder) -> SparkSession:
     try:
-        session = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        raise UsageFailure(_did_not_start(error, options)) from error
-    try:
-        session.sparkContext.setLogLevel("INFO" if options.verbose else "FATAL")
-        yield session
-    finally:
-        session.stop()
+        return builder.getOrCreate()
+    except Exception as error:
+        # A Java process that never was there is explained by what it said.
+        if not is_sparks(error) or "JAVA_GATEWAY" in str(error):
+            raise
+        raise explain_spark(error) from error
 
 
-def session_settings(options: SparkOptions, *, avro: bool = False) -> dict[str, str]:
-    """All settings of a session, those of the user last."""
-    settings = dict(SETTINGS)
-    if options.master:
-        settings["spark.master"] = options.master
-    elif "SPARK_ENV_LOADED" not in os.environ and "spark.master" not in options.conf:
-        settings["spark.master"] = "local[*]"
-    if settings.get("spark.master", "").startswith("local"):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
-    if not options.verbose:
-        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}"
-    if not {"spark.jars", "spark.jars.packages"} & options.conf.keys():
-        settings |= jar_settings(installed_pyspark(), options.jars, avro=avro)
-    return settings | dict(options.conf)
-
-
-def _did_not_start(error: Exception, options: SparkOptions) -> str:
-    if options.jars is None and "spark.jars" not in options.conf:
-        return (
-            f"Spark did not start ({error}). The lines above say why; where they name an unresolved "
-            f"dependency, this machine does not reach Maven: give the jars with --jars DIR. "
-            f"{how_to_fill(installed_pyspark(), Path('DIR'))}"
+def _check_jars(session: SparkSession, jars: list[Jar]) -> None:
+    """Raises UsageFailure for jars that are not there or have another version: `--conf` may bring them."""
+    pyspark = installed_pyspark()
+    missing, other = [], []
+    for jar in jars:
+        place = _place(session, jar.known_by)
+        if place is None:
+            missing.append(jar.file)
+        elif (version := re.search(r"-(\d[\w.]*)\.jar$", place)) and version[1] != jar.version:
+            other.append(f"{Path(place).name} instead of {jar.file}")
+    if missing or other:
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(other)}"] * bool(other)
+        raise UsageFailure(
+            f"Spark {pyspark} was started with --conf spark.jars or spark.jars.packages, or by spark-submit, "
+            f"and {' and '.join(said)}. Leave them out, or have them name "
+            f"{fit(pyspark).connector.coordinate} and {fit(pyspark).delta.coordinate}."
         )
-    return f"Spark did not start ({error}). The lines above say why."
+
+
+def _place(session: SparkSession, name: str) -> str | None:
+    """The jar that a class comes from; None where there is no such class."""
+    from py4j.protocol import Py4JJavaError
+
+    java = session.sparkContext._jvm
+    assert java is not None
+    try:
+        found = java.org.apache.spark.util.Utils.classForName(name, False, False)
+    except Py4JJavaError:
+        return None
+    return str(found.getProtectionDomain().getCodeSource().getLocation().getPath())
+
+
+@contextmanager
+def _package_shipped(session: SparkSession) -> Iterator[None]:
+    """The workers of a cluster have this package while the block runs."""
+    if in_one_process(session.sparkContext.master):
+        yield
+        return
+    # Executors fetch the file from here when they start, however late that is.
+    with tempfile.TemporaryDirectory(prefix="dafka-pipeline-") as folder:
+        session.sparkContext.addPyFile(str(zipped(Path(folder))))
+        yield
