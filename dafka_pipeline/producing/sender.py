@@ -1,0 +1,254 @@
+"""The producers of a task: what they are set to, and how rows go through them.
+
+Without transactions one idempotent producer sends each target partition's rows in order; what is in the
+target when it dies is a prefix of them. With transactions each target partition has a producer of its own
+whose id fences the one before; what is committed is a prefix.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from dafka_pipeline.kafka.cluster import TopicPartition
+from dafka_pipeline.producing.plan import Plan, Sent
+from dafka_pipeline.producing.positions import Position
+from dafka_pipeline.producing.rows import Rows
+from dafka_pipeline.producing.watch import Watch
+
+PIECE: Final = 1000
+"""Records between two looks at the clock and at the watch."""
+QUEUE_RECORDS: Final = 100_000
+QUEUE_KILOBYTES: Final = 65_536
+"""What a task's producer holds at most."""
+LARGEST_RECORD: Final = 1_000_000_000
+"""librdkafka's own limit of `message.max.bytes`: the server decides what is too large, after compression."""
+LINGER_MILLISECONDS: Final = 20
+COMMIT_RECORDS: Final = 100_000
+COMMIT_SECONDS: Final = 5.0
+"""A transaction ends after so many records, or so long."""
+ANSWER_SECONDS: Final = 30.0
+"""How long the coordinator of transactions may take to answer."""
+
+logger = logging.getLogger("dafka_pipeline.producing")
+
+
+class Ended(Exception):
+    """Sending ended before its end. kind: `later` (what is left can be sent by a next round), or `never`."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+        self.why = why
+
+
+LATER, NEVER = "later", "never"
+
+
+@dataclass
+class Progress:
+    """One target partition within a task.
+
+    expected: the offset that the next record must get; None where others write to it, too, or markers lie
+        between.
+    """
+
+    at: TopicPartition
+    last: Position | None
+    last_offset: int
+    expected: int | None
+    records: int = 0
+    size_bytes: int = 0
+    skipped: int = 0
+
+    def sent(self) -> Sent:
+        return Sent(self.records, self.size_bytes, self.skipped, self.last, self.last_offset)
+
+
+def producer_settings(plan: Plan, batch_bytes: int) -> dict[str, Any]:
+    """The settings of a producer; --librdkafka wins where order does not depend on it."""
+    return {
+        "client.id": "dafka-pipeline",
+        "linger.ms": LINGER_MILLISECONDS,
+        "queue.buffering.max.messages": QUEUE_RECORDS,
+        "queue.buffering.max.kbytes": QUEUE_KILOBYTES,
+        "message.max.bytes": LARGEST_RECORD,
+        # A record that is larger than this goes in a batch of its own.
+        "batch.size": batch_bytes,
+        "compression.type": plan.compression,
+        **plan.kafka.for_librdkafka(),
+        "enable.idempotence": True,
+        "acks": "all",
+        "message.timeout.ms": round(plan.timing.message * 1000),
+    }
+
+
+@dataclass
+class Sender:
+    """Sends rows through one producer and knows what of them has arrived. Close it.
+
+    soft, until: seconds since 1970 from which on no more is queued, and at which the producer must have
+        ended.
+    rate: records a second at most; 0 does not limit.
+    """
+
+    plan: Plan
+    soft: float
+    until: float
+    rate: float
+    settings: dict[str, Any]
+    _failure: Any = None
+    _began: float = field(default_factory=time.monotonic)
+    _records: int = 0
+
+    def __post_init__(self) -> None:
+        from confluent_kafka import Producer
+
+        self.producer = Producer({**self.settings, "error_cb": self._on_error}, logger=logger)
+        self.watch = Watch(self.producer, self.plan.timing, self.until)
+
+    def send(self, rows: Rows, skip: int, to: Progress) -> bool:
+        """Queue the rows from number `skip` on; False when the time for that ended before. Raises Ended."""
+        if 0 in rows.timestamps:
+            raise Ended(NEVER,
+                        f"a record for {to.at.topic} has the timestamp 0 (1970-01-01), which librdkafka "
+                        "cannot send: it takes 0 for 'now'")  # fmt: skip
+        texts = rows.header_values(f"{self.plan.stream}|")
+        for start in range(skip, len(rows), PIECE):
+            end = min(start + PIECE, len(rows))
+            if time.time() >= self.soft:
+                return False
+            self._pace(end - start)
+            self._queue(rows, texts, start, end, to)
+        return True
+
+    def finish(self) -> None:
+        """Wait until everything has arrived. Raises Ended."""
+        self._wait(lambda: not self.watch.waiting)
+
+    def close(self) -> None:
+        self.watch.close()
+        # What is queued still would go out while the producer is taken down.
+        if self.watch.waiting:
+            self.producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _queue(self, rows: Rows, texts: list[str], start: int, end: int, to: Progress) -> None:
+        produce, name = self.producer.produce, self.plan.header
+        topic, partition = to.at
+        headers = rows.headers
+        last = end - 1
+        self.watch.queued()
+        done = partial(self._on_acknowledged, to, end - start, rows.position(last))
+        for n, value, key, timestamp, text in zip(
+            range(start, end),
+            rows.values[start:end],
+            rows.keys[start:end],
+            rows.timestamps[start:end],
+            texts[start:end],
+            strict=True,
+        ):
+            all_headers = [(name, text)] if headers is None else [*headers[n], (name, text)]
+            callback = done if n == last else None
+            while True:
+                try:
+                    # By position: names cost a tenth of the call. 0 is now.
+                    produce(topic, value, key, partition, callback, None, timestamp or 0, all_headers)
+                    break
+                except BufferError:
+                    self._make_room()
+                except Exception as error:  # KafkaException, or what a value of a wrong type gives
+                    raise self._ended(error) from error
+
+    def _on_acknowledged(
+        self, to: Progress, count: int, position: Position, error: Any, message: Any
+    ) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        self.watch.acknowledged()
+        offset = message.offset()
+        if to.expected is not None:
+            to.expected += count
+            if offset != to.expected - 1:
+                self._failure = Ended(NEVER, foreign_text(to.at, offset, to.expected - 1))
+                return
+        to.last, to.last_offset = position, offset
+        to.records += count
+
+    def _on_error(self, error: Any) -> None:
+        if error.fatal():
+            self._failure = self._failure or error
+
+    def _pace(self, count: int) -> None:
+        """Wait until there is time and room for so many more."""
+        timing = self.plan.timing
+        self._check()
+        if self.watch.oldest_seconds() > timing.spread:
+            self._wait(lambda: self.watch.oldest_seconds() <= timing.spread)
+        if self.rate > 0:
+            due = self._began + self._records / self.rate
+            self._wait(lambda: time.monotonic() >= due)
+        self._records += count
+
+    def _make_room(self) -> None:
+        if len(self.producer) == 0:
+            raise self._ended(Ended(NEVER, f"a record is larger than the queue of {QUEUE_KILOBYTES} kB"))
+        self._serve()
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        while not done():
+            self._serve()
+        self._check()
+
+    def _serve(self) -> None:
+        self.producer.poll(0.01)
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._ended(self._failure)
+        if self.watch.check():
+            raise Ended(LATER, self.watch.ended)
+
+    def _ended(self, error: Any) -> Ended:
+        self.watch.end(str(error))
+        return ended_by(error)
+
+
+def foreign_text(at: TopicPartition, offset: int, expected: int) -> str:
+    return (
+        f"{at.topic}-{at.partition} gave offset {offset} where {expected} was next: somebody else writes "
+        "to it, or a producer that was thought dead was not. Replay anew into an empty topic, or allow "
+        "others with --append"
+    )
+
+
+def ended_by(error: Any) -> Ended:
+    """A failure of librdkafka's, as ours."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(error, Ended):
+        return error
+    if isinstance(error, KafkaException):
+        error = error.args[0]
+    if not isinstance(error, KafkaError):
+        return Ended(NEVER, f"{type(error).__name__}: {error}")
+    never = {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
+        # librdkafka's name for any answer that leaves a batch out for good.
+        KafkaError._GAPLESS_GUARANTEE,
+        KafkaError._AUTHENTICATION,  # its names for errors on this side of the wire
+        KafkaError._INVALID_ARG,
+    }
+    return Ended(NEVER if error.code() in never else LATER, f"{error.str()} ({error.name()})")

@@ -1,0 +1,87 @@
+"""Ends a producer that must not go on: its server does not answer, its lease is over, its executor is gone.
+
+Without transactions the records of a task must be in the target as a prefix of what was sent. librdkafka
+gives up each record when its own time is over, and sends those behind it all the same: that would be a hole.
+So a thread of our own looks after the oldest record that is not acknowledged yet, and throws away the whole
+queue before librdkafka drops one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from typing import Any, Final
+
+from dafka_pipeline.producing.plan import Timing
+
+LOOK_SECONDS: Final = 0.25
+
+
+class Watch:
+    """Looks after one producer from a thread, until it is closed.
+
+    until: seconds since 1970 at which the producer must end.
+    ended: why it was ended; empty while it may go on. Nothing may be produced once it is set.
+    """
+
+    def __init__(self, producer: Any, timing: Timing, until: float) -> None:
+        self._producer = producer
+        self._timing = timing
+        self._until = until
+        self._parent = os.getppid()
+        self._waiting: deque[float] = deque()
+        self._over = threading.Event()
+        self.ended = ""
+        self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
+        self._thread.start()
+
+    def queued(self) -> None:
+        """A piece is about to be given to the producer; pieces are acknowledged in this order."""
+        self._waiting.append(time.monotonic())
+
+    def acknowledged(self) -> None:
+        """The oldest piece has arrived whole."""
+        self._waiting.popleft()
+
+    @property
+    def waiting(self) -> int:
+        """Pieces that are not acknowledged."""
+        return len(self._waiting)
+
+    def oldest_seconds(self) -> float:
+        """How long the oldest piece has waited; 0 where none does."""
+        try:
+            return time.monotonic() - self._waiting[0]
+        except IndexError:
+            return 0.0
+
+    def end(self, why: str) -> None:
+        """Throw away what is queued. What is on its way may still arrive."""
+        if not self.ended:
+            self.ended = why
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def check(self) -> str:
+        """Why the producer has ended; empty when it may go on."""
+        if self.ended:
+            return self.ended
+        if time.time() >= self._until:
+            self.end("its time was over")
+        elif os.getppid() != self._parent:
+            self.end("its executor has gone")
+        elif self.oldest_seconds() > self._timing.stall:
+            self.end(f"a record was not acknowledged for {self._timing.stall:g} s")
+        return self.ended
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            # Serves the callbacks, too: the task may wait for its input meanwhile.
+            self._producer.poll(0)
+            if self.check():
+                return
