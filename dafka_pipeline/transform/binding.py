@@ -8,7 +8,7 @@ belongs to stands in a file in it (`dafka.json`) from the first start on, and ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ class Binding:
     sources, targets: topic -> its id, None where the server has none.
     partitions: target -> how many partitions rows were spread over.
     function: MODULE:FN as the user named it.
-    outbox: where it is, for exactly-once; empty else.
+    outbox: where it is, when that is not the checkpoint itself.
     query: the id in Spark's part of the checkpoint; empty until it is known.
     """
 
@@ -80,77 +80,67 @@ class Difference:
 
 def differences(kept: Binding, asked: Binding) -> list[Difference]:
     """What was changed since the checkpoint was made, each with its repair."""
-    return [*_fixed(kept, asked), *_sources(kept, asked), *_targets(kept, asked), *_partitions(kept, asked)]
+    return [*_fixed(kept, asked), *_sources(kept, asked), *_targets(kept, asked)]
 
 
 def _fixed(kept: Binding, asked: Binding) -> Iterator[Difference]:
     for name, acceptable, why in (
-        (
-            "function",
-            True,
-            (
-                "Spark can go on with changed code as long as its stateful operators and their state stay as "
-                "they are"
-            ),
-        ),
+        ("function", True, "changed code can go on as long as its stateful operators stay as they are"),
         ("delivery", False, "the two keep different things; begin with a new --checkpoint"),
         ("output_mode", False, "state was kept for the other one; begin with a new --checkpoint"),
-        ("outbox", False, "move the outbox and name where it is now, or begin with a new --checkpoint"),
+        ("outbox", True, "what it has not published yet is in there, wherever it was moved"),
     ):
         before, now = getattr(kept, name), getattr(asked, name)
         if before != now:
-            text = f"its {name.replace('_', ' ')} is {before or 'none'}, and {now or 'none'} was asked: {why}"
+            what = name.replace("_", " ")
+            text = f"its {what} is {before or 'its own'}, and {now or 'its own'} was asked ({why})"
             yield Difference(text, acceptable)
 
 
 def _sources(kept: Binding, asked: Binding) -> Iterator[Difference]:
     if set(kept.sources) != set(asked.sources):
         yield Difference(
-            f"it reads {', '.join(sorted(kept.sources))}, and {', '.join(sorted(asked.sources))} was asked: "
-            "its "
-            "offsets and state are of the former; begin with a new --checkpoint",
+            f"it reads {_listed(kept.sources)}, and {_listed(asked.sources)} was asked: its offsets and state "
+            "are of the former; begin with a new --checkpoint",
             acceptable=False,
         )
     for topic in _made_again(kept.sources, asked.sources):
         yield Difference(
             f"topic {topic} was deleted and made again (its id was {kept.sources[topic]} and is "
-            f"{asked.sources[topic]}): "
-            "the checkpoint's offsets are of the former, and going on would skip records of the new one; "
-            "begin with a "
-            "new --checkpoint",
+            f"{asked.sources[topic]}): the checkpoint's offsets are of the former, and going on would skip "
+            "records of the new one; begin with a new --checkpoint",
             acceptable=False,
         )
 
 
 def _targets(kept: Binding, asked: Binding) -> Iterator[Difference]:
+    # What an outbox has published is known by the target's own end: that of another one says nothing.
+    acceptable = kept.delivery != EXACTLY_ONCE
+    repair = "" if acceptable else "; begin with a new --checkpoint"
     if set(kept.targets) != set(asked.targets):
         yield Difference(
-            f"it writes to {', '.join(sorted(kept.targets))}, and {', '.join(sorted(asked.targets))} was "
-            "asked: the "
-            "new target would get only what comes from now on",
-            acceptable=kept.delivery != EXACTLY_ONCE,
+            f"it writes to {_listed(kept.targets)}, and {_listed(asked.targets)} was asked: the new target "
+            f"would get only what comes from now on{repair}",
+            acceptable,
         )
     for topic in _made_again(kept.targets, asked.targets):
         yield Difference(
-            f"the target {topic} was deleted and made again: what was written to it before is gone, and the "
-            "new one "
-            "would get only what comes from now on",
-            acceptable=True,
+            f"the target {topic} was deleted and made again (its id was {kept.targets[topic]} and is "
+            f"{asked.targets[topic]}): the new one would get only what comes from now on{repair}",
+            acceptable,
         )
-
-
-def _partitions(kept: Binding, asked: Binding) -> Iterator[Difference]:
-    if kept.delivery != EXACTLY_ONCE:
-        return
     for topic, before in kept.partitions.items():
         now = asked.partitions.get(topic, before)
-        if now != before:
+        if now != before and kept.delivery == EXACTLY_ONCE:
             yield Difference(
-                f"the target {topic} had {before} partitions and has {now}: records of one key would go on "
-                "in another "
-                "partition than those before them, as with every producer",
-                acceptable=now > before,
+                f"the target {topic} had {before} partitions and has {now}: rows of the outbox are placed "
+                f"among {before} of them{repair}",
+                acceptable=False,
             )
+
+
+def _listed(topics: Iterable[str]) -> str:
+    return ", ".join(sorted(topics))
 
 
 def _made_again(kept: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[str]:
@@ -159,6 +149,16 @@ def _made_again(kept: Mapping[str, str | None], now: Mapping[str, str | None]) -
         for name, one in kept.items()
         if name in now and None not in {one, now[name]} and one != now[name]
     ]
+
+
+def refuse_other_query(kept: Binding, query: str, place: str) -> None:
+    """Raises Refused when Spark's part of a checkpoint is gone, or is another query's."""
+    if kept.query and kept.query != query:
+        raise Refused(
+            f"{place}/{FILE} is of Spark's query {kept.query}, and Spark's part of the directory is "
+            f"{f'of {query}' if query else 'gone'}. Restore the whole directory from a copy, or begin with a "
+            "new --checkpoint."
+        )
 
 
 def refuse_differences(found: list[Difference], place: str, *, accepted: bool) -> list[str]:

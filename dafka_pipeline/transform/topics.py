@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
-from dafka_pipeline.failures import KafkaAway, Refused, Stopped, UsageFailure
+from dafka_pipeline.failures import KafkaAway, Refused, UsageFailure
 from dafka_pipeline.kafka.cluster import Cluster, Topic
-from dafka_pipeline.running.report import Report
-from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.transform.binding import Binding
 from dafka_pipeline.transform.settings import TransformSettings
 
-AWAY_SECONDS: Final = 2.0
-"""Between two questions to a Kafka that does not answer."""
 LOOK_SECONDS: Final = 10.0
 """Between two looks at the topics' ids while the query runs; each is a request or two."""
-
-T = TypeVar("T")
-
-
-def patiently(ask: Callable[[], T], report: Report, stop: Stop) -> T:
-    """Ask until Kafka answers. Says so once when it does not, and when it does again. Raises Stopped."""
-    said = False
-    while True:
-        try:
-            answer = ask()
-        except KafkaAway as away:
-            if not said:
-                report.say(f"{away} Waiting for it.")
-            said = True
-            if stop.sleep(AWAY_SECONDS):
-                raise Stopped("Stopped while Kafka was away. The same command goes on.") from away
-            continue
-        if said:
-            report.say("Kafka answers again.")
-        return answer
 
 
 def topics_of(cluster: Cluster, settings: TransformSettings) -> dict[str, Topic]:

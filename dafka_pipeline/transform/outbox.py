@@ -1,0 +1,178 @@
+"""Exactly once into Kafka: a batch's rows are committed to a table once, and published from there.
+
+Spark's state and offsets are exact by its checkpoint; its Kafka sink is not, because a batch that is run
+again sends again. So a batch writes its rows into a Delta table under its number, which Delta takes once, and
+`producing` publishes
+them: it reads from the target's end what is there already. Whatever dies when, the next start publishes what
+the outbox has and the target lacks, and lets Spark go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from dafka_pipeline.failures import Refused
+from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.table.delta import NumberedTable
+from dafka_pipeline.table.location import Location
+from dafka_pipeline.transform.binding import Binding
+from dafka_pipeline.transform.checkpoint import SparkCheckpoint
+from dafka_pipeline.transform.outbox_state import ANEW, SparkSide, Written, check_outbox, parse_written
+from dafka_pipeline.transform.partitioner import hash_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SCHEMA: Final = (
+    "batch BIGINT, n BIGINT, target STRING, target_partition INT, timestamp TIMESTAMP, key BINARY, "
+    "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""n: position in the batch, unique, ascending within what one task made. A row's whole position is (batch,
+n)."""
+TRIM_BATCHES: Final = 20
+"""Published batches that stay in the table before they are deleted together: a deletion is a commit."""
+VACUUM_SECONDS: Final = 3600.0
+"""Between two removals of deleted files; they are kept so long, too."""
+RETENTION: Final = "interval 1 hour"
+
+
+class Outbox:
+    """The table of one checkpoint."""
+
+    def __init__(
+        self, spark: SparkSession, location: Location, binding: Binding, checkpoint: SparkCheckpoint
+    ) -> None:
+        self.location = location
+        self._spark = spark
+        self._binding = binding
+        self._checkpoint = checkpoint
+        self._newest: Written | None = None
+        self._trimmed_at = 0
+        self._vacuumed_at: float | None = None
+
+    def open(self) -> None:
+        """Make it where there is none, and see that it belongs to the checkpoint. Raises Refused."""
+        table = self._table("")
+        if table.exists():
+            found = table.newest(parse_written)
+            self._newest = None if found is None else found.said
+        self._refuse_strangers()
+        if not table.exists():
+            table.create(SCHEMA, partitioned_by=("batch",))
+            self._spark.sql(
+                f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = "
+                f"'{RETENTION}')"
+            )
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        """A batch's rows, once; `frame` has the columns that `outgoing` gives.
+
+        A batch that is run again is computed for its state and watermark, and not written again.
+        Raises Refused where the table has the batch with other offsets.
+        """
+        written = Written(
+            self._binding.id, self._checkpoint.query(), batch, self._checkpoint.planned(batch).said
+        )
+        if self._newest is not None and self._newest.batch >= batch:
+            if self._newest != written:
+                raise Refused(
+                    f"Batch {batch} is run again with other offsets than before: the checkpoint "
+                    f"{self._checkpoint.place} was changed meanwhile. {ANEW}"
+                )
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        fail_point("transform-before-outbox")
+        self._table(written.query).append(self._rows(frame, batch), batch, written.to_json())
+        self._newest = written
+        fail_point("transform-after-outbox")
+
+    def rows(self, first_batch: int = 0) -> DataFrame:
+        """What is to be published, from a batch on, as `producing` takes it; pinned to the table's
+        version.
+        """
+        table = self._table("")
+        rows = table.read(table.version()).where(f"batch >= {first_batch}")
+        columns = ("target", "target_partition", "timestamp", "key", "value", "headers")
+        return rows.selectExpr(*columns, "array(batch, n) AS position")
+
+    @property
+    def newest_batch(self) -> int | None:
+        """The highest number in it; None before the first."""
+        return None if self._newest is None else self._newest.batch
+
+    def trim(self, batch: int, *, now: bool = False) -> None:
+        """Delete what was published, up to a batch, every TRIM_BATCHES batches or now."""
+        if not now and batch - self._trimmed_at < TRIM_BATCHES:
+            return
+        table = self._table("")
+        statement = f"DELETE FROM {table.sql} WHERE batch <= {batch:d}"  # noqa: S608  # a name of ours, a number
+        self._spark.sql(statement)
+        self._trimmed_at = batch
+        fail_point("transform-after-trim")
+        if self._vacuumed_at is None or time.monotonic() - self._vacuumed_at > VACUUM_SECONDS:
+            self._spark.sql(f"VACUUM {table.sql}")
+            self._vacuumed_at = time.monotonic()
+
+    def _table(self, query: str) -> NumberedTable:
+        # Numbers are the query's: under a fixed name those of a new query would be dropped without a word.
+        return NumberedTable(self._spark, self.location, f"dafka-outbox-{query}")
+
+    def _refuse_strangers(self) -> None:
+        checkpoint = self._checkpoint
+        side = SparkSide(
+            checkpoint.query(),
+            checkpoint.newest_planned(),
+            checkpoint.newest_committed(),
+            lambda batch: checkpoint.planned(batch).said,
+        )
+        check_outbox(self._newest, self._binding.id, side, str(self.location))
+
+    def _rows(self, frame: DataFrame, batch: int) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+        # A number that stands in the table is the same whenever it is read.
+        numbered = frame.withColumn("n", F.monotonically_increasing_id())
+        there = set(frame.columns)
+        target = F.col("topic") if "topic" in there else F.lit(next(iter(self._binding.targets)))
+
+        def own(name: str, kind: str) -> Column:
+            return (F.col(name) if name in there else F.lit(None)).cast(kind).alias(name)
+
+        return numbered.select(
+            F.lit(batch).cast("bigint").alias("batch"),
+            F.col("n"),
+            target.alias("target"),
+            _partition(there, target, self._binding.partitions).alias("target_partition"),
+            own("timestamp", "timestamp"),
+            own("key", "binary"),
+            own("value", "binary"),
+            own("headers", "array<struct<key:string,value:binary>>"),
+        )
+
+
+def _partition(columns: set[str], target: Column, partitions: Mapping[str, int]) -> Column:
+    """As a producer chooses: what the row says, else by its key as Java does, else one after the other."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    count: Column = F.lit(None).cast("int")
+    for name, number in partitions.items():
+        count = F.when(target == name, F.lit(number)).otherwise(count)
+    if len(partitions) == 1:
+        count = F.lit(next(iter(partitions.values())))
+    chosen: Column = F.pmod(F.col("n"), count).cast("int")
+    if set(partitions.values()) == {1}:
+        chosen = F.lit(0)
+    elif "key" in columns:
+        hashed = F.udf(hash_of, "int")(F.col("key"))
+        chosen = F.when(F.col("key").isNotNull(), F.pmod(hashed, count)).otherwise(chosen).cast("int")
+    if "partition" not in columns:
+        return chosen
+    wrong = F.raise_error(
+        F.concat(
+            F.lit("the function names partition "), F.col("partition"), F.lit(", and the target has "), count
+        )
+    ).cast("int")
+    named = F.col("partition")
+    return F.when(named.isNull(), chosen).when((named >= 0) & (named < count), named).otherwise(wrong)
