@@ -20,10 +20,11 @@ from dafka_pipeline.archive.opening import newest_state, take_over
 from dafka_pipeline.archive.plan import Gap, Plan, plan
 from dafka_pipeline.archive.settings import STOP, ArchiveSettings
 from dafka_pipeline.archive.snapshots import Snapshots
-from dafka_pipeline.failures import PipelineError, Refused, Stopped
+from dafka_pipeline.failures import PipelineError, RecordsGone, Refused, Stopped
 from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.ranges import Span, fair_spans, span_sum
+from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.running.report import Progress, Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.running.waiting import patiently
@@ -119,6 +120,7 @@ class Archiver:
             self._look_for_losses(found.commit, found.said)
         with self._committing():
             self._state = take_over(self._archive)
+        fail_point("archive-after-start")
         if self._settings.every_seconds is None:
             self._goal = look.end
 
@@ -143,7 +145,9 @@ class Archiver:
                 if self._stop.asked:
                     raise Stopped("asked to") from exception
                 failed += 1
-                if not error.retriable or failed == FAILURES:
+                # Records that went while they were read are a matter for the next look.
+                again = error.retriable or isinstance(error, RecordsGone)
+                if not again or failed == FAILURES:
                     raise error from exception
                 self._report.say(f"{error} Trying again ({failed} of {FAILURES - 1}).")
                 self._pause(FIRST_WAIT_SECONDS * 2 ** (failed - 1))
@@ -181,6 +185,7 @@ class Archiver:
                 self._archive, self._kafka, self._state, spans, loss_is_fine=self._settings.on_loss != STOP
             )
         self._state = done.state
+        fail_point("archive-before-copy")
         self._archive.files.write(layout.STATE_FILE, done.state.to_json())
         self._look_for_losses(done.commit, done.state)
         return done

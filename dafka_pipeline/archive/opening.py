@@ -11,7 +11,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.delta import Newest
-from dafka_pipeline.table.state import Fence, State, TopicEnds, parse_generation, parse_state
+from dafka_pipeline.table.state import Fence, State, TopicEnds, generation_of, parse_state
 
 
 def newest_state(archive: Archive) -> Newest[State] | None:
@@ -40,8 +40,8 @@ def take_over(archive: Archive) -> State:
     if found is None:
         archive.records.create(layout.SCHEMA, layout.PARTITIONED_BY, layout.WITH_STATISTICS)
     identity = uuid.uuid4().hex if found is None else found.said.archive
-    nothing = archive.records.read().limit(0)
-    fence = Fence(identity, _highest_generation(archive) + 1, run)
+    nothing = archive.nothing()
+    fence = Fence(identity, generation_of(archive.records.last_number()) + 1, run)
     archive.records.append(nothing, fence.number, fence.to_json())
     fail_point("archive-after-fence")
     # Only now is it certain that nobody adds a batch behind our back.
@@ -50,13 +50,6 @@ def take_over(archive: Archive) -> State:
     state = before.behind(fence)
     archive.records.append(nothing, state.number, state.to_json())
     return state
-
-
-def _highest_generation(archive: Archive) -> int:
-    newest = archive.records.newest(parse_generation)
-    generations = () if newest is None else (newest.said, *newest.undone)
-    kept = parse_state(archive.files.read(layout.STATE_FILE))
-    return max(*generations, 0, 0 if kept is None else kept.generation)
 
 
 def _from_copy(archive: Archive) -> Newest[State] | None:
@@ -68,8 +61,8 @@ def _from_copy(archive: Archive) -> Newest[State] | None:
     newest = next(archive.records.commits(1))
     kept = parse_state(archive.files.read(layout.STATE_FILE))
     if kept is not None:
-        return Newest(newest, _at_least(kept, _last_offsets(archive)), ())
-    if archive.records.newest(parse_generation) is not None or newest.version == 0:
+        return Newest(newest, _at_least(kept, _last_offsets(archive)))
+    if archive.records.last_number() or newest.version == 0:
         return None  # a first start that was killed before its first state
     raise Refused(
         f"{archive.location} is a Delta table, but none of its commits is an archiver's. Give another "

@@ -29,6 +29,10 @@ class Archive:
             spark, location / layout.DEAD_LETTERS, f"{APPLICATION}-dead-letters"
         )
 
+    def nothing(self) -> DataFrame:
+        """No records, in the columns of `layout.SCHEMA`: for commits that only say something."""
+        return self.spark.createDataFrame([], layout.SCHEMA)
+
     def newest(self) -> Newest[State] | None:
         """The archiver's newest commit and what it says; None for a table that no archiver has written to."""
         return self.records.newest(parse_state)

@@ -38,13 +38,10 @@ class Commit(NamedTuple):
 
 
 class Newest(NamedTuple, Generic[T]):
-    """The newest commit in force that says something, what it says, and what was said by commits that a
-    RESTORE undid.
-    """
+    """The newest commit in force that says something, and what it says."""
 
     commit: Commit
     said: T
-    undone: tuple[T, ...]
 
 
 class NumberedTable:
@@ -111,6 +108,13 @@ class NumberedTable:
                 return found
         return None
 
+    def last_number(self) -> int:
+        """The highest number of a commit, as the table keeps it; 0 where there is none."""
+        delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog  # SQL does not show it
+        log = delta_log.forTable(self._spark._jsparkSession, self.location.text)
+        found = log.unsafeVolatileSnapshot().transactions().get(self._application)
+        return int(found.get()) if found.isDefined() else 0
+
     def append(self, frame: DataFrame, number: int, said: str) -> Commit:
         """Add rows, and say something, in one commit with that number.
 
@@ -141,15 +145,15 @@ class NumberedTable:
 def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]) -> Newest[T] | None:
     """As `NumberedTable.newest`, among these commits, newest first."""
     in_force: int | None = None
-    undone: list[T] = []
     for commit in commits:
-        made = parse(commit.said)
         if in_force is not None and commit.version > in_force:
-            undone += [made] if made is not None else []
-        elif commit.restored is not None:
+            continue
+        if commit.restored is not None:
             in_force = commit.restored
-        elif made is not None:
-            return Newest(commit, made, tuple(undone))
+            continue
+        made = parse(commit.said)
+        if made is not None:
+            return Newest(commit, made)
     return None
 
 

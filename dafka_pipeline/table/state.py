@@ -145,10 +145,9 @@ def parse_state(text: str | None) -> State | None:
     )
 
 
-def parse_generation(text: str | None) -> int | None:
-    """The generation of a commit, be it a fence or a batch; None where it is not an archiver's."""
-    found = _ours(text)
-    return None if found is None else int(found["generation"])
+def generation_of(number: int) -> int:
+    """The generation that a commit's number belongs to."""
+    return number >> BATCH_BITS
 
 
 def _ours(text: str | None) -> dict[str, Any] | None:

@@ -1,0 +1,66 @@
+"""Runs of the archive job in this process, whole ones and ones that die on the way."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dafka_pipeline.archive import batch, job, opening
+from dafka_pipeline.archive.job import Archiver, Totals
+from dafka_pipeline.archive.settings import ArchiveSettings
+from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.running.report import Report
+from dafka_pipeline.running.stopping import Stop
+from dafka_pipeline.table.location import Location
+from tests.pipelines.dumps import Row, topic_rows
+
+PATIENCE_SECONDS = 30.0
+
+
+def archiver(
+    spark: SparkSession, bootstrap: str, to: Path, *topics: str, stop: Stop | None = None, **settings: Any
+) -> Archiver:
+    """The job on these topics; what it says is in `said`, should somebody ask."""
+    made = ArchiveSettings(to=Location.of(str(to)), topics=topics, **settings)
+    report = Report("archive", out=io.StringIO())
+    options = KafkaOptions(bootstrap)
+    return Archiver(spark, options, made, report, stop or Stop(), patience_seconds=PATIENCE_SECONDS)
+
+
+def archive_once(spark: SparkSession, bootstrap: str, to: Path, *topics: str, **settings: Any) -> Totals:
+    """`archive --once`."""
+    return archiver(spark, bootstrap, to, *topics, **settings).run()
+
+
+class Killed(BaseException):
+    """What a SIGKILL leaves: nothing after it runs. Not an Exception, so that nobody handles it."""
+
+
+@contextmanager
+def killed_at(place: str, time: int = 1) -> Iterator[None]:
+    """The block dies at the fail point, at that time of passing it."""
+    passed = 0
+
+    def fail_point(name: str) -> None:
+        nonlocal passed
+        passed += name == place
+        if name == place and passed == time:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (batch, job, opening):
+            patch.setattr(module, "fail_point", fail_point)
+        with pytest.raises(Killed):
+            yield
+
+
+def all_rows(bootstrap: str, **partitions: int) -> list[Row]:
+    """What the archive of these topics (name=partitions) has to hold."""
+    rows = [row for topic, count in partitions.items() for row in topic_rows(bootstrap, topic, count)]
+    return sorted(rows, key=lambda row: row[:3])

@@ -1,0 +1,183 @@
+"""Exactly once, whatever ends a run, whoever else is at work, whatever became of the directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from dafka_pipeline.archive import job
+from dafka_pipeline.failures import Refused
+from dafka_pipeline.ranges import Span
+from dafka_pipeline.table.delta import Superseded
+from dafka_pipeline.table.location import Location
+from tests.clients.sample import small_records
+from tests.clients.stored import put
+from tests.pipelines.archiving import all_rows, archive_once, archiver, killed_at
+from tests.pipelines.dumps import archive_rows, topic_rows
+
+pytestmark = pytest.mark.slow
+SMALL_BATCHES = 10_000
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "archive-after-fence",
+        "archive-after-start",
+        "archive-before-commit",
+        "archive-after-commit",
+        "archive-before-copy",
+    ],
+)
+def test_dies_there(
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path, place: str
+) -> None:
+    """In its first run, then in a later one, then once more at the same place; the run after goes on."""
+    topic = new_topic(partitions=2)
+    for round_ in range(2):
+        for partition in (0, 1):
+            put(bootstrap, topic, small_records(150, f"{round_}{partition}"), partition=partition)
+        for time in (1, 1):
+            with killed_at(place, time):
+                archive_once(spark, bootstrap, tmp_path / "a", topic, max_batch_bytes=SMALL_BATCHES)
+        archive_once(spark, bootstrap, tmp_path / "a", topic, max_batch_bytes=SMALL_BATCHES)
+        assert archive_rows(tmp_path / "a") == all_rows(bootstrap, **{topic: 2})
+
+
+def test_one_that_was_thought_dead_adds_nothing(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has planned a batch when another run takes the archive over, as if no lock had kept them apart."""
+    monkeypatch.setattr(job, "held", lambda *_, **__: nullcontext())
+    put(bootstrap, topic, small_records(100))
+    late = archiver(spark, bootstrap, tmp_path / "a", topic)
+    late._begin()
+    planned = [Span(topic, 0, 0, 60)]
+    look = job.look_at(late._cluster, late._settings)
+    late._state = replace(late._state, topics=job.plan(late._state, look, {}).topics)
+    archive_once(spark, bootstrap, tmp_path / "a", topic)
+    with pytest.raises(Superseded):
+        late._commit(planned)
+    with pytest.raises(Refused, match="Another archiver has taken"):
+        late._reload()
+    assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
+
+
+def test_a_batch_between_the_look_and_the_fence(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is taken over adds its last batch after the new one has looked, before its fence."""
+    monkeypatch.setattr(job, "held", lambda *_, **__: nullcontext())
+    put(bootstrap, topic, small_records(100))
+    first = archiver(spark, bootstrap, tmp_path / "a", topic, max_batch_bytes=SMALL_BATCHES)
+    first._begin()
+    first._look_and_read()
+    second = archiver(spark, bootstrap, tmp_path / "a", topic)
+    look_for_losses = second._look_for_losses
+
+    def and_meanwhile(*arguments: object) -> None:
+        monkeypatch.setattr(second, "_look_for_losses", look_for_losses)
+        first._look_and_read()
+
+    monkeypatch.setattr(second, "_look_for_losses", and_meanwhile)
+    second.run()
+    assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
+
+
+def test_a_second_one_is_refused(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    place = job.layout.ARCHIVER_LOCK
+    put(bootstrap, topic, small_records(3))
+    with (
+        job.held(Location.of(str(tmp_path / "a")) / place, "An archive job"),
+        pytest.raises(Refused, match="already running on this archive: process"),
+    ):
+        archive_once(spark, bootstrap, tmp_path / "a", topic)
+    assert not (tmp_path / "a" / "_delta_log").exists()
+
+
+def test_what_became_of_the_directory(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """It is put back from an older copy, moved, loses what lies beside it, is restored, is compacted."""
+    archive, moved = tmp_path / "a", tmp_path / "moved"
+
+    def more(seed: str) -> None:
+        put(bootstrap, topic, small_records(50, seed))
+
+    def same(where: Path) -> None:
+        archive_once(spark, bootstrap, where, topic)
+        assert archive_rows(where) == topic_rows(bootstrap, topic)
+
+    more("1")
+    same(archive)
+    shutil.copytree(archive, tmp_path / "copy")
+    more("2")
+    same(archive)
+    shutil.rmtree(archive)
+    shutil.copytree(tmp_path / "copy", archive)
+    same(archive)
+
+    more("3")
+    archive.rename(moved)
+    same(moved)
+
+    shutil.rmtree(moved / "_pipeline")
+    more("4")
+    same(moved)
+
+    before = spark.sql(f"DESCRIBE HISTORY delta.`{moved}` LIMIT 1").first()
+    more("5")
+    same(moved)
+    assert before is not None
+    spark.sql(f"RESTORE TABLE delta.`{moved}` TO VERSION AS OF {before['version']}").collect()
+    assert len(archive_rows(moved)) == 200
+    more("6")
+    same(moved)
+
+    spark.sql(f"OPTIMIZE delta.`{moved}`").collect()
+    more("7")
+    same(moved)
+
+
+def test_the_log_was_cleaned_of_all_that_was_said(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """Delta forgets commits after 30 days when somebody else commits; then the copy beside the table
+    counts."""
+    archive = tmp_path / "a"
+    put(bootstrap, topic, small_records(40))
+    archive_once(spark, bootstrap, archive, topic)
+    older = (archive / job.layout.STATE_FILE).read_text()
+    put(bootstrap, topic, small_records(40, "more"))
+    archive_once(spark, bootstrap, archive, topic)
+    (archive / job.layout.STATE_FILE).write_text(older)
+    for _ in range(2):
+        spark.sql(f"ALTER TABLE delta.`{archive}` SET TBLPROPERTIES ('a' = 'b')").collect()
+    DeltaTable(archive).create_checkpoint()
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    commits = sorted((archive / "_delta_log").glob("*.json"))
+    for commit in commits[:-1]:
+        commit.unlink()
+        commit.with_suffix(".crc").unlink(missing_ok=True)
+    put(bootstrap, topic, small_records(40, "most"))
+    archive_once(spark, bootstrap, archive, topic)
+    assert archive_rows(archive) == topic_rows(bootstrap, topic)
+
+
+def test_a_table_that_is_no_archive(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    put(bootstrap, topic, small_records(3))
+    for _ in range(2):
+        spark.range(3).write.format("delta").mode("append").save(str(tmp_path / "a"))
+    with pytest.raises(Refused, match="none of its commits is an archiver's"):
+        archive_once(spark, bootstrap, tmp_path / "a", topic)
+    archive_once(spark, bootstrap, tmp_path / "b", topic)
+    shutil.rmtree(tmp_path / "b" / "_delta_log")
+    with pytest.raises(Refused, match="Restore the whole directory"):
+        archive_once(spark, bootstrap, tmp_path / "b", topic)
