@@ -35,9 +35,15 @@ def _rule(pattern: str, kind: type[PipelineError], says: str) -> Rule:
     return Rule(re.compile(pattern), kind, says)
 
 
+GONE: Final = (
+    "Spark's Java process has ended in the middle: it ran out of memory (give more by --conf "
+    "spark.driver.memory=4g, or make batches smaller by --max-batch-bytes), or somebody killed it. What was "
+    "committed is safe; start the same command again."
+)
+
 RULES: Final = (
     _rule(
-        r"cancelled as part of cancellation of all jobs|Job \d+ cancelled|SparkContext was shut down",
+        r"cancelled as part of cancellation of all jobs|Job \d+ cancelled (?!because SparkContext)",
         Stopped,
         "What ran was cancelled because the job was asked to stop.",
     ),
@@ -66,6 +72,8 @@ RULES: Final = (
         "Memory is too small for a batch: give more by --conf spark.driver.memory=4g (in local mode) or "
         "--conf spark.executor.memory=4g (on a cluster), or make batches smaller by --max-batch-bytes.",
     ),
+    # In local mode the one Java process ends itself when a task has no memory left.
+    _rule(r"SparkContext was shut down|Answer from Java side is empty", PipelineError, GONE),
     _rule(
         r"SslAuthenticationException|SSL handshake failed|SSLHandshakeException|PKIX path|SSLException",
         UsageFailure,
@@ -168,9 +176,9 @@ RULES: Final = (
         "An executor went away in the middle of a task, and its tasks failed as often as Spark tries.",
     ),
     _rule(
-        r"Permission denied|AccessControlException|Read-only file system",
+        r"Permission denied|AccessControlException|Read-only file system|Mkdirs failed|Parent path is not",
         UsageFailure,
-        "This user may not write there: see the rights of the directory (and of spark.local.dir).",
+        "A directory cannot be written to: see its rights, what is there, and spark.local.dir.",
     ),
 )  # fmt: skip
 
@@ -189,11 +197,7 @@ def explain_spark(error: BaseException) -> PipelineError:
     if isinstance(error, PipelineError):
         return error
     if _jvm_has_gone(error):
-        return PipelineError(
-            "Spark's Java process has ended in the middle: it ran out of memory (give more by --conf "
-            "spark.driver.memory=4g, or make batches smaller by --max-batch-bytes), or somebody killed it. "
-            "What was committed is safe; start the same command again."
-        )
+        return PipelineError(GONE)
     return explain_words(words_of(error))
 
 
@@ -258,22 +262,18 @@ def python_error(words: str) -> str | None:
 
 
 def line_around(words: str, position: int) -> str:
-    """The line in which a position is, without what Java puts before it."""
-    start = words.rfind("\n", 0, position) + 1
+    """The line in which a position is, from its exception's name on."""
     end = words.find("\n", position)
-    line = words[start : end if end >= 0 else None].strip()
-    line = re.sub(r"^(?:Caused by: |: |at )", "", line)
-    if len(line) > LONGEST_CAUSE:
-        at = max(0, position - start - LONGEST_CAUSE // 2)
-        line = line[at:]
-    return _short(line)
+    start = max(words.rfind("\n", 0, position), words.rfind(" ", 0, position)) + 1
+    before = re.search(r"((?:\w+\.)+\w+: )[^\n:]*$", words[max(0, start - LONGEST_CAUSE) : start])
+    return _short(words[start - len(before[0]) if before else start : end if end >= 0 else None])
 
 
 def _jvm_has_gone(error: BaseException) -> bool:
     name = type(error).__name__
-    return name == "Py4JNetworkError" or (
-        isinstance(error, ConnectionError) and not type(error).__module__.startswith("dafka")
-    )
+    # Py4J says "An error occurred while calling o54.count" and nothing else when it could not even ask.
+    unanswered = name == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error))
+    return name == "Py4JNetworkError" or isinstance(error, ConnectionError) or bool(unanswered)
 
 
 def _short(line: str) -> str:

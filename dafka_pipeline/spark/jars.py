@@ -6,6 +6,7 @@ together here and in the extra `spark` of this package.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -110,6 +111,7 @@ def jar_settings(
     wanted = fit(pyspark)
     conf = conf or {}
     theirs = f"{conf.get('spark.jars', '')},{conf.get('spark.jars.packages', '')}"
+    _refuse_others(needed(pyspark, avro=avro), theirs, pyspark)
     tops = [wanted.connector, wanted.delta, *([wanted.avro] if avro else [])]
     tops = [jar for jar in tops if jar.artifact not in theirs]
     if not tops:
@@ -149,6 +151,17 @@ def _found(name: str, there: Mapping[str, Path]) -> Path | None:
     return there.get(name) or next(
         (path for other, path in there.items() if other.endswith(f"_{name}")), None
     )
+
+
+def _refuse_others(jars: Collection[Jar], theirs: str, pyspark: str) -> None:
+    """Raises UsageFailure for one of `jars` that --conf names in another version."""
+    for jar in jars:
+        for version in re.findall(rf"{re.escape(jar.artifact)}[-:](\d[\w.]*?)(?:\.jar)?(?:,|$)", theirs):
+            if version != jar.version:
+                raise UsageFailure(
+                    f"--conf spark.jars or spark.jars.packages names {jar.artifact} {version}, and PySpark "
+                    f"{pyspark} needs {jar.coordinate}. Leave it out: this package brings it."
+                )
 
 
 def _refuse_missing(missing: Collection[str], there: Collection[str], pyspark: str, folder: Path) -> None:

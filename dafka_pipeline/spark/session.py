@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -25,7 +26,7 @@ from dafka_pipeline.spark.masters import (
     shuffle_settings,
 )
 from dafka_pipeline.spark.shipping import zipped
-from dafka_pipeline.spark.starting import explain_start, heard
+from dafka_pipeline.spark.starting import Voice, explain_start, heard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,19 +122,22 @@ def _started(settings: Mapping[str, str], name: str, *, verbose: bool) -> SparkS
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    # Py4J tells of a Java process that has ended by traceback, past every logger of its own.
+    logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     if by_spark_submit(os.environ) or SparkContext._gateway is not None:
         # Its Java process is there already.
         return _explained(builder)
-    with heard(verbose=verbose) as voice:
-        try:
+    voice = Voice(verbose=verbose)
+    try:
+        with heard(voice):
             session = _explained(builder)
-        except PySparkRuntimeError as error:
-            raise explain_start(voice.lines, how_to_fill(installed_pyspark())) from error
-        voice.let_through()
-        return session
+    except PySparkRuntimeError as error:
+        raise explain_start(voice.last_lines(), how_to_fill(installed_pyspark())) from error
+    voice.let_through()
+    return session
 
 
 def _explained(builder: SparkSession.Builder) -> SparkSession:
