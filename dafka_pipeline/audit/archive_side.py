@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.audit.coverage import Kept
-from dafka_pipeline.audit.lives import Beginnings, Life, beginnings, ends_of
+from dafka_pipeline.audit.lives import Beginnings, Life, beginnings, ends_of, strays
 from dafka_pipeline.audit.sides import ARCHIVE, COLUMNS, Side, either, within
 from dafka_pipeline.failures import Refused, UsageFailure
 from dafka_pipeline.kafka.cluster import TopicPartition
@@ -19,7 +19,7 @@ from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.state import State, parse_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 LOOK_BACK: Final = 1024
 """Commits that are looked at for the state and for where partitions begin, before all are."""
@@ -69,6 +69,7 @@ def archive_side(
         pin={"archive": str(location), "version": at, "topics": _pin(own, ids, kept)},
         lags=state is not None,
         gaps=_gaps(archive, own, ids),
+        strays={} if state is None else _strays(frame, own, ids, state, lives),
         notes=tuple(_notes(location, own, ids, state, lives, began)),
     )
 
@@ -146,18 +147,37 @@ def _kept(
     return {number: Kept(min(starts[number], end), end, True) for number, end in ends.items()}
 
 
+def _strays(
+    frame: DataFrame,
+    own: Mapping[str, str],
+    ids: Mapping[str, str | None],
+    state: State,
+    lives: Collection[Life],
+) -> dict[TopicPartition, int]:
+    """How many records lie behind the end of their partition. There are none where nobody else wrote."""
+    found = {}
+    for topic, name in own.items():
+        those = [life for life in lives if life.topic == name and life.topic_id == ids[name]]
+        for number, end in strays(those, ends_of(those, state.topics.get(name), ids[name])).items():
+            rows = frame.where(_is_life(name, ids[name])).where(f"partition = {number} AND offset >= {end}")
+            found[TopicPartition(topic, number)] = rows.count()
+    return found
+
+
+def _is_life(name: str, topic_id: str | None) -> Column:
+    from pyspark.sql import functions as sql
+
+    return (sql.col("topic") == name) & sql.col("topic_id").eqNullSafe(sql.lit(topic_id))
+
+
 def _records(
     frame: DataFrame, own: Mapping[str, str], ids: Mapping[str, str | None], spans: Sequence[Span]
 ) -> DataFrame:
     """The records of spans, under the names by which they are compared."""
     from pyspark.sql import functions as sql
 
-    topic, topic_id = sql.col("topic"), sql.col("topic_id")
-    names = sorted({own[span.topic] for span in spans})
-    lives = [
-        (topic == name) & (topic_id.isNull() if ids[name] is None else topic_id == ids[name])
-        for name in names
-    ]
+    topic = sql.col("topic")
+    lives = [_is_life(name, ids[name]) for name in sorted({own[span.topic] for span in spans})]
     here = [span._replace(topic=own[span.topic]) for span in spans]
     found = frame.where(within(here)).where(either(lives)).select(*COLUMNS)
     renamed = {name: called for called, name in own.items() if called != name}
@@ -220,7 +240,7 @@ def _notes(
             )
     if not began.complete:
         said.append(
-            f"The log of {location} does not go back to its first commit: each partition is taken to begin at "
-            "its first record."
+            f"The log of {location} does not go back to its first commit: each partition is taken to begin "
+            "at its first record."
         )
     return said

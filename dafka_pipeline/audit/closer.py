@@ -53,13 +53,22 @@ def judge(found: DataFrame, rows: int, verdict: Verdict, kept: ExitStack) -> Non
         named += [_pair(kind, row) for row in paired.orderBy(*PLACE).limit(rows).collect()]
         others = paired.selectExpr(*[f"other_{name} AS {name}" for name in PLACE])
         found = found.join(paired.select(*PLACE).unionByName(others), [*PLACE], "left_anti")
-    counts = _counted(found)
-    for kind, condition in CONDITIONS.items():
-        if counts[kind]:
-            verdict.counts[kind] = counts[kind]
-            some = found.where(condition).orderBy(*PLACE).limit(rows).collect()
-            named += [_single(kind, row) for row in some]
+        counts = _counted(found)
+    verdict.counts |= {kind: counts[kind] for kind in CONDITIONS if counts[kind]}
+    if rows and any(counts[kind] for kind in CONDITIONS):
+        named += _named(found, rows)
     verdict.named = sorted(named, key=lambda one: (one.place, one.kind))
+
+
+def _named(found: DataFrame, rows: int) -> list[Difference]:
+    """The first of each kind, in one job."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sql
+
+    kinds = ", ".join(f"IF({condition}, '{kind}', NULL)" for kind, condition in CONDITIONS.items())
+    each = found.selectExpr("*", f"explode(array_compact(array({kinds}))) AS kind")
+    number = sql.row_number().over(Window.partitionBy("kind").orderBy(*PLACE))
+    return [_single(row["kind"], row) for row in each.withColumn("n", number).where(f"n <= {rows}").collect()]
 
 
 def _counted(found: DataFrame) -> dict[str, int]:

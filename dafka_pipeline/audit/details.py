@@ -15,10 +15,8 @@ from dafka_pipeline.audit.settings import AuditOptions
 from dafka_pipeline.audit.sides import Side
 from dafka_pipeline.audit.verdict import (
     ALTERED,
-    DOUBLED_LEFT,
     DOUBLED_RIGHT,
     MISSING_LEFT,
-    MISSING_RIGHT,
     Difference,
     Place,
 )
@@ -60,10 +58,10 @@ def detailed(
             for prefix in ("", "other_")
         ],
     )
-    rows: dict[Place, Any] = {}
+    rows: dict[Place, list[Any]] = {}
     for row in shown.collect():
-        rows.setdefault(Place(*(row[name] for name in PLACE)), row)
-    return [replace(one, details=_details(one, rows.get(one.place), options)) for one in named]
+        rows.setdefault(Place(*(row[name] for name in PLACE)), []).append(row)
+    return [replace(one, details=_details(one, rows.get(one.place, []), options)) for one in named]
 
 
 def _briefs(frame: DataFrame) -> DataFrame:
@@ -88,21 +86,29 @@ def _first_block(name: str) -> str:
     longer = f"greatest(coalesce(octet_length({name}), 0), coalesce(octet_length(other_{name}), 0))"
     same = f"{_block(name, 'n')} <=> {_block(f'other_{name}', 'n')}"
     numbers = f"sequence(0, {longer} div {BLOCK})"
-    return f"element_at(filter({numbers}, n -> NOT ({same})), 1)"
+    return f"try_element_at(filter({numbers}, n -> NOT ({same})), 1)"
 
 
 def _block(name: str, number: str) -> str:
     return f"substring({name}, int({number} * {BLOCK} + 1), {BLOCK})"
 
 
-def _details(one: Difference, row: Any, options: AuditOptions) -> dict[str, str]:
-    if row is None:
+def _details(one: Difference, rows: Sequence[Any], options: AuditOptions) -> dict[str, str]:
+    """rows: what is at the place, more than one where a side has several copies."""
+    if not rows:
         return {}
-    if one.kind in {MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT} or one.other is not None:
-        prefix = "other_" if one.kind in {MISSING_LEFT, DOUBLED_RIGHT} else ""
-        return {"record": _record(row, prefix, contents=options.contents)}
-    assert one.kind == ALTERED
-    return {name: _field(name, row, contents=options.contents) for name in one.fields}
+    if one.kind == ALTERED:
+        row = max(rows, key=lambda row: sum(_differs(name, row) for name in one.fields))
+        return {name: _field(name, row, contents=options.contents) for name in one.fields}
+    prefix = "other_" if one.kind in {MISSING_LEFT, DOUBLED_RIGHT} else ""
+    return {"record": _record(rows[0], prefix, contents=options.contents)}
+
+
+def _differs(name: str, row: Any) -> bool:
+    if name in {"key", "value"}:
+        return row[f"{name}_block"] is not None
+    column = "micros" if name == "timestamp" else name
+    return bool(row[column] != row[f"other_{column}"])
 
 
 def _record(row: Any, prefix: str, *, contents: bool) -> str:

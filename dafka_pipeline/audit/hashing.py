@@ -47,7 +47,7 @@ def field_hashes(*, strong: bool) -> dict[str, str]:
         "value": f"xxhash64({_sized('value')})",
         "headers": _HEADERS,
         "timestamp": _TIME,
-        "timestamp_type": f"long({_TYPE})",
+        "timestamp_type": f"bigint({_TYPE})",
     }
 
 

@@ -57,6 +57,12 @@ class _Audit:
         plan = comparison(left.covered, right.covered, topics, self._options.limits)
         self._verdict.not_compared += plan.not_compared
         self._verdict.absent += plan.absent
+        self._verdict.strays += [
+            (name, place, rows)
+            for name, side in self._sides.items()
+            for place, rows in sorted(side.strays.items())
+            if place.topic in topics
+        ]
         self._verdict.compared = {
             TopicPartition(span.topic, span.partition): Compared(span.start, span.end) for span in plan.spans
         }
@@ -104,8 +110,10 @@ class _Audit:
     def _differing(self, suspects: Sequence[Span], kept: ExitStack) -> DataFrame:
         """All places that differ, kept on disk."""
         options = self._options
-        frames = []
+        frames: list[DataFrame] = []
         for portion in rounds(suspects):
+            # The one before is worked off first: that is what bounds the disk that shuffling needs.
+            _ = frames and frames[-1].count()
             options.check()
             made = differences(*self._frames(portion), strong=options.strong, ignore_type=options.ignore_type)
             frames.append(keep(made, kept))
@@ -168,8 +176,8 @@ class _Audit:
         )
         if not verdict.differences and not explained:
             raise PipelineError(
-                "The sums of some ranges differed, and reading them again found no record that does: what is "
-                "under one of the sides changed meanwhile. Audit again; if it happens twice, please report it."
+                "The sums of some records differed, and reading them again found none that does: what is "
+                "under a side changed meanwhile. Audit again; if it happens again, please report it."
             )
 
     @contextmanager

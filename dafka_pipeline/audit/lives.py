@@ -59,10 +59,18 @@ def beginnings(commits: Collection[Commit]) -> Beginnings:
 
 
 def ends_of(lives: Iterable[Life], known: TopicEnds | None, topic_id: str | None) -> dict[int, int]:
-    """Up to where each partition of a life goes: as the archive's newest commit says, or its last record
-    where it lies behind that or is of another life.
+    """Up to where each partition of a life goes: as the archive's newest commit says; of an older life,
+    which it says nothing about, up to its last record.
     """
-    ends = dict(enumerate(known.ends)) if known is not None and known.topic_id == topic_id else {}
-    for life in lives:
-        ends[life.partition] = max(ends.get(life.partition, 0), life.last + 1)
-    return ends
+    if known is not None and known.topic_id == topic_id:
+        return dict(enumerate(known.ends))
+    return {life.partition: life.last + 1 for life in lives}
+
+
+def strays(lives: Iterable[Life], ends: Mapping[int, int]) -> dict[int, int]:
+    """Partitions with records behind where they go, with the offset from which on none should be."""
+    return {
+        life.partition: ends.get(life.partition, 0)
+        for life in lives
+        if life.last >= ends.get(life.partition, 0)
+    }

@@ -82,12 +82,11 @@ def differences(left: DataFrame, right: DataFrame, *, strong: bool, ignore_type:
 
 
 def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    """The frame, computed now and held on the executors' disks until `kept` is closed."""
+    """The frame, held on the executors' disks from its first use until `kept` is closed."""
     from pyspark import StorageLevel
 
     held = frame.persist(StorageLevel.DISK_ONLY)
     kept.callback(held.unpersist)
-    held.count()
     return held
 
 

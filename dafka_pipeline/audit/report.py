@@ -56,6 +56,9 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "differences": {kind.replace(" ", "_"): verdict.counts.get(kind, 0) for kind in KINDS},
         "named": [_named(one) for one in verdict.named],
         "absent": [one._asdict() for one in verdict.absent],
+        "strays": [
+            {"side": side, **place._asdict(), "records": rows} for side, place, rows in verdict.strays
+        ],
         "compared": [
             {
                 "topic": place.topic,
@@ -106,6 +109,9 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for one in verdict.absent:
         what = one.topic if one.partition is None else f"partition {one.topic}/{one.partition}"
         yield f"  {what} is not on the {one.side}"
+    for side, place, rows in verdict.strays:
+        what = f"{rows:,} {_plural(rows, 'record')} of {place.topic}/{place.partition} on the {side}"
+        yield f"  {what}: behind the end that the archive's own commits say, so no archive job put them there"
     for kind in KINDS:
         yield from _kind(verdict, kind)
     yield from _apart(verdict)
@@ -118,6 +124,8 @@ def _what(verdict: Verdict) -> str:
     if verdict.absent:
         what = _plural(len(verdict.absent), "topic or partition", "topics or partitions")
         said.append(f"{len(verdict.absent)} {what} absent")
+    if verdict.strays:
+        said.append(f"{sum(rows for *_, rows in verdict.strays):,} behind the end of their archive")
     return ", ".join(said) + "."
 
 

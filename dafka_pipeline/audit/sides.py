@@ -55,6 +55,8 @@ class Side:
     begins: where logs begin at this moment: what retention takes while they are read is told from what is
         missing.
         None where nothing can go. Raises PipelineError when what is read is no more what was pinned.
+    strays: records where it says that it has none yet, behind `kept`: how many. They are no record's and
+        differ.
     notes: what the report shall say of it.
     """
 
@@ -67,6 +69,7 @@ class Side:
     lags: bool = False
     gaps: DataFrame | None = None
     begins: Begins | None = None
+    strays: Mapping[TopicPartition, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

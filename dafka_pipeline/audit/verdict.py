@@ -68,6 +68,7 @@ class Verdict:
     named: some of the differences, in the order of their places.
     compared: what was, by partition. not_compared: what only one side can have, in offsets.
     absent: topics and partitions that one side lacks.
+    strays: records of a side where it says itself that it has none yet: side, partition, how many.
     known_gaps: records that one side is known not to have, with the reason that it gives; no differences.
     compacted: records that only compaction explains, by why (`--compacted`); no differences.
     pins: what repeats this audit, by side. notes: what else should be known.
@@ -86,6 +87,7 @@ class Verdict:
     compared: dict[TopicPartition, Compared] = field(default_factory=dict)
     not_compared: list[NotCompared] = field(default_factory=list)
     absent: list[Absent] = field(default_factory=list)
+    strays: list[tuple[str, TopicPartition, int]] = field(default_factory=list)
     known_gaps: dict[str, int] = field(default_factory=dict)
     compacted: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -101,4 +103,4 @@ class Verdict:
     @property
     def equal(self) -> bool:
         """Whether nothing differs in all that is compared."""
-        return not self.differences and not self.absent
+        return not self.differences and not self.absent and not self.strays
