@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dafka_pipeline.failures import PipelineError, UsageFailure
-from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.kafka.options import KafkaOptions, check_bootstrap
 from dafka_pipeline.running.metrics import JobMetrics, served
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import DEADLINE_SECONDS, Stop, stop_on_signals
@@ -169,9 +169,11 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         **own: Any,
     ) -> Any:
         check_extra()
+        check_bootstrap(bootstrap)
         name = function.__name__
         properties = {**_from_file(kafka_file), **pairs(kafka, "--kafka")}
         options = KafkaOptions(bootstrap, properties, pairs(librdkafka, "--librdkafka"))
+        options.for_librdkafka()
         spark = SparkOptions(master, jars, pairs(conf, "--conf"), verbose)
         report = Report(name, as_json=as_json, hide=options.hide)
         with _told(report, options), _measured(report, name, metrics), stop_on_signals() as stop:

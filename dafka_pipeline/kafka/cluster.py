@@ -20,7 +20,10 @@ ANSWER_SECONDS: Final = 15.0
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of a server that knows none, in the form that Kafka's tools print."""
 
+
 logger = logging.getLogger("dafka_pipeline.kafka")
+# What librdkafka logs is for its developers: what concerns a user is in its errors, too.
+logger.addHandler(logging.NullHandler())
 
 
 class TopicPartition(NamedTuple):
@@ -51,6 +54,7 @@ class Cluster:
     def __init__(self, options: KafkaOptions) -> None:
         self.options = options
         self._client: Any = None
+        self._refusal: Any = None
 
     @property
     def admin(self) -> Any:
@@ -60,16 +64,43 @@ class Cluster:
             from confluent_kafka.admin import AdminClient
 
             try:
-                self._client = AdminClient(dict(self.options.for_librdkafka()), logger=logger)
+                settings = {**self.options.for_librdkafka(), "error_cb": self._hear}
+                self._client = AdminClient(settings, logger=logger)
             except KafkaException as error:
                 raise UsageFailure(
                     f"librdkafka refuses the options of --kafka: {error.args[0].str()}"
                 ) from error
         return self._client
 
+    @contextmanager
+    def asking(self, what: str) -> Iterator[None]:
+        """As `asked`, and a Kafka that does not let us in is told from one that is away.
+
+        Raises UsageFailure where the user, the password or the certificates are refused.
+        """
+        try:
+            with asked(what, self.options):
+                yield
+        except KafkaAway as away:
+            # What librdkafka heard from the brokers meanwhile waits to be asked for.
+            self.admin.poll(0)
+            refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                raise UsageFailure(
+                    f"{self.options.bootstrap} does not let this client in: {refusal.str()}. Look at --kafka "
+                    "security.protocol, sasl.mechanism, sasl.jaas.config, and ssl.truststore.location."
+                ) from away
+            raise
+
+    def _hear(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() in {KafkaError._AUTHENTICATION, KafkaError._SSL}:
+            self._refusal = error
+
     def names(self) -> list[str]:
         """All topics that are not internal, sorted."""
-        with asked("for its topics", self.options):
+        with self.asking("for its topics"):
             metadata = self.admin.list_topics(timeout=ANSWER_SECONDS)
         return sorted(name for name in metadata.topics if not name.startswith("__"))
 
@@ -79,7 +110,7 @@ class Cluster:
             return {}
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        with asked("about its topics", self.options):
+        with self.asking("about its topics"):
             futures = self.admin.describe_topics(
                 TopicCollection(sorted(names)), request_timeout=ANSWER_SECONDS
             )
@@ -120,7 +151,7 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource, ConfigSource
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with asked(f"for the configs of {topic}", self.options):
+        with self.asking(f"for the configs of {topic}"):
             entries = self.admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[
                 resource
             ].result()
@@ -136,7 +167,7 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with asked(f"for the configs of {topic}", self.options):
+        with self.asking(f"for the configs of {topic}"):
             entries = self.admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[
                 resource
             ].result()
@@ -153,7 +184,7 @@ class Cluster:
 
         wanted: Mapping[Any, Any] = {confluent_kafka.TopicPartition(*one): which for one in partitions}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        with asked("for offsets", self.options):
+        with self.asking("for offsets"):
             futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS)
             return {
                 TopicPartition(one.topic, one.partition): done.result().offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from dafka_pipeline.kafka.cluster import ANSWER_SECONDS, Cluster, asked
+from dafka_pipeline.kafka.cluster import ANSWER_SECONDS, Cluster
 
 Committed = dict[str, dict[str, dict[str, dict[str, Any]]]]
 """Group -> topic -> partition (as text, for JSON) -> {"offset": N, "metadata": TEXT}."""
@@ -15,7 +15,7 @@ def committed_offsets(cluster: Cluster, topics: Collection[str]) -> Committed:
     """Committed offsets of all groups in these topics; groups without one are left out. Raises KafkaAway."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    with asked("for its consumer groups", cluster.options):
+    with cluster.asking("for its consumer groups"):
         listed = cluster.admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result().valid
         found: Committed = {}
         for group in sorted(one.group_id for one in listed):

@@ -27,8 +27,8 @@ ZeroDivisionError: division by zero
 CASES = {
     "stopped": (
         (
-            "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 0 cancelled as part of cancellation of "
-            "all jobs SQLSTATE: XXKDA"
+            "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 0 cancelled as part of cancellation "
+            "of all jobs SQLSTATE: XXKDA"
         ),
         Stopped,
         False,
@@ -63,8 +63,8 @@ CASES = {
     ),
     "an executor that ran out of memory is not merely lost": (
         (
-            "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Container killed "
-            "by YARN for exceeding physical memory limits. 1.5 GB of 1.5 GB used"
+            "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Container "
+            "killed by YARN for exceeding physical memory limits. 1.5 GB of 1.5 GB used"
         ),
         PipelineError,
         False,
@@ -72,8 +72,8 @@ CASES = {
     ),
     "an executor": (
         (
-            "ExecutorLostFailure (executor 0 exited caused by one of the running tasks) Reason: Command exited "
-            "with code 1"
+            "ExecutorLostFailure (executor 0 exited caused by one of the running tasks) Reason: Command "
+            "exited with code 1"
         ),
         SparkLost,
         True,
@@ -97,8 +97,8 @@ CASES = {
     ),
     "a topic": (
         (
-            "Caused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not "
-            "host this topic-partition."
+            "Caused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does "
+            "not host this topic-partition."
         ),
         RecordsGone,
         True,
@@ -106,8 +106,8 @@ CASES = {
     ),
     "Kafka": (
         (
-            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out "
-            "waiting for a node assignment. Call: listNodes"
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: "
+            "Timed out waiting for a node assignment. Call: listNodes"
         ),
         KafkaAway,
         True,

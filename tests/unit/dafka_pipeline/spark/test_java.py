@@ -57,7 +57,7 @@ def test_what_does_not(java: Path, version: int) -> None:
 
 
 def test_none_at_all(java: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="no 'java' on the PATH.*openjdk-17"):
+    with pytest.raises(UsageFailure, match=r"no 'java' on the PATH.*openjdk-17"):
         check_java()
     says(java, 17)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "elsewhere"))

@@ -60,8 +60,8 @@ def test_the_last_words_of_one_that_ended_are_all_there() -> None:
             ],
             UsageFailure,
             (
-                r"from Maven \(Server access error at url http://127.0.0.1:9/x.pom \(Connection refused\)\)\. "
-                r"Without a network: --jars DIR\. Copy them\.$"
+                r"from Maven \(Server access error at url http://127.0.0.1:9/x.pom \(Connection refused\)\)"
+                r"\. Without a network: --jars DIR\. Copy them\.$"
             ),
         ),
         (
@@ -87,9 +87,7 @@ def test_the_last_words_of_one_that_ended_are_all_there() -> None:
             "spark.driver.memory",
         ),
         (
-            [
-                'Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start'
-            ],
+            ['Exception in thread "main" org.apache.spark.SparkException: Master must either be'],
             UsageFailure,
             "--master takes",
         ),
