@@ -20,6 +20,8 @@ from dafka_pipeline.archive.opening import newest_state, take_over
 from dafka_pipeline.archive.plan import Gap, Plan, plan
 from dafka_pipeline.archive.settings import STOP, ArchiveSettings
 from dafka_pipeline.archive.snapshots import Snapshots
+from dafka_pipeline.compact.job import compact_older_than
+from dafka_pipeline.decode.job import Decoder
 from dafka_pipeline.failures import PipelineError, RecordsGone, Refused, Stopped
 from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
 from dafka_pipeline.kafka.options import KafkaOptions
@@ -48,16 +50,19 @@ SETTLE_SECONDS: Final = 60.0
 """How long a log may end before what was archived until that is believed: a leader that has just changed may
 say so
 for a moment."""
+COMPACT_EVERY_SECONDS: Final = 3600.0
+"""Between two looks for days to compact: a day is closed once a day."""
 LOOK_AGAIN_SECONDS: Final = 2.0
 
 
 @dataclass
 class Totals:
-    """What one run of the job has done: records added, batches, offsets that are lost."""
+    """What one run of the job has done: records added, batches, offsets lost, records not decoded."""
 
     rows: int = 0
     batches: int = 0
     lost: int = 0
+    dead_letters: int = 0
 
 
 class Archiver:
@@ -84,10 +89,12 @@ class Archiver:
         self._patience = patience_seconds
         self._archive = Archive(spark, settings.to)
         self._snapshots = Snapshots(self._archive, self._cluster, report)
+        self._decoder = None if settings.decode is None else Decoder(self._archive, settings.decode)
         self._state: State
         self._totals = Totals()
         self._went_back_since: float | None = None
         self._caught_up_at = time.time()
+        self._compacted_at = -COMPACT_EVERY_SECONDS
         self._goal: Mapping[TopicPartition, int] | None = None
 
     def run(self) -> Totals:
@@ -121,6 +128,7 @@ class Archiver:
         with self._committing():
             self._state = take_over(self._archive)
         fail_point("archive-after-start")
+        self._decode()
         if self._settings.every_seconds is None:
             self._goal = look.end
 
@@ -188,7 +196,19 @@ class Archiver:
         fail_point("archive-before-copy")
         self._archive.files.write(layout.STATE_FILE, done.state.to_json())
         self._look_for_losses(done.commit, done.state)
+        self._decode()
         return done
+
+    def _decode(self) -> None:
+        if self._decoder is None:
+            return
+        with self._committing():
+            bad = self._decoder.catch_up(self._state)
+        self._totals.dead_letters += bad
+        if bad:
+            self._report.say(
+                f"{bad:,} records could not be decoded: see {layout.DEAD_LETTERS}.", dead_letters=bad
+            )
 
     def _reload(self) -> None:
         """Where the table is after a failure, which may have come after its commit."""
@@ -243,6 +263,7 @@ class Archiver:
         return True
 
     def _caught_up(self, made: Plan) -> None:
+        self._compact_if_due()
         self._caught_up_at = time.time()
         self._report.progress(
             Progress(
@@ -252,6 +273,13 @@ class Archiver:
                 rows_lost=self._totals.lost,
             )
         )
+
+    def _compact_if_due(self) -> None:
+        days, now = self._settings.compact_after_days, time.monotonic()
+        if days is None or now - self._compacted_at < COMPACT_EVERY_SECONDS:
+            return
+        self._compacted_at = now
+        compact_older_than(self._archive, days, self._committing, self._report, self._stop)
 
     def _tell(self, done: Done, waiting: int) -> None:
         self._totals.rows += done.commit.rows

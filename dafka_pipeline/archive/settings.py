@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dafka_pipeline.decode.formats import Format
 from dafka_pipeline.table.location import Location
 
 STOP, RECORD = "stop", "record"
@@ -27,7 +28,7 @@ class ArchiveSettings:
     every_seconds: between two looks when all is read; None ends the job when what was there at its start is
     read.
     compact_after_days: compact closed days that are older, between batches; None leaves it to `compact`.
-    decode: how values become columns, as `--decode` gives it; empty leaves them alone.
+    decode: how values become columns, in tables beside the archive; None leaves them alone.
     """
 
     to: Location
@@ -38,7 +39,7 @@ class ArchiveSettings:
     max_batch_bytes: int = MAX_BATCH_BYTES
     on_loss: str = STOP
     compact_after_days: float | None = None
-    decode: str = ""
+    decode: Format | None = None
 
     def chosen(self, names: list[str]) -> list[str]:
         """Those of all topics' names that are asked for by the pattern, or the names themselves."""

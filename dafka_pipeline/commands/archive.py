@@ -9,11 +9,13 @@ import click
 
 from dafka_pipeline.archive.settings import MAX_BATCH_BYTES, RECORD, STOP, ArchiveSettings
 from dafka_pipeline.commands.options import Run, job_options
+from dafka_pipeline.decode.formats import parse_format
 from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.units import byte_count, milliseconds, seconds
 
 EVERY: Final = "30s"
+DAY: Final = 86400.0
 
 
 @click.command()
@@ -32,6 +34,10 @@ EVERY: Final = "30s"
               help="Keys and values in one commit, about. [default: 512MiB]")  # fmt: skip
 @click.option("--on-loss", type=click.Choice([STOP, RECORD]), default=STOP, show_default=True,
               help="Records went before they were read: stop, or note it in _gaps and go on.")  # fmt: skip
+@click.option("--decode", metavar="json:FILE|avro:FILE",
+              help="Make tables of the values' fields, too. FILE: Spark's DDL, or Avro's schema.")  # fmt: skip
+@click.option("--compact-after", metavar="TIME",
+              help="Compact closed days that are so old, between batches, e.g. 1d.")  # fmt: skip
 @job_options
 def archive(
     run: Run,
@@ -44,6 +50,8 @@ def archive(
     every: str,
     max_batch_bytes: str,
     on_loss: str,
+    decode: str | None,
+    compact_after: str | None,
 ) -> None:
     r"""Archive topics into a Delta table that every tool reads, each record exactly once.
 
@@ -63,15 +71,18 @@ def archive(
         every_seconds=None if once else seconds(every, "--every"),
         max_batch_bytes=byte_count(max_batch_bytes, "--max-batch-bytes"),
         on_loss=on_loss,
+        decode=None if decode is None else parse_format(decode),
+        compact_after_days=None if compact_after is None else seconds(compact_after, "--compact-after") / DAY,
     )
     patience = run.patience_seconds if once else None
-    with run.spark() as spark:
+    with run.spark(avro=settings.decode is not None and settings.decode.needs_avro) as spark:
         totals = Archiver(spark, run.kafka, settings, run.report, run.stop, patience_seconds=patience).run()
     run.report.result(
         f"{totals.rows:,} records in {totals.batches:,} batches are new in {settings.to}.",
         rows=totals.rows,
         batches=totals.batches,
         lost=totals.lost,
+        dead_letters=totals.dead_letters,
         archive=str(settings.to),
     )
 

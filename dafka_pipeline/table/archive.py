@@ -29,6 +29,14 @@ class Archive:
             spark, location / layout.DEAD_LETTERS, f"{APPLICATION}-dead-letters"
         )
 
+    def decoded(self) -> list[NumberedTable]:
+        """The tables that `--decode` made, one for each topic."""
+        folder = self.location / layout.DECODED
+        return [
+            NumberedTable(self.spark, folder / name, f"{APPLICATION}-decoded")
+            for name in self.files.names(layout.DECODED)
+        ]
+
     def nothing(self) -> DataFrame:
         """No records, in the columns of `layout.SCHEMA`: for commits that only say something."""
         return self.spark.createDataFrame([], layout.SCHEMA)

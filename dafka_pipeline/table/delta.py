@@ -64,7 +64,7 @@ class NumberedTable:
         """Whether there is a Delta table at the location."""
         return Files(self._spark, self.location).exists("_delta_log")
 
-    def create(self, schema: str, partitioned_by: Sequence[str] = (), statistics: Sequence[str] = ()) -> None:
+    def create(self, schema: Any, partitioned_by: Sequence[str] = (), statistics: Sequence[str] = ()) -> None:
         """Make it, empty, where there is none.
 
         Its protocol stays reader 1, writer 2: everything that knows Delta reads it.
@@ -83,6 +83,12 @@ class NumberedTable:
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(self.location.text)
+
+    def files(self) -> DataFrame:
+        """Its data files: `path`, `partitionValues`, `size` in bytes, and more as Delta's log has them."""
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
 
     def version(self) -> int:
         """Of its newest commit, whoever made it."""
@@ -110,10 +116,16 @@ class NumberedTable:
 
     def last_number(self) -> int:
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
-        delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog  # SQL does not show it
-        log = delta_log.forTable(self._spark._jsparkSession, self.location.text)
-        found = log.unsafeVolatileSnapshot().transactions().get(self._application)
+        found = self._snapshot().transactions().get(self._application)
         return int(found.get()) if found.isDefined() else 0
+
+    def _snapshot(self) -> Any:
+        """The JVM's own view of the newest version: what SQL does not show."""
+        # Asking for a commit has it look at the log again.
+        next(self.commits(1))
+        delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        log = delta_log.forTable(self._spark._jsparkSession, self.location.text)
+        return log.unsafeVolatileSnapshot()
 
     def append(self, frame: DataFrame, number: int, said: str) -> Commit:
         """Add rows, and say something, in one commit with that number.

@@ -13,10 +13,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from dafka_pipeline.archive import job
+from dafka_pipeline.archive.looking import look_at
+from dafka_pipeline.archive.plan import plan
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
+from dafka_pipeline.table import layout
 from dafka_pipeline.table.delta import Superseded
 from dafka_pipeline.table.location import Location
+from dafka_pipeline.table.lock import held
 from tests.clients.sample import small_records
 from tests.clients.stored import put
 from tests.pipelines.archiving import all_rows, archive_once, archiver, killed_at
@@ -60,8 +64,8 @@ def test_one_that_was_thought_dead_adds_nothing(
     late = archiver(spark, bootstrap, tmp_path / "a", topic)
     late._begin()
     planned = [Span(topic, 0, 0, 60)]
-    look = job.look_at(late._cluster, late._settings)
-    late._state = replace(late._state, topics=job.plan(late._state, look, {}).topics)
+    look = look_at(late._cluster, late._settings)
+    late._state = replace(late._state, topics=plan(late._state, look, {}).topics)
     archive_once(spark, bootstrap, tmp_path / "a", topic)
     with pytest.raises(Superseded):
         late._commit(planned)
@@ -92,10 +96,10 @@ def test_a_batch_between_the_look_and_the_fence(
 
 
 def test_a_second_one_is_refused(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
-    place = job.layout.ARCHIVER_LOCK
+    place = layout.ARCHIVER_LOCK
     put(bootstrap, topic, small_records(3))
     with (
-        job.held(Location.of(str(tmp_path / "a")) / place, "An archive job"),
+        held(Location.of(str(tmp_path / "a")) / place, "An archive job"),
         pytest.raises(Refused, match="already running on this archive: process"),
     ):
         archive_once(spark, bootstrap, tmp_path / "a", topic)
@@ -154,10 +158,10 @@ def test_the_log_was_cleaned_of_all_that_was_said(
     archive = tmp_path / "a"
     put(bootstrap, topic, small_records(40))
     archive_once(spark, bootstrap, archive, topic)
-    older = (archive / job.layout.STATE_FILE).read_text()
+    older = (archive / layout.STATE_FILE).read_text()
     put(bootstrap, topic, small_records(40, "more"))
     archive_once(spark, bootstrap, archive, topic)
-    (archive / job.layout.STATE_FILE).write_text(older)
+    (archive / layout.STATE_FILE).write_text(older)
     for _ in range(2):
         spark.sql(f"ALTER TABLE delta.`{archive}` SET TBLPROPERTIES ('a' = 'b')").collect()
     DeltaTable(archive).create_checkpoint()

@@ -1,0 +1,1 @@
+"""Values become columns: tables beside the archive, made from it and never from Kafka."""
