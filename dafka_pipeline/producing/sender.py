@@ -205,7 +205,7 @@ class Sender:
         self._check()
 
     def _serve(self) -> None:
-        self.producer.poll(0.01)
+        self.watch.serve(0.01)
         self._check()
 
     def _check(self) -> None:

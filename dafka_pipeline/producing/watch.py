@@ -33,6 +33,7 @@ class Watch:
         self._parent = os.getppid()
         self._waiting: deque[float] = deque()
         self._over = threading.Event()
+        self._serving = threading.Lock()
         self.ended = ""
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._thread.start()
@@ -56,6 +57,11 @@ class Watch:
             return time.monotonic() - self._waiting[0]
         except IndexError:
             return 0.0
+
+    def serve(self, seconds: float) -> None:
+        """Run the producer's callbacks. One thread at a time: two would run them out of order."""
+        with self._serving:
+            self._producer.poll(seconds)
 
     def end(self, why: str) -> None:
         """Throw away what is queued. What is on its way may still arrive."""
@@ -82,6 +88,6 @@ class Watch:
     def _look(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
             # Serves the callbacks, too: the task may wait for its input meanwhile.
-            self._producer.poll(0)
+            self.serve(0)
             if self.check():
                 return
