@@ -100,8 +100,8 @@ def _fixed(kept: Binding, asked: Binding) -> Iterator[Difference]:
 def _sources(kept: Binding, asked: Binding) -> Iterator[Difference]:
     if set(kept.sources) != set(asked.sources):
         yield Difference(
-            f"it reads {_listed(kept.sources)}, and {_listed(asked.sources)} was asked: its offsets and state "
-            "are of the former; begin with a new --checkpoint",
+            f"it reads {_listed(kept.sources)}, and {_listed(asked.sources)} was asked: its offsets and "
+            "state are of the former; begin with a new --checkpoint",
             acceptable=False,
         )
     for topic in _made_again(kept.sources, asked.sources):

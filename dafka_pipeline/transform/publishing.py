@@ -4,7 +4,7 @@ first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.failures import PipelineError, Refused
 from dafka_pipeline.producing import Publisher
@@ -16,6 +16,14 @@ from dafka_pipeline.transform.topics import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+LONGEST: Final = 1000
+"""Characters of a failure that go through Spark; the whole of it is kept here."""
+
+
+class BatchFailed(Exception):
+    """What Spark is told; `OutboxSink.failure` is the real one."""
 
 
 class OutboxSink:
@@ -46,18 +54,20 @@ class OutboxSink:
     def batch(self, frame: DataFrame, number: int) -> None:
         """One batch: written once, published once."""
         try:
-            self._outbox.write(frame, number)
-            # What was read from a topic that was made again meanwhile must not go on.
-            self._watch.look()
-            self._publisher.publish(self._outbox.rows(number))
-            fail_point("transform-after-publish")
-            self._outbox.trim(number)
-        except PipelineError as failure:
-            self.failure = failure
-            raise
-        except Exception as failure:
+            self._batch(frame, number)
+        except Exception as failure:  # noqa: BLE001  # Spark's, Py4J's and ours; it is raised anew
             self.failure = explain_spark(failure)
-            raise
+            self.failure.__cause__ = failure
+            # Spark's thread takes the whole traceback apart, and runs out of stack on a long one.
+            raise BatchFailed(f"batch {number}: {self.failure}"[:LONGEST]) from None
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        self._outbox.write(frame, number)
+        # What was read from a topic that was made again meanwhile must not go on.
+        self._watch.look()
+        self._publisher.publish(self._outbox.rows(number))
+        fail_point("transform-after-publish")
+        self._outbox.trim(number)
 
     def _refuse_ahead(self, newest: int) -> None:
         for at, tail in self._publisher.progress().items():

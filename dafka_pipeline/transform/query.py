@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dafka_pipeline.failures import PipelineError, RecordsGone, UsageFailure
 from dafka_pipeline.running.report import Progress, Report
 from dafka_pipeline.running.stopping import Stop
-from dafka_pipeline.spark.errors import explain_spark, root_cause, words_of
+from dafka_pipeline.spark.errors import explain_spark, is_sparks, root_cause, words_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -65,9 +65,10 @@ def lag_of(batch: Mapping[str, Any]) -> int:
 
 
 def _offsets(given: Any) -> Mapping[str, Mapping[str, int]]:
-    """Spark gives them as an object, or as its JSON."""
-    found = json.loads(given) if isinstance(given, str) else given
-    return found or {}
+    """Spark gives them as JSON, as an object, or as something else where there are none."""
+    if isinstance(given, str):
+        return json.loads(given) if given.startswith("{") else {}
+    return given or {}
 
 
 class Runner:
@@ -108,7 +109,7 @@ class Runner:
             except Exception as error:  # whatever Spark and Py4J raise
                 if self._stop.asked:
                     return
-                cause = self._failure() or explained(error)
+                cause = (is_sparks(error) and self._failure()) or explained(error)
                 failures = 1 if self.counts.batches > batches else failures + 1
                 if not cause.retriable:
                     raise cause from error
@@ -133,6 +134,10 @@ class Runner:
                     return
                 self._look()
             self._tell(query)
+            failure = self._failure()
+            if failure is not None:
+                # Spark could not even tell it.
+                raise failure
         finally:
             query.stop()
 
