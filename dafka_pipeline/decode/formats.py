@@ -62,12 +62,11 @@ def decoded(rows: DataFrame, how: Format) -> DataFrame:
     try:
         value, reason = _json(how) if how.kind == JSON else _avro(how)
         there = sql.col("value").isNotNull()
-        made = rows.withColumn("decoded", sql.when(there, value)).withColumn(
-            "reason", sql.when(there, reason)
-        )
-        return (
-            made.withColumn("decoded", made["decoded"].dropFields(UNREADABLE)) if how.kind == JSON else made
-        )
+        made = rows.withColumn("decoded", sql.when(there, value))
+        made = made.withColumn("reason", sql.when(there, reason))
+        if how.kind != JSON:
+            return made
+        return made.withColumn("decoded", made["decoded"].dropFields(UNREADABLE))
     except (PySparkException, ValueError) as error:
         raise UsageFailure(f"--decode: Spark refuses the schema: {str(error).splitlines()[0]}") from error
 
@@ -109,7 +108,7 @@ def _avro(how: Format) -> tuple[Column, Column]:
 
 
 def _is_unreadable(schema: str) -> Column:
-    """Spark makes a record of nulls out of bytes that are no Avro: it is one, unless the bytes say just that."""
+    """Spark makes a record of nulls out of what is no Avro: it is one, unless the bytes say just that."""
     from pyspark.sql import functions as sql
 
     parsed = json.loads(schema)

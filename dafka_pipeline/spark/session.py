@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUIET_LOG: Final = Path(__file__).with_name("log4j2-quiet.properties")
+VERBOSE_LOG: Final = Path(__file__).with_name("log4j2-verbose.properties")
 _PRIVATE: Final = r"(?i)secret|password|token|access[.]?key|jaas|credential|[.]pem|keystore[.]key"
 
 SETTINGS: Final = {
@@ -46,6 +47,8 @@ SETTINGS: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # A table's log is small: its default of 50 tasks a snapshot costs more than the work.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # VACUUM lists directories by as many tasks as this says: its default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # Readable by everything; the default is INT96, which has no file statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -89,7 +92,9 @@ def spark_session(options: SparkOptions, name: str, *, avro: bool = False) -> It
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     session = _started(settings, name, verbose=options.verbose)
     try:
-        session.sparkContext.setLogLevel("INFO" if options.verbose else "FATAL")
+        if by_spark_submit(os.environ):
+            # Its Java process has read another file.
+            session.sparkContext.setLogLevel("INFO" if options.verbose else "FATAL")
         _check_jars(session, needed(installed_pyspark(), avro=avro))
         with _package_shipped(session):
             yield session
@@ -111,9 +116,9 @@ def session_settings(options: SparkOptions, *, avro: bool = False) -> dict[str, 
         settings |= address_settings(master) | shuffle_settings(master)
     settings |= options.conf
     settings |= jar_settings(installed_pyspark(), options.jars, avro=avro, conf=options.conf)
-    if not options.verbose:
-        quiet = f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}"
-        settings[JAVA_OPTIONS] = f"{quiet} {options.conf.get(JAVA_OPTIONS, '')}".strip()
+    log = VERBOSE_LOG if options.verbose else QUIET_LOG
+    theirs = options.conf.get(JAVA_OPTIONS, "")
+    settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={log.as_uri()} {theirs}".strip()
     return settings
 
 
