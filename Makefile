@@ -11,6 +11,7 @@ BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
+# Pipelines: QUICK=1 runs those that are killed as processes at a few places; without it everything of them runs.
 # Faults: QUICK=1 leaves out one process alone, and what takes its time; `make test` has the rest as well, unless
 # FAULTS=no says that they are run by themselves.
 # Kills: N of them in all.
@@ -20,6 +21,7 @@ N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
 GROUPS_ARGS ?=
+PIPELINE_ARGS ?=
 FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
 
 # The first of these that is Python 3.11 or newer. (`python3.12` may be a shim without a Python behind it.)
@@ -44,7 +46,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench sim faults kills groups compat clean
+.PHONY: help run test lint format bench bench-pipelines sim faults kills groups compat pipelines clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -56,13 +58,15 @@ help:
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
+	@echo 'make pipelines  the Spark jobs, killed at every step           (QUICK=1, PIPELINE_ARGS=)'
+	@echo 'make bench-pipelines  the Spark jobs beside plain Spark          (BENCH_ARGS=)'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
 run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -m 'not long' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
+	$(BIN)/python -m pytest -m 'not long and not processes' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
@@ -92,6 +96,12 @@ groups: $(VENV)/.test-stamp
 
 compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
+
+pipelines: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(if $(QUICK),-m 'processes and not long') $(PIPELINE_ARGS) tests/pipelines
+
+bench-pipelines: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
