@@ -149,3 +149,9 @@ def clipped(spans: Collection[Span], kept: Mapping[TopicPartition, Kept]) -> lis
             part = limited(span, has.start, has.end)
             found += [part] if part.length > 0 else []
     return found
+
+
+def clipped_to(spans: Collection[Span], limits: Collection[Span]) -> list[Span]:
+    """The parts of spans that lie in `limits`, of which there is at most one for each partition."""
+    whole = {TopicPartition(span.topic, span.partition): Kept(span.start, span.end) for span in limits}
+    return clipped(spans, whole)

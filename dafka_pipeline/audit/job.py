@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dafka_pipeline.audit import closer, compacted, gaps
-from dafka_pipeline.audit.coverage import GONE, LEFT, RIGHT, SIDES, Comparison, NotCompared, comparison
+from dafka_pipeline.audit.coverage import (
+    GONE,
+    LEFT,
+    RIGHT,
+    SIDES,
+    Comparison,
+    NotCompared,
+    clipped_to,
+    comparison,
+    limited,
+)
 from dafka_pipeline.audit.details import detailed
-from dafka_pipeline.audit.records import differences, keep, rounds
+from dafka_pipeline.audit.records import differences, keep, no_differences, rounds
 from dafka_pipeline.audit.settings import AuditOptions
 from dafka_pipeline.audit.sides import Side
 from dafka_pipeline.audit.sums import Range, Sum, differing, merged, range_offsets, sums_of
@@ -19,9 +29,15 @@ from dafka_pipeline.audit.verdict import Compared, Verdict
 from dafka_pipeline.failures import PipelineError
 from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.ranges import Span, span_sum
+from dafka_pipeline.spark.errors import is_sparks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+CUTS: Final = 5
+"""How often retention may take what is being read before the audit gives up."""
+
+T = TypeVar("T")
 
 
 def audit_frames(spark: SparkSession, left: Side, right: Side, options: AuditOptions) -> Verdict:
@@ -78,92 +94,116 @@ class _Audit:
         size = range_offsets(plan.spans, options.range_offsets, strong=options.strong)
         verdict.range_offsets = size
         options.say(f"Comparing the sums of {plan.offsets:,} offsets in {len(plan.spans)} partitions.")
-        frames = self._frames(plan.spans)
+
+        def work(spans: Sequence[Span]) -> tuple[dict[Range, Sum], dict[Range, Sum]]:
+            return sums_of(*self._frames(spans), size, strong=options.strong, ignore_type=options.ignore_type)
+
         with self._timed("sums"):
-            sums = sums_of(*frames, size, strong=options.strong, ignore_type=options.ignore_type)
+            sums = self._while_it_is_cut(work, plan)
         _count(verdict, *sums)
         found = differing(*sums)
         verdict.ranges = len(sums[0].keys() | sums[1].keys())
         verdict.read_again = len(found)
-        return merged(found, size, self._still_there(plan.spans))
+        self._leave_out_gone(plan)
+        return merged(found, size, plan.spans)
 
     def _look_closer(self, plan: Comparison, suspects: Sequence[Span]) -> None:
-        options = self._options
-        options.say(
-            f"{self._verdict.read_again} ranges differ: reading {span_sum(suspects):,} offsets again."
-        )
+        options, verdict = self._options, self._verdict
+        options.say(f"{verdict.read_again} ranges differ: reading {span_sum(suspects):,} offsets again.")
         with ExitStack() as kept, self._timed("records"):
-            found = self._differing(suspects, kept)
-            found = self._without_gone(found, suspects)
-            found = gaps.without_known(found, self._sides, self._verdict, kept)
+
+            def work(spans: Sequence[Span]) -> DataFrame:
+                return self._differing(clipped_to(suspects, spans), kept)
+
+            found = self._while_it_is_cut(work, plan)
+            found = self._without_gone(found, plan)
+            found = gaps.without_known(found, self._sides, verdict, kept)
             if options.compacted:
                 found = compacted.without_explained(
-                    self._spark, found, self._sides, plan, options, self._verdict, kept
+                    self._spark, found, self._sides, plan, options, verdict, kept
                 )
-            closer.judge(found, options.rows, self._verdict, kept)
-        if self._verdict.named and options.rows:
+            closer.judge(found, options.rows, verdict, kept)
+        if verdict.named:
             with self._timed("details"):
                 frames = self._sides[LEFT], self._sides[RIGHT]
-                self._verdict.named = detailed(self._spark, *frames, self._verdict.named, options)
+                verdict.named = detailed(self._spark, *frames, verdict.named, options)
         self._refuse_ghosts()
 
     def _differing(self, suspects: Sequence[Span], kept: ExitStack) -> DataFrame:
-        """All places that differ, kept on disk."""
+        """All places that differ, kept on disk. A round is worked off before the next."""
         options = self._options
         frames: list[DataFrame] = []
         for portion in rounds(suspects):
-            # The one before is worked off first: that is what bounds the disk that shuffling needs.
-            _ = frames and frames[-1].count()
             options.check()
             made = differences(*self._frames(portion), strong=options.strong, ignore_type=options.ignore_type)
             frames.append(keep(made, kept))
+            frames[-1].count()
+        if not frames:
+            return no_differences(self._spark)
         return reduce(lambda one, other: one.unionByName(other), frames)
+
+    def _while_it_is_cut(self, work: Callable[[Sequence[Span]], T], plan: Comparison) -> T:
+        """What `work` makes of the plan's spans; made again without what retention took while it read.
+
+        Spark's reader passes over what is gone, and fails when two of its tasks come upon it in one
+        partition.
+        """
+        for _ in range(CUTS):
+            self._options.check()
+            try:
+                return work(plan.spans)
+            except Exception as error:
+                if not is_sparks(error) or not self._leave_out_gone(plan):
+                    raise
+        raise PipelineError(
+            f"Retention cut a log {CUTS} times while the audit read its beginning: begin later, with --from."
+        )
 
     def _frames(self, spans: Sequence[Span]) -> tuple[DataFrame, DataFrame]:
         left, right = self._sides.values()
         return left.read(self._spark, spans), right.read(self._spark, spans)
 
-    def _still_there(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans without what retention took while they were read; that is not compared then."""
-        left: list[Span] = []
-        begins = {side: self._begins(side, spans) for side in SIDES}
-        for span in spans:
-            place = TopicPartition(span.topic, span.partition)
-            start = span.start
-            for side, other in zip(SIDES, reversed(SIDES), strict=True):
-                gone = span._replace(end=min(span.end, begins[side].get(place, span.start)))
-                if gone.length > 0:
-                    self._say_gone(side, NotCompared(gone, other, GONE))
-                    start = max(start, gone.end)
-            left += [span._replace(start=start)] if start < span.end else []
-        return left
+    def _leave_out_gone(self, plan: Comparison) -> bool:
+        """Take out of the plan what retention has taken since it was made; whether there was something."""
+        before = plan.spans
+        for side in SIDES:
+            begins = self._begins(side, plan.spans)
+            for span in plan.spans:
+                begin = begins.get(TopicPartition(span.topic, span.partition), span.start)
+                if begin > span.start:
+                    self._say_gone(side, span._replace(end=min(begin, span.end)))
+            plan.spans = [
+                limited(span, begins.get(TopicPartition(span.topic, span.partition)), None)
+                for span in plan.spans
+            ]
+        plan.spans = [span for span in plan.spans if span.length > 0]
+        return plan.spans != before
 
     def _begins(self, side: str, spans: Sequence[Span]) -> Mapping[TopicPartition, int]:
         ask = self._sides[side].begins
         return ask([TopicPartition(span.topic, span.partition) for span in spans]) if ask is not None else {}
 
-    def _without_gone(self, found: DataFrame, suspects: Sequence[Span]) -> DataFrame:
-        """Without records that retention took between the first reading and the second."""
+    def _without_gone(self, found: DataFrame, plan: Comparison) -> DataFrame:
+        """Without records that retention took before they were read a second time."""
         from pyspark.sql import functions as sql
 
-        for side in SIDES:
-            begins = self._begins(side, suspects)
-            for span in suspects:
-                begin = begins.get(TopicPartition(span.topic, span.partition), span.start)
-                if begin <= span.start:
-                    continue
-                other = LEFT if side == RIGHT else RIGHT
-                self._say_gone(side, NotCompared(span._replace(end=min(begin, span.end)), other, GONE))
-                gone = (sql.col("topic") == span.topic) & (sql.col("partition") == span.partition)
-                gone &= (sql.col("offset") < begin) & (sql.col(f"{side}_times") == 0)
-                found = found.where(~gone)
+        before = plan.spans
+        if not self._leave_out_gone(plan):
+            return found
+        starts = {span[:2]: span.start for span in plan.spans}
+        for span in before:
+            start = starts.get(span[:2], span.end)
+            if start > span.start:
+                here = (sql.col("topic") == span.topic) & (sql.col("partition") == span.partition)
+                found = found.where(~(here & (sql.col("offset") < start)))
         return found
 
-    def _say_gone(self, side: str, what: NotCompared) -> None:
-        self._verdict.not_compared.append(what)
+    def _say_gone(self, side: str, span: Span) -> None:
+        other = LEFT if side == RIGHT else RIGHT
+        self._verdict.not_compared.append(NotCompared(span, other, GONE))
         self._verdict.notes.append(
-            f"{self._sides[side].name} deleted offsets {what.span.start} to {what.span.end - 1} of "
-            f"{what.span.topic}/{what.span.partition} while the audit read them (retention)."
+            f"{self._sides[side].name} deleted offsets {span.start} to {span.end - 1} of "
+            f"{span.topic}/{span.partition} while the audit read them (retention)."
         )
 
     def _refuse_ghosts(self) -> None:

@@ -16,7 +16,7 @@ from dafka_pipeline.audit.verdict import FIELDS
 from dafka_pipeline.ranges import Span
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 ROUND_SPANS: Final = 64
 """Spans that are read again at a time: each is a condition of its own."""
@@ -79,6 +79,14 @@ def differences(left: DataFrame, right: DataFrame, *, strong: bool, ignore_type:
         *[f"string({side}_min_key) AS {side}_key" for side in SIDES],
         *[f"{side}_min_{what} AS {side}_{what}" for side in SIDES for what in ("nothing", "keyless")],
     ).where("left_times != right_times OR size(fields) > 0")
+
+
+def no_differences(spark: SparkSession) -> DataFrame:
+    """As `differences`, without a row."""
+    from dafka_pipeline.audit.sides import SCHEMA
+
+    nothing = spark.createDataFrame([], SCHEMA)
+    return differences(nothing, nothing, strong=False, ignore_type=False)
 
 
 def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:

@@ -95,3 +95,13 @@ def altered_copy(path: Path, to: Path, change: Callable[[Rows], Rows]) -> Path:
     shutil.copytree(path, to)
     write_deltalake(to, arrow(change(table_rows(to))), mode="overwrite")
     return to
+
+
+def add_gaps(path: Path, gaps: Sequence[tuple[str, str | None, int, int, int, str]]) -> None:
+    """Rows of an archive's table of gaps: topic, topic id, partition, first offset, end, reason."""
+    names = [one.split()[0] for one in layout.GAPS_SCHEMA.split(", ")]
+    moment = pa.timestamp("us", "UTC")
+    types = [pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.string(), moment]
+    rows = [dict(zip(names, (*gap, 0), strict=True)) for gap in gaps]
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    write_deltalake(path / layout.GAPS, pa.Table.from_pylist(rows, schema), mode="append")
