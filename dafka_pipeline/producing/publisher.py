@@ -7,8 +7,8 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -43,9 +43,11 @@ FAILURES_AT_MOST: Final = 5
 """Rounds that may fail one after the other without having sent anything."""
 LEASE_SECONDS_AT_MOST: Final = 3600.0
 DEFAULT_BATCH_BYTES: Final = 1_000_000
-ARROW_RECORDS: Final = 10_000
-ARROW_BYTES: Final = 16 << 20
-"""What a task gets from Spark at a time."""
+ARROW: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+}
+"""What a task gets from Spark at a time: Spark's own limit of 256 MiB would be in Python three times."""
 
 
 class Publisher:
@@ -71,7 +73,6 @@ class Publisher:
         self._stack = ExitStack()
         self._stream: Stream | None = None
         self._progress: dict[TopicPartition, Tail] | None = None
-        self._average_bytes = 0.0
         self._largest_batch: int | None = None
 
     def __enter__(self) -> Self:
@@ -223,7 +224,8 @@ class Publisher:
         fail_point("publish-leased")
         task = self._task(now + self._lease_seconds / 2, until)
         try:
-            rows = self._job(frame, task).collect()
+            with _small_batches(self._spark):
+                rows = self._job(frame, task).collect()
         except (PySparkException, Py4JError) as error:
             # Tasks of this round may live on: what they send is known once the lease is over.
             self._progress = None
@@ -234,10 +236,12 @@ class Publisher:
             return FAILED, _first_line(error), {}
         fail_point("publish-sent")
         sent = {
-            task.slots[row.slot]: Sent(row.records, row.size_bytes, row.skipped, row.last and tuple(row.last),
-                                       row.last_offset)
-            for row in rows if row.slot is not None
-        }  # fmt: skip
+            task.slots[row.slot]: Sent(
+                row.records, row.size_bytes, row.skipped, row.last and tuple(row.last), row.last_offset
+            )
+            for row in rows
+            if row.slot is not None
+        }
         outcome, why = _outcome(rows)
         if outcome in {DONE, TIME}:
             self._ended_well(sent)
@@ -249,9 +253,6 @@ class Publisher:
         tails = {at: Tail(one.last, one.last_offset) for at, one in sent.items() if one.last is not None}
         self._write(self.stream.ended(tails))
         self._progress = {**(self._progress or {}), **tails}
-        records = sum(one.records for one in sent.values())
-        if records:
-            self._average_bytes = sum(one.size_bytes for one in sent.values()) / records
 
     def _task(self, soft: float, until: float) -> Task:
         slots = self.slots
@@ -280,8 +281,10 @@ class Publisher:
 
     def _batch_bytes(self) -> int:
         if self._largest_batch is None:
-            limits = [self._patiently(partial(self._cluster.config, topic, "max.message.bytes"))
-                      for topic in self._plan.targets]  # fmt: skip
+            limits = [
+                self._patiently(partial(self._cluster.config, topic, "max.message.bytes"))
+                for topic in self._plan.targets
+            ]
             self._largest_batch = min([DEFAULT_BATCH_BYTES, *(int(limit) for limit in limits if limit)])
         return self._largest_batch
 
@@ -305,6 +308,18 @@ class Publisher:
         ordered = placed.repartition(tasks, "placed").sortWithinPartitions(*map(_expr, first), "position")
         names = [part.split()[0] for part in SENT_SCHEMA.split(", ")]
         return ordered.select(*names[:6]).mapInArrow(partial(send_rows, task), RESULT_SCHEMA)
+
+
+@contextmanager
+def _small_batches(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in ARROW}
+    for name, value in ARROW.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
 
 
 def _expr(text: str) -> Any:

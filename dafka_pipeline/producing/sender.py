@@ -114,9 +114,11 @@ class Sender:
     def send(self, rows: Rows, skip: int, to: Progress) -> bool:
         """Queue the rows from number `skip` on; False when the time for that ended before. Raises Ended."""
         if 0 in rows.timestamps:
-            raise Ended(NEVER,
-                        f"a record for {to.at.topic} has the timestamp 0 (1970-01-01), which librdkafka "
-                        "cannot send: it takes 0 for 'now'")  # fmt: skip
+            raise Ended(
+                NEVER,
+                f"a record for {to.at.topic} has the timestamp 0 (1970-01-01), which librdkafka "
+                "cannot send: it takes 0 for 'now'",
+            )
         texts = rows.header_values(f"{self.plan.stream}|")
         for start in range(skip, len(rows), PIECE):
             end = min(start + PIECE, len(rows))

@@ -153,8 +153,9 @@ class _Transactional(_Sending):
             self.finish()
             self.close()
             at = self.task.slots[rows.slot]
-            self._sender = TransactionalSender(self.task.plan, self.task.batch_bytes, at, self.task.rate,
-                                               self.task.soft)  # fmt: skip
+            self._sender = TransactionalSender(
+                self.task.plan, self.task.batch_bytes, at, self.task.rate, self.task.soft
+            )
             self._slot = rows.slot
             # Only now: the tail can grow no more by anybody else.
             to = self.progress[rows.slot] = self.task.begin_by_tail(at)
