@@ -92,9 +92,10 @@ def spark_session(options: SparkOptions, name: str, *, avro: bool = False) -> It
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     session = _started(settings, name, verbose=options.verbose)
     try:
-        if by_spark_submit(os.environ):
-            # Its Java process has read another file.
-            session.sparkContext.setLogLevel("INFO" if options.verbose else "FATAL")
+        # What is the level already is not set, and then PySpark's own threshold (WARN) stays: hence two
+        # steps.
+        for level in ("WARN", "INFO") if options.verbose else ("FATAL",):
+            session.sparkContext.setLogLevel(level)
         _check_jars(session, needed(installed_pyspark(), avro=avro))
         with _package_shipped(session):
             yield session

@@ -30,6 +30,9 @@ class ApacheKafka(ServerProcess):
         flush_every_message: fsync before each acknowledgement (`flush.messages=1`), as `--fsync always` does.
             Kafka's default, False, acknowledges from the page cache: the peer of `--fsync never`.
         properties: more server.properties.
+        listeners: more listeners on ports of their own, name -> security protocol; see `address`. What they
+        need
+            besides goes into `properties` as `listener.name.NAME...`.
         heap: of the JVM. Kafka's own default is 1g; tests need less.
         jvm_options: more for the JVM. By default it compiles little, as suits a few requests.
     """
@@ -41,6 +44,7 @@ class ApacheKafka(ServerProcess):
         version: str = KAFKA_VERSION,
         flush_every_message: bool = False,
         properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = SHORT_LIVED,
     ) -> None:
@@ -51,7 +55,8 @@ class ApacheKafka(ServerProcess):
         self._heap = heap
         self._extra = {"log.flush.interval.messages": "1"} if flush_every_message else {}
         self._extra |= properties or {}
-        self._ports = [0, 0]
+        self._listeners = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
+        self._ports = [0] * len(self._listeners)
 
     @property
     def port(self) -> int:
@@ -61,9 +66,13 @@ class ApacheKafka(ServerProcess):
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def address(self, listener: str) -> str:
+        """HOST:PORT of a listener."""
+        return f"127.0.0.1:{self._ports[list(self._listeners).index(listener)]}"
+
     def __enter__(self) -> Self:
         for attempt in range(1, START_ATTEMPTS + 1):
-            self._ports = free_ports(2)
+            self._ports = free_ports(len(self._listeners))
             self._format()
             try:
                 return self.start()
@@ -111,16 +120,16 @@ class ApacheKafka(ServerProcess):
         )
 
     def _properties(self, data: Path) -> dict[str, str]:
-        broker, controller = self._ports
+        served = [f"{name}://{self.address(name)}" for name in self._listeners]
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+            "controller.quorum.voters": f"1@{self.address('CONTROLLER')}",
+            "listeners": ",".join(served),
+            "advertised.listeners": ",".join(one for one in served if not one.startswith("CONTROLLER")),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(":".join(one) for one in self._listeners.items()),
             "log.dirs": str(data),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "2",
