@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-LONG_FIRST = ("spark", "faults", "gateway", "clients", "mesh", "peers", "differential", "sim")
+LONG_FIRST = ("pipelines", "spark", "faults", "gateway", "clients", "mesh", "peers", "differential", "sim")
 """Folders of tests; those that are not named follow."""
 
-TOGETHER = ("tests/spark/",)
+TOGETHER = ("tests/spark/", "tests/pipelines/")
 """Folders that one worker runs whole: each worker that runs a part would start a Spark."""
 
 

@@ -63,6 +63,10 @@ class Pipeline:
     def pid(self) -> int:
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
+
     @property
     def text(self) -> str:
         """What it wrote so far."""
