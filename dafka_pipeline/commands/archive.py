@@ -35,7 +35,7 @@ DAY: Final = 86400.0
 @click.option("--on-loss", type=click.Choice([STOP, RECORD]), default=STOP, show_default=True,
               help="Records went before they were read: stop, or note it in _gaps and go on.")  # fmt: skip
 @click.option("--decode", metavar="json:FILE|avro:FILE",
-              help="Make tables of the values' fields, too. FILE: Spark's DDL, or Avro's schema.")  # fmt: skip
+              help="Make tables of the values' fields, too, by a schema in FILE.")  # fmt: skip
 @click.option("--compact-after", metavar="TIME",
               help="Compact closed days that are so old, between batches, e.g. 1d.")  # fmt: skip
 @job_options
@@ -53,14 +53,14 @@ def archive(
     decode: str | None,
     compact_after: str | None,
 ) -> None:
-    r"""Archive topics into a Delta table that every tool reads, each record exactly once.
+    """Archive topics into a Delta table that every tool reads, each record exactly once.
 
     \b
     dafka-pipeline archive --topics orders,payments --to ./archive --once
     dafka-pipeline archive --pattern 'orders-.*' --to ./archive --every 30s
 
     Kill it whenever you like: the table itself says how far it is, and the next start goes on there.
-    """
+    """  # noqa: D301  # click's own mark for lines that stay as they are
     from dafka_pipeline.archive.job import Archiver
 
     settings = ArchiveSettings(

@@ -17,14 +17,14 @@ from dafka_pipeline.units import seconds
               help="Erase records for which this SQL is true, from all tables and the disk.")  # fmt: skip
 @job_options
 def compact(run: Run, *, archive: str, retain: str, erasing: str) -> None:
-    r"""Make few large files out of many small ones in ARCHIVE, and erase what must be forgotten.
+    """Make few large files out of many small ones in ARCHIVE, and erase what must be forgotten.
 
     \b
     dafka-pipeline compact ./archive --retain 7d
     dafka-pipeline compact ./archive --erase "CAST(key AS STRING) = 'customer-17'"
 
     It may run while an archive job does. An erasure also removes the files of older versions at once.
-    """
+    """  # noqa: D301  # click's own mark for lines that stay as they are
     from dafka_pipeline.compact.job import compact as compact_archive
     from dafka_pipeline.table.archive import open_archive
 
