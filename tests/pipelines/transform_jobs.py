@@ -19,7 +19,7 @@ def shouts(records: DataFrame, mark: str = "!") -> DataFrame:
     return records.selectExpr("key", f"concat(upper(CAST(value AS STRING)), '{mark}') AS value")
 
 
-class Counting(StatefulProcessor):
+class Counting(StatefulProcessor):  # type: ignore[misc]  # PySpark's types are not looked at
     """For each record of a key, which one of this key it is."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -29,7 +29,7 @@ class Counting(StatefulProcessor):
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
+        timerValues: Any,  # noqa: ARG002, N803  # Spark's
     ) -> Iterator[pd.DataFrame]:
         before = self._count.get()[0] if self._count.exists() else 0
         count = sum(len(some) for some in rows)
