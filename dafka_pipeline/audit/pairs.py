@@ -1,7 +1,7 @@
 """Differences that belong together: two records with each other's contents, a record at another place.
 
-Among records with equal contents it cannot be known which went where: the first is paired with the first,
-and so on, and none is in two pairs.
+Both are looked for within a topic. Among records with equal contents it cannot be known which went where:
+the first is paired with the first, and so on, and none is in two pairs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def swapped(differing: DataFrame) -> DataFrame:
         sql.greatest(*sides.values()).alias("high"),
         (sides["left"] < sides["right"]).alias("upwards"),
     )
-    numbered = candidates.withColumn("number", _number("low", "high", "upwards"))
-    found = _joined(numbered.where("upwards"), numbered.where("NOT upwards"), by=["low", "high", "number"])
+    numbered = candidates.withColumn("number", _number("topic", "low", "high", "upwards"))
+    found = _joined(
+        numbered.where("upwards"), numbered.where("NOT upwards"), by=["topic", "low", "high", "number"]
+    )
     return _earlier_first(found)
 
 
@@ -56,8 +58,8 @@ def moved(differing: DataFrame) -> DataFrame:
     come = differing.where("left_times = 0").selectExpr(
         *PLACE, "right_payload AS payload", "right_time AS time", "array() AS fields"
     )
-    numbered = [one.withColumn("number", _number("payload")) for one in (gone, come)]
-    found = _joined(*numbered, by=["payload", "number"])
+    numbered = [one.withColumn("number", _number("topic", "payload")) for one in (gone, come)]
+    found = _joined(*numbered, by=["topic", "payload", "number"])
     return found.selectExpr(
         *PLACE,
         *_OTHER,
@@ -76,7 +78,7 @@ def _joined(one: DataFrame, other: DataFrame, *, by: list[str]) -> DataFrame:
     renamed = other.selectExpr(
         *[f"{name} AS {name if name in by else f'other_{name}'}" for name in other.columns]
     )
-    return one.join(renamed, by)
+    return one.join(renamed, by).withColumn("other_topic", one["topic"])
 
 
 def _earlier_first(found: DataFrame) -> DataFrame:

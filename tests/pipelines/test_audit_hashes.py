@@ -1,4 +1,4 @@
-"""The sums, made again in Python with another XXH64 and SHA-256, out of what deltalake and plain Fetch read."""
+"""The sums, made again in Python with another XXH64 and SHA-256, of what plain Fetch and deltalake read."""
 
 from __future__ import annotations
 
