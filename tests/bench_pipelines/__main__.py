@@ -1,0 +1,22 @@
+"""`make bench-pipelines`: every job beside plain Spark. `BENCH_ARGS="archive --records 1000000"` runs one of
+them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+JOBS = ("archive", "audit", "replay", "transform")
+
+
+def main() -> None:
+    chosen, arguments = JOBS, sys.argv[1:]
+    if arguments and arguments[0] in JOBS:
+        chosen, arguments = (arguments[0],), arguments[1:]
+    for job in chosen:
+        print(f"== {job}", flush=True)
+        importlib.import_module(f"tests.bench_pipelines.{job}").main(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The archive job beside plain Spark: `python -m tests.bench_pipelines archive [--records N] [--rounds N]
+[--server kafka]`.
+
+One topic of four partitions with 100-byte values. Each round runs, in turns and in one session: the archive
+job into a new directory; a plain batch read of Spark's into Parquet with the same codec and the same settings
+of its reader; the same read to Spark's `noop` sink. Processor seconds are the driver's JVM, which runs the
+tasks, and the server's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from dafka_pipeline.archive.job import Archiver
+from dafka_pipeline.archive.settings import ArchiveSettings
+from dafka_pipeline.kafka.frames import COLUMNS, READER
+from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.running.report import Report
+from dafka_pipeline.running.stopping import Stop
+from dafka_pipeline.spark.session import SparkOptions, spark_session
+from dafka_pipeline.table.location import Location
+from tests.clients.stored import create_topic
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.maven import pipeline_jars
+from tests.peers.process import ServerProcess
+from tests.peers.standalone import Standalone
+
+PARTITIONS = 4
+VALUE_BYTES = 100
+TOPIC = "bench"
+
+
+def fill(bootstrap: str, records: int) -> None:
+    """So many records of 100 bytes, evenly over the partitions, as fast as librdkafka sends them."""
+    create_topic(bootstrap, TOPIC, PARTITIONS)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "batch.size": 512 << 10,
+            "queue.buffering.max.messages": 1_000_000,
+            "compression.type": "lz4",
+        }
+    )
+    value = bytes(range(VALUE_BYTES - 10))
+    for number in range(records):
+        data = b"%010d" % number + value
+        while True:
+            try:
+                producer.produce(TOPIC, data, b"%d" % number, number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    assert producer.flush(300) == 0
+
+
+def archive(spark: SparkSession, bootstrap: str, to: Path) -> None:
+    settings = ArchiveSettings(to=Location(str(to)), topics=(TOPIC,))
+    report = Report("archive", out=io.StringIO())
+    Archiver(spark, KafkaOptions(bootstrap), settings, report, Stop()).run()
+
+
+def plain(spark: SparkSession, bootstrap: str, to: Path | None) -> None:
+    """What somebody would write by hand; None reads and writes nothing."""
+    reader = spark.read.format("kafka").options(**READER).option("kafka.bootstrap.servers", bootstrap)
+    frame = reader.option("subscribe", TOPIC).option("includeHeaders", "true").load().selectExpr(*COLUMNS)
+    if to is None:
+        frame.write.format("noop").mode("overwrite").save()
+    else:
+        frame.write.option("compression", "zstd").parquet(str(to))
+
+
+def timed(work: Callable[[], None], server: ServerProcess, jvm: int) -> tuple[float, float, float]:
+    """Seconds; processor seconds of the JVM and of the server."""
+    began, ours, theirs = time.monotonic(), cpu_seconds(jvm), server.cpu_seconds
+    work()
+    return time.monotonic() - began, cpu_seconds(jvm) - ours, server.cpu_seconds - theirs
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def resident_mib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM:"))
+
+
+def bench(spark: SparkSession, server: ServerProcess, bootstrap: str, records: int, rounds: int) -> None:
+    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    ratios: dict[str, list[float]] = {"Parquet": [], "noop": [], "processor": []}
+    for number in range(rounds + 1):
+        folder = Path(tempfile.mkdtemp(prefix="bench-archive-"))
+        try:
+            ours = timed(lambda to=folder / "a": archive(spark, bootstrap, to), server, jvm)  # type: ignore[misc]
+            parquet = timed(lambda to=folder / "p": plain(spark, bootstrap, to), server, jvm)  # type: ignore[misc]
+            noop = timed(lambda: plain(spark, bootstrap, None), server, jvm)
+        finally:
+            shutil.rmtree(folder)
+        rates = [records / one[0] / 1000 for one in (ours, parquet, noop)]
+        print(
+            f"{'warm-up' if not number else f'round {number}'}: archive {rates[0]:.0f}, plain Parquet {rates[1]:.0f}, "
+            f"noop {rates[2]:.0f} thousand records a second; processor seconds of the JVM {ours[1]:.1f}, "
+            f"{parquet[1]:.1f}, {noop[1]:.1f}; of the server {ours[2]:.1f}, {parquet[2]:.1f}, {noop[2]:.1f}",
+            flush=True,
+        )
+        if number:
+            ratios["Parquet"].append(rates[0] / rates[1])
+            ratios["noop"].append(rates[0] / rates[2])
+            ratios["processor"].append(ours[1] / parquet[1])
+    medians = {name: statistics.median(values) for name, values in ratios.items()}
+    print(
+        f"archive / plain Parquet {medians['Parquet']:.2f}, archive / noop {medians['noop']:.2f}, processor seconds "
+        f"{medians['processor']:.2f} x plain Parquet's; the JVM had {resident_mib(jvm)} MiB at most"
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--server", choices=["dafka", "kafka"], default="dafka")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = given.server == "kafka"
+        server = ApacheKafka(jvm_options=()) if kafka else Standalone(directory=Path(folder) / "server")
+        with server:
+            fill(server.bootstrap, given.records)
+            conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
+            with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
+                bench(spark, server, server.bootstrap, given.records, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
