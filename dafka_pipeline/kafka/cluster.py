@@ -85,6 +85,8 @@ class Cluster:
             # What librdkafka heard from the brokers meanwhile waits to be asked for.
             self.admin.poll(0)
             refusal, self._refusal = self._refusal, None
+            # What it remembers of leaders may be older than a restart, and it asks anew after minutes only.
+            self._client = None
             if refusal is not None:
                 raise UsageFailure(
                     f"{self.options.bootstrap} does not let this client in: {refusal.str()}. Look at --kafka "
@@ -211,6 +213,8 @@ def asked(what: str, options: KafkaOptions) -> Iterator[None]:
             KafkaError.LEADER_NOT_AVAILABLE,
             KafkaError.NOT_LEADER_FOR_PARTITION,
             KafkaError.BROKER_NOT_AVAILABLE,
+            KafkaError.FENCED_LEADER_EPOCH,
+            KafkaError.UNKNOWN_LEADER_EPOCH,
         }:
             away = KafkaAway(
                 f"{options.bootstrap} does not answer when asked {what} ({error.str()}). Is it started, "
