@@ -16,8 +16,6 @@ from dafka_pipeline.producing.tail import Found, read_tails
 PROBE_SECONDS: Final = 15.0
 """How long a server may take to show that it has transactions."""
 
-logger = logging.getLogger("dafka_pipeline.producing")
-
 
 def open_stream(cluster: Cluster, plan: Plan) -> Stream:
     """A stream that has never sent anything.

@@ -22,6 +22,8 @@ from dafka_pipeline.producing.watch import Watch
 
 PIECE: Final = 1000
 """Records between two looks at the clock and at the watch."""
+PIECE_SECONDS: Final = 0.1
+"""Of a piece where the rate is limited."""
 QUEUE_RECORDS: Final = 100_000
 QUEUE_KILOBYTES: Final = 65_536
 """What a task's producer holds at most."""
@@ -35,6 +37,9 @@ ANSWER_SECONDS: Final = 30.0
 """How long the coordinator of transactions may take to answer."""
 
 logger = logging.getLogger("dafka_pipeline.producing")
+# A line for each attempt to connect would come from each task; what matters comes as an error.
+logger.addHandler(logging.NullHandler())
+logger.propagate = False
 
 
 class Ended(Exception):
@@ -120,8 +125,9 @@ class Sender:
                 "cannot send: it takes 0 for 'now'",
             )
         texts = rows.header_values(f"{self.plan.stream}|")
-        for start in range(skip, len(rows), PIECE):
-            end = min(start + PIECE, len(rows))
+        piece = self._piece()
+        for start in range(skip, len(rows), piece):
+            end = min(start + piece, len(rows))
             if time.time() >= self.soft:
                 return False
             self._pace(end - start)
@@ -137,6 +143,9 @@ class Sender:
         # What is queued still would go out while the producer is taken down.
         if self.watch.waiting:
             self.producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _piece(self) -> int:
+        return PIECE if self.rate <= 0 else max(1, min(PIECE, int(self.rate * PIECE_SECONDS)))
 
     def _queue(self, rows: Rows, texts: list[str], start: int, end: int, to: Progress) -> None:
         produce, name = self.producer.produce, self.plan.header
