@@ -168,11 +168,11 @@ def _check_jars(session: SparkSession, jars: list[Jar]) -> None:
             other.append(f"{Path(place).name} instead of {jar.file}")
     if missing or other:
         said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(other)}"] * bool(other)
-        raise UsageFailure(
-            f"Spark {pyspark} was started with --conf spark.jars or spark.jars.packages, or by spark-submit, "
-            f"and {' and '.join(said)}. Leave them out, or have them name "
-            f"{fit(pyspark).connector.coordinate} and {fit(pyspark).delta.coordinate}."
-        )
+        names = f"{fit(pyspark).connector.coordinate},{fit(pyspark).delta.coordinate}"
+        by = "--conf spark.jars or spark.jars.packages. Leave them out, or have them name"
+        if by_spark_submit(os.environ):
+            by = "spark-submit. Give it --packages"
+        raise UsageFailure(f"Spark {' and '.join(said)}: it was started by {by} {names}.")
 
 
 def _place(session: SparkSession, name: str) -> str | None:
