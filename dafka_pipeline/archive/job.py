@@ -157,7 +157,7 @@ class Archiver:
                 again = error.retriable or isinstance(error, RecordsGone)
                 if not again or failed == FAILURES:
                     raise error from exception
-                self._report.say(f"{error} Trying again ({failed} of {FAILURES - 1}).")
+                self._report.retrying(f"{error} Trying again ({failed} of {FAILURES - 1}).")
                 self._pause(FIRST_WAIT_SECONDS * 2 ** (failed - 1))
                 self._reload()
 

@@ -74,7 +74,7 @@ def archive(
         decode=None if decode is None else parse_format(decode),
         compact_after_days=None if compact_after is None else seconds(compact_after, "--compact-after") / DAY,
     )
-    patience = run.patience_seconds if once else None
+    patience = run.patience(for_ever=not once)
     with run.spark(avro=settings.decode is not None and settings.decode.needs_avro) as spark:
         totals = Archiver(spark, run.kafka, settings, run.report, run.stop, patience_seconds=patience).run()
     run.report.result(

@@ -211,7 +211,8 @@ def test_secrets_are_shown_nowhere() -> None:
 
 def test_secrets_are_taken_out_of_any_text() -> None:
     one = KafkaOptions("b:1", SECRETS, {"sasl.oauthbearer.client.secret": "clientsecret"})
-    text = f'a {SECRETS["sasl.jaas.config"]} b pass"word c keypassword {SECRETS["ssl.keystore.key"]} clientsecret'
+    jaas, key = SECRETS["sasl.jaas.config"], SECRETS["ssl.keystore.key"]
+    text = f'a {jaas} b pass"word c keypassword {key} clientsecret'
     assert one.hide(text) == "a (hidden) b (hidden) c (hidden) (hidden) (hidden)"
     # One that is a word of any message hides nothing and would spoil it.
     assert KafkaOptions("b:1", {"ssl.key.password": "a"}).hide("a banana") == "a banana"

@@ -10,7 +10,7 @@ from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.spark.installed import check_extra, installed_pyspark
 
 HEAVY = ("confluent_kafka", "deltalake", "pandas", "py4j", "pyarrow", "pyspark")
-COMMANDS = ((), ("archive",))
+COMMANDS = ((), ("archive",), ("audit",), ("compact",), ("replay",), ("transform",))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command) or "all")
