@@ -5,6 +5,7 @@ The table is everything: rows and what is said about them are one commit. See `s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -13,6 +14,9 @@ from dafka_pipeline.table.location import Files, Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|io\.delta\.exceptions\.\w*Concurrent\w*Exception")
+"""Delta's ways to say that two wrote at once; every stack trace of Java has a `java.util.concurrent` in it."""
 
 T = TypeVar("T")
 
@@ -141,7 +145,7 @@ class NumberedTable:
         try:
             writer.option("userMetadata", said).save(self.location.text)
         except (PySparkException, Py4JJavaError) as error:
-            if "CONCURRENT" in str(error).upper():
+            if _CONFLICT.search(str(error)):
                 raise Superseded(
                     f"{self.location} was written to by somebody else at the same time."
                 ) from error
