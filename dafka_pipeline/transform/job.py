@@ -81,12 +81,13 @@ class Transform:
             self._settings.parameters,
             several_targets=len(self._settings.targets) > 1,
         )
+        outbox = self._outbox(binding)
         self._files.write(FILE, binding.to_json())
         watch = Watch(self._cluster, binding)
         with ExitStack() as stack:
-            start, failure = self._sink(result, taken, binding, watch, stack)
+            start, failure = self._sink(result, taken, binding, outbox, watch, stack)
             run = self._run
-            runner = Runner(start, watch.look_if_due, failure, run.report, run.stop, run.deadline_seconds)
+            runner = Runner(start, failure, watch, run.report, run.stop, run.deadline_seconds)
             runner.run(lambda: self._patiently(watch.look))
         return runner.counts
 
@@ -150,6 +151,15 @@ class Transform:
             if name == SHUFFLE_PARTITIONS or name in SETTINGS:
                 self._spark.conf.set(name, value)
 
+    def _outbox(self, binding: Binding) -> Outbox | None:
+        """The outbox, when there is one to be; it belongs to the checkpoint. Raises Refused."""
+        place = self._settings.outbox_place
+        if place is None:
+            return None
+        outbox = Outbox(self._spark, place, binding, self._checkpoint)
+        outbox.check()
+        return outbox
+
     # the query --------------------------------------------------------------------------------------------
 
     def _sink(
@@ -157,12 +167,13 @@ class Transform:
         result: DataFrame,
         taken: Mapping[str, str],
         binding: Binding,
+        outbox: Outbox | None,
         watch: Watch,
         stack: ExitStack,
     ) -> tuple[Callable[[], StreamingQuery], Callable[[], PipelineError | None]]:
         """What starts the query, and what its batches failed with last."""
         settings, run = self._settings, self._run
-        if settings.outbox_place is None:
+        if outbox is None:
             if "timestamp" in taken:
                 run.report.say(
                     "Spark's own sink cannot write a record's timestamp: records get the time at which they "
@@ -173,7 +184,6 @@ class Transform:
             return lambda: self._started(plain, binding), lambda: None
         plan = Plan(f"transform-{binding.id}", run.kafka, settings.targets, append=True, timing=self._timing)
         publisher = Publisher(self._spark, plan, self._files, PUBLISHER, run.stop, run.report)
-        outbox = Outbox(self._spark, settings.outbox_place, binding, self._checkpoint)
         sink = OutboxSink(outbox, stack.enter_context(publisher), watch)
         writer = outgoing(result, taken, settings.targets).writeStream.foreachBatch(sink.batch)
 

@@ -52,18 +52,23 @@ class Outbox:
         self._trimmed_at = 0
         self._vacuumed_at: float | None = None
 
-    def open(self) -> None:
-        """Make it where there is none, and see that it belongs to the checkpoint. Raises Refused."""
+    def check(self) -> None:
+        """See whether it belongs to the checkpoint; nothing is written. Raises Refused."""
         table = self._table("")
         if table.exists():
             found = table.newest(parse_written)
             self._newest = None if found is None else found.said
         self._refuse_strangers()
+
+    def open(self) -> None:
+        """As `check`, and make the table where there is none."""
+        self.check()
+        table = self._table("")
         if not table.exists():
             table.create(SCHEMA, partitioned_by=("batch",))
             self._spark.sql(
-                f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = "
-                f"'{RETENTION}')"
+                f"ALTER TABLE {table.sql} SET TBLPROPERTIES "
+                f"('delta.deletedFileRetentionDuration' = '{RETENTION}')"
             )
 
     def write(self, frame: DataFrame, batch: int) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from dafka_pipeline.failures import PipelineError, RecordsGone, UsageFailure
+from dafka_pipeline.failures import KafkaAway, PipelineError, RecordsGone, UsageFailure
 from dafka_pipeline.running.report import Progress, Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.spark.errors import explain_spark, is_sparks, root_cause, words_of
@@ -71,33 +71,42 @@ def _offsets(given: Any) -> Mapping[str, Mapping[str, int]]:
     return given or {}
 
 
+class Looks(Protocol):
+    """Sees whether the topics are still those that the query began with."""
+
+    def look_if_due(self) -> None:
+        """Raises to end the job. Called about every second."""
+
+    def look(self) -> None:
+        """As `look_if_due`, now. Raises KafkaAway, too."""
+
+
 class Runner:
     """Keeps a query going until it ends by itself, is stopped, or cannot go on.
 
     start: makes the query anew; what it raises is handled as the query's failure.
-    look: called about every second; raises to end the job.
     failure: what our own code in the query's batches raised last, if anything: Spark tells it as text alone.
     """
 
     def __init__(
         self,
         start: Callable[[], StreamingQuery],
-        look: Callable[[], None],
         failure: Callable[[], PipelineError | None],
+        topics: Looks,
         report: Report,
         stop: Stop,
         deadline_seconds: float,
     ) -> None:
         self._start = start
-        self._look = look
         self._failure = failure
+        self._topics = topics
         self._report = report
         self._stop = stop
         self._deadline_seconds = deadline_seconds
         self.counts = Counts()
 
     def run(self, wait_for_kafka: Callable[[], None]) -> None:
-        """Raises what `look` raises, and PipelineError when the query fails for good, or again and again.
+        """Raises what `topics` raises, and PipelineError when the query fails for good, or again and again.
 
         wait_for_kafka: returns when Kafka answers; whatever it raises ends the job.
         """
@@ -106,23 +115,32 @@ class Runner:
             batches = self.counts.batches
             try:
                 self._run_once()
-            except Exception as error:  # whatever Spark and Py4J raise
+            except Exception as error:  # noqa: BLE001  # whatever Spark and Py4J raise; it is judged
                 if self._stop.asked:
                     return
-                cause = (is_sparks(error) and self._failure()) or explained(error)
                 failures = 1 if self.counts.batches > batches else failures + 1
-                if not cause.retriable:
-                    raise cause from error
-                if failures >= FAILURES:
-                    raise PipelineError(
-                        f"The query failed {failures} times in a row: {cause} The same command goes on "
-                        "where it stands."
-                    ) from error
-                self._report.say(f"The query failed and is started again: {cause}")
+                self._judge(error, failures)
                 wait_for_kafka()
                 self._stop.sleep(FIRST_WAIT_SECONDS * 2 ** (failures - 1))
             else:
                 return
+
+    def _judge(self, error: Exception, failures: int) -> None:
+        """Returns when the query may be started again."""
+        cause = (is_sparks(error) and self._failure()) or explained(error)
+        try:
+            # A topic that was deleted explains most of what Spark says about it.
+            self._topics.look()
+        except KafkaAway:
+            # And so does a server that is away.
+            cause = cause if cause.retriable else KafkaAway(str(cause))
+        if not cause.retriable:
+            raise cause from error
+        if failures >= FAILURES:
+            raise PipelineError(
+                f"The query failed {failures} times in a row: {cause} The same command goes on where it is."
+            ) from error
+        self._report.retrying(f"The query failed and is started again: {cause}")
 
     def _run_once(self) -> None:
         query = self._start()
@@ -132,7 +150,7 @@ class Runner:
                 if self._stop.asked:
                     self._come_to_an_end(query)
                     return
-                self._look()
+                self._topics.look_if_due()
             self._tell(query)
             failure = self._failure()
             if failure is not None:

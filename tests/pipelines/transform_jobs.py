@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 
@@ -17,6 +21,51 @@ def passes(records: DataFrame) -> DataFrame:
 
 def shouts(records: DataFrame, mark: str = "!") -> DataFrame:
     return records.selectExpr("key", f"concat(upper(CAST(value AS STRING)), '{mark}') AS value")
+
+
+def dies_once(records: DataFrame, marker: str) -> DataFrame:
+    """A Python worker that is killed in the middle of its first batch, and not again."""
+
+    def value_of(value: bytes) -> bytes:
+        if not Path(marker).exists():
+            Path(marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    return records.withColumn("value", F.udf(value_of, "binary")(F.col("value")))
+
+
+def raises(records: DataFrame) -> DataFrame:
+    def value_of(value: bytes) -> bytes:
+        raise ZeroDivisionError(f"no way with {value!r}")
+
+    return records.withColumn("value", F.udf(value_of, "binary")(F.col("value")))
+
+
+def by_value(records: DataFrame) -> DataFrame:
+    """Into the topic that the value names."""
+    return records.selectExpr("key", "value", "CAST(value AS STRING) AS topic")
+
+
+def into_partitions(records: DataFrame) -> DataFrame:
+    """Into the partition that the key names."""
+    return records.selectExpr("key", "value", "CAST(CAST(key AS STRING) AS INT) AS partition")
+
+
+def not_streaming(records: DataFrame) -> DataFrame:
+    return records.sparkSession.createDataFrame([("x",)], "value STRING")
+
+
+def forgets_to_return(records: DataFrame) -> None:
+    records.selectExpr("value")
+
+
+def selects_what_is_not_there(records: DataFrame) -> DataFrame:
+    return records.select("no_such_column")
+
+
+def without_watermark(records: DataFrame) -> DataFrame:
+    return records.groupBy("key").count().selectExpr("key", "CAST(count AS STRING) AS value")
 
 
 class Counting(StatefulProcessor):  # type: ignore[misc]  # PySpark's types are not looked at

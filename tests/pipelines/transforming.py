@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pyspark.sql import SparkSession
@@ -29,6 +31,7 @@ from tests.clients.stored import stored_records
 from tests.differential.batches import Record
 
 JOBS = str(Path(__file__).with_name("transform_jobs.py"))
+PATIENCE_SECONDS = 180.0
 QUICK = Timing(lease=20, message=3, stall=2, spread=1, clocks=0.5)
 
 
@@ -64,6 +67,46 @@ def transform(
 
 def exactly_once(*arguments: Any, **more: Any) -> Counts:
     return transform(*arguments, delivery=EXACTLY_ONCE, **more)
+
+
+class Running:
+    """`transform --every 200ms` in a thread; leaving the block asks it to stop, and waits for its end.
+
+    result: what it returned. failure: what it raised.
+    """
+
+    def __init__(self, spark: SparkSession, bootstrap: str, *arguments: Any, **more: Any) -> None:
+        self._stop = Stop()
+        self._arguments = (spark, bootstrap, *arguments)
+        self._more = {"every_seconds": 0.2, "run": run_of(bootstrap, self._stop), **more}
+        self._thread = threading.Thread(target=self._run)
+        self.result: Counts | None = None
+        self.failure: BaseException | None = None
+
+    def _run(self) -> None:
+        try:
+            self.result = transform(*self._arguments, **self._more)
+        except BaseException as failure:  # noqa: BLE001  # a test looks at it
+            self.failure = failure
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.ask()
+        self.wait_for_end()
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not happened():
+            assert self._thread.is_alive(), self.failure
+            assert time.monotonic() < deadline, "did not happen"
+            time.sleep(0.05)
+
+    def wait_for_end(self) -> None:
+        self._thread.join(PATIENCE_SECONDS)
+        assert not self._thread.is_alive()
 
 
 class Killed(Exception):
