@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|io\.delta\.exceptions\.\w*Concurrent\w*Exception")
-"""Delta's ways to say that two wrote at once; every stack trace of Java has a `java.util.concurrent` in it."""
+"""Delta's ways to say that two wrote at once; any stack trace of Java has a `java.util.concurrent` in it."""
 
 T = TypeVar("T")
 
