@@ -18,7 +18,10 @@ from dafka_pipeline.producing.plan import AUTO
 from dafka_pipeline.producing.stream_file import Tail, parse_stream
 from dafka_pipeline.ranges import Span, fair_spans, span_sum
 from dafka_pipeline.replay import targets
-from dafka_pipeline.replay.auditing import audit_replay, landed
+from dafka_pipeline.replay.auditing import Landed, audit_replay, landed
+from dafka_pipeline.replay.by_key import merging_of, rows_of
+from dafka_pipeline.replay.groups import Committed, archived_groups, check_inactive, commit, mapped
+from dafka_pipeline.replay.merging import Place
 from dafka_pipeline.replay.pinned import FOLDER, SENT, Pinned, check_same, parse_pinned
 from dafka_pipeline.replay.selection import KEEP, Selection, default_id
 from dafka_pipeline.replay.source import Facts, Source, open_source
@@ -111,6 +114,8 @@ class Replay:
                 f"{self._settings.location}.",
                 id=stream,
             )
+            if self._settings.groups:
+                self._check_groups(pinned.spans)
             self._make_topics(pinned)
             pinned = self._send(pinned, source)
             return self._finish(pinned, source)
@@ -243,7 +248,8 @@ class Replay:
         with publisher:
             if pinned.state == SENT:
                 return pinned
-            pinned = self._send_kept(pinned, source, publisher)
+            keep = self._selection.partitions == KEEP
+            pinned = (self._send_kept if keep else self._send_by_key)(pinned, source, publisher)
         pinned = replace(pinned, state=SENT)
         self._archive.files.write(f"{self._name}.json", pinned.to_json())
         return pinned
@@ -272,6 +278,32 @@ class Replay:
             left = span_sum(waiting) - span_sum(spans)
             rate = published.records / max(published.seconds, 1e-3)
             self._report.progress(Progress(total - left, total, rate))
+
+    def _send_by_key(self, pinned: Pinned, source: Source, publisher: Publisher) -> Pinned:
+        """Topic by topic, rounds in the merged order."""
+        publisher.progress()
+        topics = sorted(self._selection.targets)
+        at, *place = pinned.threshold or (0,)
+        start = Place(*place) if place else None
+        for number, topic in list(enumerate(topics))[at:]:
+            spans = [span for span in pinned.spans if span.topic == topic]
+            partitions = len(publisher.stream.targets[self._selection.targets[topic]].floors)
+            order = merging_of(source, topic, spans, int(self._round_offsets)) if spans else None
+            rounds = order.rounds(start, int(self._round_offsets)) if order is not None else []
+            total = done = sum(one.records for one in rounds)
+            for one in rounds:
+                if self._stop.asked:
+                    raise Stopped("asked to")
+                published = publisher.publish(rows_of(source, one, spans, partitions))
+                fail_point("replay-after-round")
+                self._records += published.records
+                pinned = replace(pinned, threshold=(number, *one.end) if one.end else (number + 1,))
+                self._archive.files.write(f"{self._name}.json", pinned.to_json())
+                done -= one.records
+                rate = published.records / max(published.seconds, 1e-3)
+                self._report.progress(Progress(total - done, total, rate))
+            start = None
+        return pinned
 
     @property
     def _round_offsets(self) -> float:
@@ -303,9 +335,38 @@ class Replay:
             if not outcome.verdict.equal:
                 outcome.notes.append(as_text(outcome.verdict))
                 return outcome
+        if self._settings.groups:
+            outcome.notes += self._commit_groups(pinned, found)
         for name, configs in pinned.created.items():
             targets.restore(self._cluster, name, configs)
+            outcome.notes += retention_notes(name, configs)
         return outcome
+
+    def _archived_groups(self, spans: tuple[Span, ...]) -> list[Committed]:
+        text = self._archive.files.read(layout.GROUPS_FILE)
+        return archived_groups(text, self._selection.targets, spans)
+
+    def _check_groups(self, spans: tuple[Span, ...]) -> None:
+        """What stands against --groups is said before anything is sent."""
+        if self._selection.partitions != KEEP:
+            raise Refused(
+                "--groups: by key a group's place in one partition is a place in all of them. Replay with "
+                "--partitions keep, or without --groups."
+            )
+        groups = {one.group for one in self._archived_groups(spans)}
+        patiently(lambda: check_inactive(self._cluster, groups), self._stop, self._report, self._patience)
+
+    def _commit_groups(self, pinned: Pinned, found: Landed) -> list[str]:
+        wanted = mapped(self._archived_groups(pinned.spans), found)
+        check_inactive(self._cluster, {one.group for one in wanted})
+        done, left = commit(self._cluster, wanted, overwrite=self._settings.overwrite_groups)
+        said = [f"{done:,} committed offsets of {len({one.group for one in wanted}):,} groups are set."]
+        if left:
+            said.append(
+                f"{len(left):,} were left as they are: the group has committed there itself "
+                "(--overwrite-groups replaces that)."
+            )
+        return said
 
 
 def _partitions_needed(spans: tuple[Span, ...]) -> dict[str, int]:
@@ -313,3 +374,15 @@ def _partitions_needed(spans: tuple[Span, ...]) -> dict[str, int]:
     for span in spans:
         needed[span.topic] = max(needed.get(span.topic, 0), span.partition + 1)
     return needed
+
+
+def retention_notes(name: str, configs: Mapping[str, str]) -> list[str]:
+    """What the archived configs of a topic will do to its records now that they are in force again."""
+    kinds = [
+        f"{setting}={configs[setting]}"
+        for setting in ("cleanup.policy", "retention.ms", "retention.bytes")
+        if setting in configs
+    ]
+    told = ", ".join(kinds) if kinds else "the server's own retention"
+    said = f"{name} has its archived configs again ({told}): what is past that retention goes from now on."
+    return [said]
