@@ -1,7 +1,7 @@
 """An audit of two tables beside reading both: `python -m tests.bench_pipelines.audit [--records N]
 [--rounds N]`.
 
-Tables of 100-byte values in four partitions; in the second one byte of one record is altered. Each round reads
+Tables of 100-byte values in four partitions; in the second one byte of a record is altered. Each round reads
 both tables to Spark's `noop` sink and audits them, in turns, after one warm-up. What is found is checked.
 """
 
@@ -11,7 +11,10 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -56,50 +59,68 @@ def write_table(spark: SparkSession, path: Path, records: int, altered: int | No
     archive.records.append(frame, state.number, state.to_json())
 
 
-def timed_read(spark: SparkSession, path: Path) -> float:
-    began = time.monotonic()
+class Cost(NamedTuple):
+    """Seconds by the clock, and of processor time in the JVM: the latter is fair on a machine with others."""
+
+    clock: float
+    processor: float
+
+
+@contextmanager
+def cost(spark: SparkSession, into: list[Cost]) -> Iterator[None]:
+    bean = spark._jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
+    began, used = time.monotonic(), bean.getProcessCpuTime()
+    yield
+    into.append(Cost(time.monotonic() - began, (bean.getProcessCpuTime() - used) / 1e9))
+
+
+def read(spark: SparkSession, path: Path) -> None:
     frame = spark.read.format("delta").load(str(path)).select(*COLUMNS)
     frame.write.format("noop").mode("overwrite").save()
-    return time.monotonic() - began
 
 
-def timed_audit(spark: SparkSession, left: Path, right: Path) -> tuple[float, Verdict]:
+def audit(spark: SparkSession, left: Path, right: Path) -> Verdict:
     """With opening both sides, as the command does."""
-    began = time.monotonic()
-    sides = [archive_side(spark, Location(str(path))) for path in (left, right)]
-    verdict = audit_frames(spark, sides[0], sides[1], AuditOptions())
-    return time.monotonic() - began, verdict
+    here, there = (archive_side(spark, Location(str(path))) for path in (left, right))
+    return audit_frames(spark, here, there, AuditOptions())
 
 
-def bench(spark: SparkSession, folder: Path, records: int, rounds: int) -> float:
-    """Prints each round; gives the median of an audit that finds one byte, in times of reading both sides."""
+def bench(spark: SparkSession, folder: Path, records: int, rounds: int) -> None:
+    """Prints each round, and the medians of audits in times of reading both sides."""
     altered = records * 2 // 3
+    place = divmod(altered, records // PARTITIONS)
     left, right = folder / "left", folder / "right"
     write_table(spark, left, records)
     write_table(spark, right, records, altered)
-    ratios, equal_ratios = [], []
+    reading: list[Cost] = []
+    finding: list[Cost] = []
+    equal: list[Cost] = []
     for number in range(rounds + 1):
-        reading = timed_read(spark, left) + timed_read(spark, right)
-        auditing, verdict = timed_audit(spark, left, right)
-        each = records // PARTITIONS
-        assert verdict.counts == {ALTERED: 1}, verdict.counts
+        with cost(spark, reading):
+            read(spark, left)
+            read(spark, right)
+        with cost(spark, finding):
+            verdict = audit(spark, left, right)
         (one,) = verdict.named
-        assert (one.place.partition, one.place.offset) == divmod(altered, each)
-        assert one.fields == ("value",)
-        same, verdict = timed_audit(spark, left, left)
-        assert verdict.equal
-        name = f"round {number}" if number else "warm-up"
+        assert verdict.counts == {ALTERED: 1}, verdict.counts
+        assert ((one.place.partition, one.place.offset), one.fields) == (place, ("value",))
+        with cost(spark, equal):
+            assert audit(spark, left, left).equal
         print(
-            f"{name}: read both {reading:.2f} s, audit that finds one byte {auditing:.2f} s "
-            f"({auditing / reading:.2f}), audit of equal tables {same:.2f} s ({same / reading:.2f})",
+            f"{f'round {number}' if number else 'warm-up'}: read both {_text(reading)}; audit that finds one "
+            f"byte {_text(finding)} {verdict.seconds}; audit of equal tables {_text(equal)}",
             flush=True,
         )
-        if number:
-            ratios.append(auditing / reading)
-            equal_ratios.append(same / reading)
-    equal = statistics.median(equal_ratios)
-    print(f"audit / read both: {statistics.median(ratios):.2f}; of equal tables {equal:.2f}")
-    return statistics.median(ratios)
+    for name, measured in (("audit that finds one byte", finding), ("audit of equal tables", equal)):
+        clock, processor = (
+            statistics.median(one[n] / both[n] for one, both in zip(measured[1:], reading[1:], strict=True))
+            for n in range(2)
+        )
+        print(f"{name} / read both: {clock:.2f} by the clock, {processor:.2f} of processor time")
+
+
+def _text(costs: list[Cost]) -> str:
+    return f"{costs[-1].clock:.2f} s ({costs[-1].processor:.2f} s of processor time)"
 
 
 def main() -> None:
