@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -201,27 +202,32 @@ def _converted(name: str, value: str, annotation: Any) -> Any:
     return value
 
 
-STATE_OPERATORS: Final = ("TransformWithState", "FlatMapGroupsInPandasWithState")
+STATE: Final = "TransformWithState"
+OLDER_STATE: Final = "FlatMapGroupsInPandasWithState"
 
 
 def _check_state(result: DataFrame, name: str) -> None:
-    """Without protobuf Spark says only that a worker 'exited unexpectedly (crashed)', so it is looked for
-    before.
-    """
+    """Without protobuf Spark says only that a worker 'exited unexpectedly (crashed)': look before."""
     plan = result._jdf.queryExecution().logical().toString()
-    if not any(one in plan for one in STATE_OPERATORS):
+    if STATE not in plan and OLDER_STATE not in plan:
         return
-    for module in ("pandas", "google.protobuf"):
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            raise UsageFailure(f"{name} keeps state, and {module} is not installed. {STATE_EXTRA}") from None
-    protobuf: Any = importlib.import_module("google.protobuf")
-    version = tuple(int(part) for part in protobuf.__version__.split(".")[:3])
-    if not (5, 28, 3) <= version < (7,):
+    pandas, protobuf = (_version(module, name) for module in ("pandas", "google.protobuf"))
+    if not (5, 28, 3) <= protobuf < (7,):
+        raise UsageFailure(f"{name} keeps state, and this version of protobuf does not fit. {STATE_EXTRA}")
+    if OLDER_STATE in plan and pandas >= (3,):
         raise UsageFailure(
-            f"{name} keeps state, and protobuf {protobuf.__version__} does not fit. {STATE_EXTRA}"
+            f"{name} uses applyInPandasWithState, which does not work in Spark 4.0 with pandas 3 (a "
+            "TypeError in "
+            "the worker): use transformWithStateInPandas, or pip install 'pandas<3'."
         )
+
+
+def _version(module: str, name: str) -> tuple[int, ...]:
+    try:
+        text = importlib.import_module(module).__version__
+    except ImportError:
+        raise UsageFailure(f"{name} keeps state, and {module} is not installed. {STATE_EXTRA}") from None
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 
 def _is_of_state(error: BaseException) -> bool:

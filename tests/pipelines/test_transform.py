@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.clients.sample import records as sample_records
 from tests.clients.stored import put, stored_records
 from tests.pipelines.transforming import (
+    PER_BATCH,
     exactly_once,
     keyed_records,
     killed_at,
@@ -21,6 +22,7 @@ from tests.pipelines.transforming import (
 )
 
 pytestmark = pytest.mark.slow
+FUNCTION = "numbers_per_key"
 NewTopic = Callable[..., str]
 FAIL_POINTS = (
     "transform-before-outbox",
@@ -52,11 +54,8 @@ def test_exactly_once_keeps_every_oddity_of_a_record(
     assert counts.rows == len(sample_records())
 
 
-@pytest.mark.parametrize(
-    "function", ["numbers_per_key", pytest.param("numbers_per_key_old", marks=pytest.mark.long)]
-)
 def test_state_is_exact_over_kills(
-    spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path, function: str
+    spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """Each run dies at another place; what comes out is as if none had."""
     source, target = new_topic(1, "-source"), new_topic(2, "-target")
@@ -64,6 +63,6 @@ def test_state_is_exact_over_kills(
     put(bootstrap, source, records)
     for place in FAIL_POINTS:
         with killed_at(place):
-            exactly_once(spark, bootstrap, function, source, target, tmp_path, max_offsets=20)
-    exactly_once(spark, bootstrap, function, source, target, tmp_path, max_offsets=20)
+            exactly_once(spark, bootstrap, FUNCTION, source, target, tmp_path, max_offsets=PER_BATCH)
+    exactly_once(spark, bootstrap, FUNCTION, source, target, tmp_path, max_offsets=PER_BATCH)
     assert numbers_in(bootstrap, target, 2) == numbers_of(records)

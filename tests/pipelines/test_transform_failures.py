@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,6 +26,7 @@ from tests.pipelines.transforming import (
 )
 
 pytestmark = pytest.mark.slow
+PANDAS = int(pd.__version__.partition(".")[0])
 NewTopic = Callable[..., str]
 
 
@@ -70,6 +72,9 @@ def test_the_server_is_killed(spark: SparkSession, tmp_path: Path) -> None:
         ("forgets_to_return", "gives back NoneType"),
         ("selects_what_is_not_there", "no_such_column"),
         ("without_watermark", "--output-mode"),
+        pytest.param(
+            "by_the_older_interface", "pandas 3", marks=pytest.mark.skipif(PANDAS < 3, reason="it runs")
+        ),
     ],
 )
 def test_a_function_that_cannot_be_a_stream(

@@ -100,8 +100,8 @@ def numbers_per_key(records: DataFrame) -> DataFrame:
     )
 
 
-def numbers_per_key_old(records: DataFrame) -> DataFrame:
-    """The same by the older interface, which needs no worker beside the batch."""
+def by_the_older_interface(records: DataFrame) -> DataFrame:
+    """The same by applyInPandasWithState."""
     from pyspark.sql.streaming.state import GroupState
 
     def numbers(key: Any, rows: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:

@@ -32,6 +32,7 @@ from tests.differential.batches import Record
 
 JOBS = str(Path(__file__).with_name("transform_jobs.py"))
 PATIENCE_SECONDS = 180.0
+PER_BATCH = 20
 QUICK = Timing(lease=20, message=3, stall=2, spread=1, clocks=0.5)
 
 

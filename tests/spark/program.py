@@ -40,6 +40,11 @@ class Program:
     def text(self) -> str:
         return self._output.read_text(errors="replace")
 
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
     def kill9(self) -> None:
         """SIGKILL to the program and to its JVM: the process group that it leads."""
         if self._process.poll() is None:
