@@ -17,14 +17,14 @@ from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Commit
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 UNKNOWN_WEIGHT: Final = 100_000.0
-"""Bytes that a record counts for while nobody knows: the first batch of a topic is small, and shows."""
+"""Bytes that a record counts for while nobody knows: the first batch of the topic is small, and shows."""
 NEWEST_WEIGHT: Final = 0.5
 """How much a batch's own average moves the one that is kept."""
 

@@ -16,7 +16,7 @@ from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
 from dafka_pipeline.ranges import Span, holes, span_sum
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Commit
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from dafka_pipeline.archive import gaps
 from dafka_pipeline.archive.batch import Done, cost, run_batch
 from dafka_pipeline.archive.looking import look_at, missing_topics, starting_offsets
-from dafka_pipeline.archive.opening import newest_state, take_over
+from dafka_pipeline.archive.opening import is_ours, newest_state, take_over
 from dafka_pipeline.archive.plan import Gap, Plan, plan
 from dafka_pipeline.archive.settings import STOP, ArchiveSettings
 from dafka_pipeline.archive.snapshots import Snapshots
@@ -25,6 +25,7 @@ from dafka_pipeline.decode.job import Decoder
 from dafka_pipeline.failures import PipelineError, RecordsGone, Refused, Stopped
 from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
 from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.kafka.sampling import average_bytes
 from dafka_pipeline.ranges import Span, fair_spans, span_sum
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.running.report import Progress, Report
@@ -33,8 +34,8 @@ from dafka_pipeline.running.waiting import patiently
 from dafka_pipeline.spark.errors import explain_spark
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Commit
 from dafka_pipeline.table.lock import held
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ SETTLE_SECONDS: Final = 60.0
 """How long a log may end before what was archived until that is believed: a leader that has just changed may
 say so
 for a moment."""
+SAMPLED_TOPICS: Final = 20
+"""Of new topics at once, the largest: a sample takes some ten milliseconds."""
 COMPACT_EVERY_SECONDS: Final = 3600.0
 """Between two looks for days to compact: a day is closed once a day."""
 LOOK_AGAIN_SECONDS: Final = 2.0
@@ -182,10 +185,26 @@ class Archiver:
                 self._commit([])
             self._caught_up(made)
             return False
+        self._sample(waiting)
         weights = cost(self._state, {span.topic for span in waiting})
         spans = fair_spans(waiting, weights, self._settings.max_batch_bytes)
         self._tell(self._commit(spans), span_sum(waiting) - span_sum(spans))
         return True
+
+    def _sample(self, waiting: Collection[Span]) -> None:
+        """Weigh topics that have never been in a batch by a few of their records."""
+        largest: dict[str, Span] = {}
+        for span in waiting:
+            if (
+                span.topic not in self._state.weights
+                and span.length > largest.get(span.topic, span).length - 1
+            ):
+                largest[span.topic] = span
+        for span in sorted(largest.values(), key=lambda one: -one.length)[:SAMPLED_TOPICS]:
+            average = average_bytes(self._cluster, span)
+            if average is not None:
+                weights = {**self._state.weights, span.topic: average}
+                self._state = replace(self._state, weights=weights)
 
     def _commit(self, spans: Collection[Span]) -> Done:
         with self._committing():
@@ -212,14 +231,15 @@ class Archiver:
 
     def _reload(self) -> None:
         """Where the table is after a failure, which may have come after its commit."""
-        found = newest_state(self._archive)
-        assert found is not None
-        if found.said.run != self._state.run:
+        if not is_ours(self._archive, self._state.run):
             raise Refused(
                 f"Another archiver has taken {self._archive.location} over. Stop it first, if this one "
                 "shall go on."
             )
-        self._state = found.said
+        found = newest_state(self._archive)
+        # Before the first batch of this run the newest state is that of the one before.
+        if found is not None and found.said.run == self._state.run:
+            self._state = found.said
 
     def _look_for_losses(self, commit: Commit, state: State) -> None:
         lost = self._ask(lambda: gaps.lost_in(self._archive, self._cluster, commit, state))

@@ -11,7 +11,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.delta import Newest
-from dafka_pipeline.table.state import Fence, State, TopicEnds, generation_of, parse_state
+from dafka_pipeline.table.state import Fence, State, TopicEnds, generation_of, parse_run, parse_state
 
 
 def newest_state(archive: Archive) -> Newest[State] | None:
@@ -31,7 +31,7 @@ def newest_state(archive: Archive) -> Newest[State] | None:
 
 
 def take_over(archive: Archive) -> State:
-    """Begin a generation, and say in its first commit how far the table is.
+    """Begin a generation, and find how far the table is: the next batch's commit says both.
 
     Raises Superseded when somebody else begins one at the same moment.
     """
@@ -40,16 +40,19 @@ def take_over(archive: Archive) -> State:
     if found is None:
         archive.records.create(layout.SCHEMA, layout.PARTITIONED_BY, layout.WITH_STATISTICS)
     identity = uuid.uuid4().hex if found is None else found.said.archive
-    nothing = archive.nothing()
     fence = Fence(identity, generation_of(archive.records.last_number()) + 1, run)
-    archive.records.append(nothing, fence.number, fence.to_json())
+    archive.records.append(archive.nothing(), fence.number, fence.to_json())
     fail_point("archive-after-fence")
     # Only now is it certain that nobody adds a batch behind our back.
     found = newest_state(archive)
     before = State(identity, fence.generation, run) if found is None else found.said
-    state = before.behind(fence)
-    archive.records.append(nothing, state.number, state.to_json())
-    return state
+    return before.behind(fence)
+
+
+def is_ours(archive: Archive, run: str) -> bool:
+    """Whether nobody has begun a later generation than this run."""
+    newest = archive.records.newest(parse_run)
+    return newest is not None and newest.said == run
 
 
 def _from_copy(archive: Archive) -> Newest[State] | None:

@@ -14,8 +14,9 @@ from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Commit, newest_in
+from dafka_pipeline.table.delta import newest_in
 from dafka_pipeline.table.location import Location
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State, parse_state
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dafka_pipeline.table.delta import Commit
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import TopicEnds, parse_state
 
 

@@ -1,7 +1,8 @@
 """Named places where a process may be killed on purpose, so that a test can see what is left then.
 
-`DAFKA_PIPELINE_FAIL_AT=NAME` (or `NAME:N` for the Nth time it is passed) in the environment ends the process and its
-whole process group, the JVM among them, by SIGKILL at that place. Without it a fail point costs one comparison.
+`DAFKA_PIPELINE_FAIL_AT=NAME` (or `NAME:N` for the Nth time it is passed) in the environment ends the process
+and its whole process group, the JVM among them, by SIGKILL at that place. Without it a fail point costs one
+comparison.
 """
 
 import os

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from dafka_pipeline.failures import PipelineError
 from dafka_pipeline.table.location import Files, Location
+from dafka_pipeline.table.log import FOLDER, Commit, DeltaLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,25 +22,14 @@ _CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|io\.delta\.exceptions\.\w*Conc
 
 T = TypeVar("T")
 
-LOOK_BACK: Final = (1, 20, 1000)
-"""How many of the newest commits are looked at for one of ours, step by step: a compaction may lie above."""
+LOOK_BACK: Final = 20
+"""How many of the newest commits are looked at for the one just made: compactions may lie above it."""
 
 
 class Superseded(PipelineError):
     """A commit came too late: somebody has committed a higher number. The table has nothing of it."""
 
-
-class Commit(NamedTuple):
-    """A commit as the table's log has it.
-
-    said: what was said with it. rows: how many it added. restored: the version whose rows it brought back
-    (RESTORE).
-    """
-
-    version: int
-    said: str | None
-    rows: int
-    restored: int | None = None
+    retriable = True
 
 
 class Newest(NamedTuple, Generic[T]):
@@ -58,6 +49,7 @@ class NumberedTable:
         self.location = location
         self._spark = spark
         self._application = application
+        self._log = DeltaLog(Files(spark, location))
 
     @property
     def sql(self) -> str:
@@ -65,8 +57,9 @@ class NumberedTable:
         return f"delta.`{self.location.text.replace('`', '``')}`"
 
     def exists(self) -> bool:
-        """Whether there is a Delta table at the location."""
-        return Files(self._spark, self.location).exists("_delta_log")
+        """Whether there is a Delta table at the location: a death in the first commit leaves an empty log."""
+        names = Files(self._spark, self.location).names(FOLDER)
+        return any(name.endswith((".json", ".parquet")) for name in names)
 
     def create(self, schema: Any, partitioned_by: Sequence[str] = (), statistics: Sequence[str] = ()) -> None:
         """Make it, empty, where there is none.
@@ -96,27 +89,18 @@ class NumberedTable:
 
     def version(self) -> int:
         """Of its newest commit, whoever made it."""
-        return next(self.commits(1)).version
+        return self._log.newest_version()
 
     def commits(self, newest: int | None = None) -> Iterator[Commit]:
         """Its commits, newest first; as far back as its log still goes (30 days are kept)."""
-        limit = "" if newest is None else f" LIMIT {newest}"
-        for row in self._spark.sql(f"DESCRIBE HISTORY {self.sql}{limit}").collect():
-            metrics = row["operationMetrics"] or {}
-            rows = int(metrics.get("numOutputRows", 0))
-            yield Commit(row["version"], row["userMetadata"], rows, _restored(row))
+        return islice(self._log.commits(), newest)
 
     def newest(self, parse: Callable[[str | None], T | None]) -> Newest[T] | None:
         """The newest commit that `parse` makes something of; None where no commit is one.
 
         What a RESTORE undid does not count: its rows are gone.
         """
-        for limit in (*LOOK_BACK, None):
-            commits = list(self.commits(limit))
-            found = newest_in(commits, parse)
-            if found is not None or limit is None or len(commits) < limit:
-                return found
-        return None
+        return newest_in(self.commits(), parse)
 
     def last_number(self) -> int:
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
@@ -125,10 +109,10 @@ class NumberedTable:
 
     def _snapshot(self) -> Any:
         """The JVM's own view of the newest version: what SQL does not show."""
-        # Asking for a commit has it look at the log again.
-        next(self.commits(1))
         delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
         log = delta_log.forTable(self._spark._jsparkSession, self.location.text)
+        # Reading the table has it look at its log again.
+        self.read().schema  # noqa: B018
         return log.unsafeVolatileSnapshot()
 
     def append(self, frame: DataFrame, number: int, said: str) -> Commit:
@@ -151,10 +135,9 @@ class NumberedTable:
                 ) from error
             raise
         # Delta drops a commit whose number is not new without a word: the log says whether ours is there.
-        for limit in LOOK_BACK[:2]:
-            for commit in self.commits(limit):
-                if commit.said == said:
-                    return commit
+        for commit in self.commits(LOOK_BACK):
+            if commit.said == said:
+                return commit
         raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
 
 
@@ -171,13 +154,3 @@ def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]
         if made is not None:
             return Newest(commit, made)
     return None
-
-
-def _restored(row: Any) -> int | None:
-    """RESTORE's version. It may have been given as a time: then the log says which it was in its metrics
-    alone.
-    """
-    if row["operation"] != "RESTORE":
-        return None
-    version = (row["operationParameters"] or {}).get("version")
-    return None if version in {None, "null"} else int(version)

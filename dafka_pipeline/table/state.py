@@ -89,8 +89,8 @@ class State:
         return (self.generation << BATCH_BITS) | self.batch
 
     def behind(self, fence: Fence) -> State:
-        """The same ends, as the first commit of a new generation says them."""
-        return replace(self, generation=fence.generation, run=fence.run, batch=1, spans=())
+        """The same ends, from which the first batch of a new generation begins."""
+        return replace(self, generation=fence.generation, run=fence.run, batch=0, spans=())
 
     def after(self, spans: Iterable[Span]) -> State:
         """The state once the records of these spans are in the table.
@@ -143,6 +143,12 @@ def parse_state(text: str | None) -> State | None:
         spans=tuple(Span(*one) for one in found["spans"]),
         weights=found["weights"],
     )
+
+
+def parse_run(text: str | None) -> str | None:
+    """The run that made a commit, be it a fence or a batch; None where it is not an archiver's."""
+    found = _ours(text)
+    return None if found is None else str(found["run"])
 
 
 def generation_of(number: int) -> int:

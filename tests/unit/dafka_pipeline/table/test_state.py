@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
-from dafka_pipeline.table.delta import Commit, newest_in
+from dafka_pipeline.table.delta import newest_in
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import Fence, State, TopicEnds, generation_of, parse_state
 
 names = st.text(min_size=1, max_size=10)
@@ -41,7 +42,7 @@ def test_is_read_as_it_was_written(state: State) -> None:
 def test_numbers_are_in_order(state: State, generation: int) -> None:
     fence = Fence("a", state.generation + generation, "r")
     assert state.number < state.after([]).number
-    assert state.number < fence.number < state.behind(fence).number
+    assert state.number < fence.number < state.behind(fence).after([]).number
     assert fence.number < 2**63, "Delta's txn version is a signed 64-bit number"
 
 
