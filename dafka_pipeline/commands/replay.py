@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from dafka_pipeline.commands.options import Run, job_options, pairs
-from dafka_pipeline.failures import EXIT_DIFFERS, EXIT_OK, UsageFailure
+from dafka_pipeline.failures import EXIT_DIFFERS, EXIT_OK, PipelineError, Stopped, UsageFailure
 from dafka_pipeline.producing.plan import AUTO, SPARK_SETTINGS, TRANSACTIONS, Timing
 from dafka_pipeline.replay.selection import (
     KEEP,
@@ -26,6 +26,10 @@ from dafka_pipeline.units import milliseconds
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 SHORTEST_TIMEOUT: Final = 3.0
 """Seconds; below it an ordinary pause of a server would end each round."""
+
+
+class ReplayStopped(PipelineError):
+    """The replay was stopped before everything was in its targets. Not a success."""
 
 
 @click.command(short_help="Put an archive's records back into topics.")
@@ -155,7 +159,12 @@ def replay(
     run.spark_options = replace(run.spark_options, conf={**SPARK_SETTINGS, **run.spark_options.conf})
     with run.spark() as spark:
         job = Replay(spark, run.kafka, settings, run.report, run.stop, run.patience_seconds)
-        outcome = job.run()
+        try:
+            outcome = job.run()
+        except Stopped as stopped:
+            raise ReplayStopped(
+                "The replay was stopped before it was done: start the same command again, it goes on."
+            ) from stopped
     differs = outcome.verdict is not None and not outcome.verdict.equal
     said = (
         "Not audited."

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.kafka.cluster import ANSWER_SECONDS, Cluster, TopicPartition, asked
-from dafka_pipeline.ranges import Span
 from dafka_pipeline.replay.auditing import Landed
 
 if TYPE_CHECKING:
@@ -36,8 +35,10 @@ class Mapped(NamedTuple):
     metadata: str
 
 
-def archived_groups(text: str | None, targets: Mapping[str, str], spans: Collection[Span]) -> list[Committed]:
-    """From `_pipeline/groups.json`: what groups had committed in partitions that are replayed. Pure.
+def archived_groups(
+    text: str | None, targets: Mapping[str, str], replayed: Collection[TopicPartition]
+) -> list[Committed]:
+    """From `_pipeline/groups.json`: what groups had committed in these partitions. Pure.
 
     Raises Refused where the archive knows nothing of groups.
     """
@@ -46,7 +47,6 @@ def archived_groups(text: str | None, targets: Mapping[str, str], spans: Collect
             "--groups: the archive has no committed offsets (_pipeline/groups.json). It was written without "
             "the right to see groups, or by hand: leave --groups out."
         )
-    replayed = {TopicPartition(span.topic, span.partition) for span in spans}
     found: dict[str, Any] = json.loads(text)["groups"]
     made = [
         Committed(group, TopicPartition(targets[topic], int(partition)), one["offset"], one["metadata"])

@@ -115,7 +115,7 @@ class Replay:
                 id=stream,
             )
             if self._settings.groups:
-                self._check_groups(pinned.spans)
+                self._check_groups(source)
             self._make_topics(pinned)
             pinned = self._send(pinned, source)
             return self._finish(pinned, source)
@@ -143,7 +143,8 @@ class Replay:
             tuple(source.spans()),
             source.topic_ids,
         )
-        if before is not None:
+        begun = self._archive.files.exists(f"{self._name}.stream.json")
+        if before is not None and (begun or before.created):
             check_same(before, asked, version_given=settings.version is not None)
             return before, source
         return self._pin_first(asked, source), source
@@ -336,28 +337,28 @@ class Replay:
                 outcome.notes.append(as_text(outcome.verdict))
                 return outcome
         if self._settings.groups:
-            outcome.notes += self._commit_groups(pinned, found)
+            outcome.notes += self._commit_groups(source, found)
         for name, configs in pinned.created.items():
             targets.restore(self._cluster, name, configs)
             outcome.notes += retention_notes(name, configs)
         return outcome
 
-    def _archived_groups(self, spans: tuple[Span, ...]) -> list[Committed]:
+    def _archived_groups(self, source: Source) -> list[Committed]:
         text = self._archive.files.read(layout.GROUPS_FILE)
-        return archived_groups(text, self._selection.targets, spans)
+        return archived_groups(text, self._selection.targets, source.places())
 
-    def _check_groups(self, spans: tuple[Span, ...]) -> None:
+    def _check_groups(self, source: Source) -> None:
         """What stands against --groups is said before anything is sent."""
         if self._selection.partitions != KEEP:
             raise Refused(
                 "--groups: by key a group's place in one partition is a place in all of them. Replay with "
                 "--partitions keep, or without --groups."
             )
-        groups = {one.group for one in self._archived_groups(spans)}
+        groups = {one.group for one in self._archived_groups(source)}
         patiently(lambda: check_inactive(self._cluster, groups), self._stop, self._report, self._patience)
 
-    def _commit_groups(self, pinned: Pinned, found: Landed) -> list[str]:
-        wanted = mapped(self._archived_groups(pinned.spans), found)
+    def _commit_groups(self, source: Source, found: Landed) -> list[str]:
+        wanted = mapped(self._archived_groups(source), found)
         check_inactive(self._cluster, {one.group for one in wanted})
         done, left = commit(self._cluster, wanted, overwrite=self._settings.overwrite_groups)
         said = [f"{done:,} committed offsets of {len({one.group for one in wanted}):,} groups are set."]

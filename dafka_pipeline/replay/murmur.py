@@ -18,11 +18,11 @@ def murmur2_sql(key: str) -> str:
     whole = f"{size} div 4"
     places = f"IF({size} < 4, CAST(array() AS ARRAY<BIGINT>), sequence(0L, {whole} - 1))"
     words = f"transform({places}, i -> {_number(f'substring({key}, CAST(4 * i + 1 AS INT), 4)')})"
-    little = (
-        "((w & 255) << 24) | ((w & 65280) << 8) | ((w >> 8) & 65280) | (w >> 24)"  # the bytes turned round
-    )
+    # The bytes turned round.
+    little = f"{_up('w & 255', 24)} | {_up('w & 65280', 8)} | ({_down('w', 8)} & 65280) | {_down('w', 24)}"
     multiplied = f"transform({words}, w -> {_times(f'({little})')})"
-    mixed = f"transform({multiplied}, k -> {_times('(k ^ (k >> 24))')})"
+    mixed_word = _times(f"(k ^ {_down('k', 24)})")
+    mixed = f"transform({multiplied}, k -> {mixed_word})"
     start = f"(CAST({SEED} AS BIGINT) ^ CAST({size} AS BIGINT))"
     body = f"aggregate({mixed}, {start}, (h, k) -> {_times('h')} ^ k)"
     return _finished(_with_tail(body, key, size))
@@ -43,6 +43,14 @@ def _times(expression: str) -> str:
     return f"(({expression} * {M}) & {MASK})"
 
 
+def _up(expression: str, bits: int) -> str:
+    return f"shiftleft({expression}, {bits})"
+
+
+def _down(expression: str, bits: int) -> str:
+    return f"shiftright({expression}, {bits})"
+
+
 def _let(value: str, name: str, expression: str) -> str:
     """The expression with a name for a value that it uses more than once."""
     return f"transform(array({value}), {name} -> {expression})[0]"
@@ -51,13 +59,13 @@ def _let(value: str, name: str, expression: str) -> str:
 def _with_tail(body: str, key: str, size: str) -> str:
     rest = _number(f"substring({key}, CAST(4 * ({size} div 4) + 1 AS INT), 3)")
     tail = (
-        f"CASE {size} % 4 WHEN 1 THEN t WHEN 2 THEN ((t & 255) << 8) | (t >> 8) "
-        "ELSE ((t & 255) << 16) | (t & 65280) | (t >> 16) END"
+        f"CASE {size} % 4 WHEN 1 THEN t WHEN 2 THEN {_up('t & 255', 8)} | {_down('t', 8)} "
+        f"ELSE {_up('t & 255', 16)} | (t & 65280) | {_down('t', 16)} END"
     )
     added = _let(rest, "t", _times(f"(b ^ ({tail}))"))
     return _let(body, "b", f"IF({size} % 4 = 0, b, {added})")
 
 
 def _finished(body: str) -> str:
-    mixed = _let(body, "x", _times("(x ^ (x >> 13))"))
-    return _let(mixed, "y", "y ^ (y >> 15)")
+    mixed = _let(body, "x", _times(f"(x ^ {_down('x', 13)})"))
+    return _let(mixed, "y", f"y ^ {_down('y', 15)}")

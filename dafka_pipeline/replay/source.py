@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka_pipeline.audit.archive_side import archive_side
 from dafka_pipeline.audit.sides import Side
 from dafka_pipeline.failures import Refused
+from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.replay.selection import Selection
 from dafka_pipeline.table.location import Location
@@ -46,6 +47,12 @@ class Source:
         """All that is asked for."""
         there = [Span(*place, kept.start, kept.end) for place, kept in sorted(self.side.kept.items())]
         return self.selection.spans(there)
+
+    def places(self) -> set[TopicPartition]:
+        """Partitions that are replayed, those without a record, too."""
+        if self.selection.offsets:
+            return {TopicPartition(span.topic, span.partition) for span in self.spans()}
+        return set(self.side.kept)
 
     def records(self, spans: Collection[Span]) -> DataFrame:
         """In the columns of `audit.sides.COLUMNS`, with the times that are sent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,22 @@ from tests.pipelines.archiving import Killed
 QUICK = Timing(lease=20, message=3, stall=2, spread=1, clocks=0.5)
 PATIENCE_SECONDS = 30.0
 FOREVER = str(2**63 - 1)
+
+
+class OnWords(Report):
+    """A report that does something when certain words are said, before whoever said them goes on."""
+
+    def __init__(self, words: str, act: Callable[[], None]) -> None:
+        super().__init__("replay", out=io.StringIO())
+        self._words = words
+        self._act = act
+        self.acted = 0
+
+    def say(self, text: str, **facts: Any) -> None:
+        super().say(text, **facts)
+        if self._words in text:
+            self.acted += 1
+            self._act()
 
 
 def replayer(

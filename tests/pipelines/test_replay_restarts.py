@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -24,7 +23,6 @@ from dafka_pipeline.kafka.cluster import Cluster, TopicPartition
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import publisher
 from dafka_pipeline.producing.stream_file import parse_stream
-from dafka_pipeline.running.report import Report
 from tests.clients.sample import small_records
 from tests.clients.stored import create_topic, put, stored_records
 from tests.faults.proxy import OUT, Proxy
@@ -32,7 +30,7 @@ from tests.peers.probe import free_ports
 from tests.peers.standalone import Standalone
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.processes import ROOT
-from tests.pipelines.replaying import QUICK, assert_replayed, killed_at, own, replay
+from tests.pipelines.replaying import QUICK, OnWords, assert_replayed, killed_at, own, replay
 
 pytestmark = pytest.mark.slow
 RECORDS = 150
@@ -123,22 +121,6 @@ class Zombie:
 
     def send_signal(self, number: int) -> None:
         self._process.send_signal(number)
-
-
-class OnWords(Report):
-    """A report that does something when certain words are said, before whoever said them goes on."""
-
-    def __init__(self, words: str, act: Callable[[], None]) -> None:
-        super().__init__("replay", out=io.StringIO())
-        self._words = words
-        self._act = act
-        self.acted = 0
-
-    def say(self, text: str, **facts: Any) -> None:
-        super().say(text, **facts)
-        if self._words in text:
-            self.acted += 1
-            self._act()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.kafka.cluster import TopicPartition
-from dafka_pipeline.ranges import Span
 from dafka_pipeline.replay.groups import Committed, archived_groups
 from dafka_pipeline.replay.source import Facts
 from dafka_pipeline.replay.targets import FOREVER, problems
@@ -73,10 +72,10 @@ def test_groups_in_what_is_replayed() -> None:
         "h": {"b": {"0": one(8)}},
     }
     text = json.dumps({"taken_at": 1, "groups": groups})
-    spans = [Span("a", 0, 0, 10), Span("b", 0, 0, 10)]
-    assert archived_groups(text, {"a": "x", "b": "y"}, spans) == [
+    places = [TopicPartition("a", 0), TopicPartition("b", 0)]
+    assert archived_groups(text, {"a": "x", "b": "y"}, places) == [
         Committed("g", TopicPartition("x", 0), 5, "m5"),
         Committed("h", TopicPartition("y", 0), 8, "m8"),
     ]
     with pytest.raises(Refused, match=r"groups\.json"):
-        archived_groups(None, {}, spans)
+        archived_groups(None, {}, places)
