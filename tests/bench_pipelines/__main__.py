@@ -10,12 +10,11 @@ JOBS = ("archive", "audit", "replay", "transform")
 
 
 def main() -> None:
-    chosen, arguments = JOBS, sys.argv[1:]
-    if arguments and arguments[0] in JOBS:
-        chosen, arguments = (arguments[0],), arguments[1:]
-    for job in chosen:
+    arguments = sys.argv[1:]
+    chosen = arguments[:1] if arguments and arguments[0] in JOBS else []
+    for job in chosen or JOBS:
         print(f"== {job}", flush=True)
-        importlib.import_module(f"tests.bench_pipelines.{job}").main(arguments)
+        importlib.import_module(f"tests.bench_pipelines.{job}").main(arguments[len(chosen) :])
 
 
 if __name__ == "__main__":

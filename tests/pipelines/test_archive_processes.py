@@ -86,13 +86,11 @@ def test_the_server_is_killed_under_it(tmp_path: Path) -> None:
             server.start()
             with writing(server.bootstrap, topic):
                 for _ in range(2):
-                    seen = job.text.count("records")
-                    _until(lambda seen=seen: job.text.count("records") > seen, job)
+                    _more_progress(job)
                     server.kill9()
                     time.sleep(0.5)
                     server.start()
-                seen = job.text.count("records")
-                _until(lambda seen=seen: job.text.count("records") > seen, job)
+                _more_progress(job)
             job.terminate()
             job.end()
         run(tmp_path / "run", "archive", *arguments(server.bootstrap, topic, tmp_path / "a", "--once"))
@@ -160,8 +158,10 @@ def executors(leader: int) -> list[int]:
     return found
 
 
-def _until(happened: Callable[[], bool], job: Pipeline, seconds: float = 120.0) -> None:
+def _more_progress(job: Pipeline, seconds: float = 120.0) -> None:
+    """Wait until it tells of one more batch."""
+    seen = job.text.count("records")
     deadline = time.monotonic() + seconds
-    while not happened():
+    while job.text.count("records") == seen:
         assert time.monotonic() < deadline, job.text[-4000:]
         time.sleep(0.05)

@@ -12,15 +12,19 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from dafka_pipeline.archive import job
+from dafka_pipeline.archive import job, opening
 from dafka_pipeline.archive.looking import look_at
+from dafka_pipeline.archive.opening import take_over
 from dafka_pipeline.archive.plan import plan
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.delta import Superseded
+from dafka_pipeline.table.archive import Archive
+from dafka_pipeline.table.delta import Newest, Superseded
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.lock import held
+from dafka_pipeline.table.log import Commit
+from dafka_pipeline.table.state import State, parse_state
 from tests.clients.sample import small_records
 from tests.clients.stored import put
 from tests.pipelines.archiving import all_rows, archive_once, archiver, killed_at
@@ -33,11 +37,11 @@ SMALL_BATCHES = 10_000
 @pytest.mark.parametrize(
     "place",
     [
-        "archive-after-fence",
-        "archive-after-start",
+        pytest.param("archive-after-fence", marks=pytest.mark.long),
+        pytest.param("archive-after-start", marks=pytest.mark.long),
         "archive-before-commit",
         "archive-after-commit",
-        "archive-before-copy",
+        pytest.param("archive-before-copy", marks=pytest.mark.long),
     ],
 )
 def test_dies_there(
@@ -95,6 +99,54 @@ def test_a_batch_between_the_look_and_the_fence(
     assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
 
 
+def looks_before_its_fence(archive: Archive) -> State:
+    """A planted bug: the ends are those from before the fence."""
+    before = opening.newest_state(archive)
+    state = take_over(archive)
+    return state if before is None else replace(state, topics=before.said.topics)
+
+
+def begins_no_generation(archive: Archive) -> State:
+    """A planted bug: a start that goes on with the numbers of the run before."""
+    found = opening.newest_state(archive)
+    return take_over(archive) if found is None else found.said
+
+
+@pytest.mark.long
+def test_planted_looking_before_the_fence_is_found(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "take_over", looks_before_its_fence)
+    with pytest.raises(AssertionError):
+        test_a_batch_between_the_look_and_the_fence(spark, bootstrap, topic, tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+def test_planted_no_generation_is_found(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "take_over", begins_no_generation)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        test_one_that_was_thought_dead_adds_nothing(spark, bootstrap, topic, tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+def test_planted_ends_out_of_the_copy_are_found(
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """A planted bug: what lies beside the table decides, and not the table."""
+
+    def from_the_copy(archive: Archive) -> Newest[State] | None:
+        kept = parse_state(archive.files.read(layout.STATE_FILE)) if archive.records.exists() else None
+        return None if kept is None else Newest(Commit(0, None, 0), kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "newest_state", from_the_copy)
+        patch.setattr(job, "newest_state", from_the_copy)
+        with pytest.raises(AssertionError):
+            test_dies_there(spark, bootstrap, new_topic, tmp_path, "archive-before-copy")
+
+
 def test_a_second_one_is_refused(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
     place = layout.ARCHIVER_LOCK
     put(bootstrap, topic, small_records(3))
@@ -106,6 +158,7 @@ def test_a_second_one_is_refused(spark: SparkSession, bootstrap: str, topic: str
     assert not (tmp_path / "a" / "_delta_log").exists()
 
 
+@pytest.mark.long
 def test_what_became_of_the_directory(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
@@ -150,6 +203,7 @@ def test_what_became_of_the_directory(
     same(moved)
 
 
+@pytest.mark.long
 def test_the_log_was_cleaned_of_all_that_was_said(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
