@@ -111,7 +111,8 @@ def bench(spark: SparkSession, server: ServerProcess, bootstrap: str, records: i
         rates = [records / one[0] / 1000 for one in (ours, parquet, noop)]
         print(
             f"{'warm-up' if not number else f'round {number}'}: archive {rates[0]:.0f}, "
-            f"plain Parquet {rates[1]:.0f}, noop {rates[2]:.0f} thousand records a second; processor seconds of the JVM {ours[1]:.1f}, "
+            f"plain Parquet {rates[1]:.0f}, noop {rates[2]:.0f} thousand records a second; "
+            f"processor seconds of the JVM {ours[1]:.1f}, "
             f"{parquet[1]:.1f}, {noop[1]:.1f}; of the server {ours[2]:.1f}, {parquet[2]:.1f}, {noop[2]:.1f}",
             flush=True,
         )
@@ -122,7 +123,8 @@ def bench(spark: SparkSession, server: ServerProcess, bootstrap: str, records: i
     medians = {name: statistics.median(values) for name, values in ratios.items()}
     print(
         f"archive / plain Parquet {medians['Parquet']:.2f}, archive / noop {medians['noop']:.2f}, "
-        f"processor seconds {medians['processor']:.2f} x plain Parquet's; the JVM had {resident_mib(jvm)} MiB at most"
+        f"processor seconds {medians['processor']:.2f} x plain Parquet's; "
+        f"the JVM had {resident_mib(jvm)} MiB at most"
     )
 
 

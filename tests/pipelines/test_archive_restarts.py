@@ -99,13 +99,6 @@ def test_a_batch_between_the_look_and_the_fence(
     assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
 
 
-def looks_before_its_fence(archive: Archive) -> State:
-    """A planted bug: the ends are those from before the fence."""
-    before = opening.newest_state(archive)
-    state = take_over(archive)
-    return state if before is None else replace(state, topics=before.said.topics)
-
-
 def begins_no_generation(archive: Archive) -> State:
     """A planted bug: a start that goes on with the numbers of the run before."""
     found = opening.newest_state(archive)
@@ -116,7 +109,19 @@ def begins_no_generation(archive: Archive) -> State:
 def test_planted_looking_before_the_fence_is_found(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "take_over", looks_before_its_fence)
+    """A planted bug: the ends are those that the start has seen before its fence."""
+    seen: list[Newest[State] | None] = []
+
+    def look(archive: Archive) -> Newest[State] | None:
+        seen.append(opening.newest_state(archive))
+        return seen[-1]
+
+    def with_what_was_seen(archive: Archive) -> State:
+        state = take_over(archive)
+        return state if seen[-1] is None else replace(state, topics=seen[-1].said.topics)
+
+    monkeypatch.setattr(job, "newest_state", look)
+    monkeypatch.setattr(job, "take_over", with_what_was_seen)
     with pytest.raises(AssertionError):
         test_a_batch_between_the_look_and_the_fence(spark, bootstrap, topic, tmp_path, monkeypatch)
 
