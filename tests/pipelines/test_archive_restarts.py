@@ -64,10 +64,12 @@ def test_one_that_was_thought_dead_adds_nothing(
 ) -> None:
     """It has planned a batch when another run takes the archive over, as if no lock had kept them apart."""
     monkeypatch.setattr(job, "held", lambda *_, **__: nullcontext())
-    put(bootstrap, topic, small_records(100))
+    put(bootstrap, topic, small_records(20))
+    archive_once(spark, bootstrap, tmp_path / "a", topic)
+    put(bootstrap, topic, small_records(80, "more"))
     late = archiver(spark, bootstrap, tmp_path / "a", topic)
     late._begin()
-    planned = [Span(topic, 0, 0, 60)]
+    planned = [Span(topic, 0, 20, 60)]
     look = look_at(late._cluster, late._settings)
     late._state = replace(late._state, topics=plan(late._state, look, {}).topics)
     archive_once(spark, bootstrap, tmp_path / "a", topic)
