@@ -117,7 +117,7 @@ def replay(
     time_zero_as: str | None,
     no_audit: bool,
 ) -> int:
-    r"""Put the records of an archive back into topics: keys, values, headers, times, order.
+    """Put the records of an archive back into topics: keys, values, headers, times, order.
 
     \b
     dafka-pipeline replay ./archive --topics orders --create --groups
@@ -125,7 +125,7 @@ def replay(
 
     Each record gets one header, dafka.position, by which a replay that was killed goes on without a double:
     start the same command again. At the end both sides are compared; exit code 1 says that they differ.
-    """
+    """  # noqa: D301  # click's own mark for lines that stay as they are
     from dafka_pipeline.replay.job import Replay, ReplaySettings
 
     location, version = _archive(archive)
