@@ -48,7 +48,7 @@ class KafkaAway(PipelineError):
 
 
 class Stopped(PipelineError):
-    """The job was asked to stop; what it had committed stays, and the next start goes on behind it."""
+    """The job was asked to stop; what it had committed stays, and the next start goes on after it."""
 
     exit_code = 0
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 UNKNOWN_WEIGHT: Final = 100_000.0
-"""Bytes that a record counts for while nobody knows: the first batch of the topic is small, and shows."""
+"""Bytes that a record counts for when no sample came in time: the first batch of the topic is small then."""
 NEWEST_WEIGHT: Final = 0.5
 """How much a batch's own average moves the one that is kept."""
 
@@ -41,7 +41,7 @@ class Done:
 def run_batch(
     archive: Archive, kafka: KafkaOptions, state: State, spans: Collection[Span], *, loss_is_fine: bool
 ) -> Done:
-    """Add the records of `spans` and commit the state behind them.
+    """Add the records of `spans` and commit the state after them.
 
     Raises Superseded, or what Spark raises; then the table has nothing of it, unless a later look at its
     newest commit says otherwise.

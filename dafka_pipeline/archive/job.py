@@ -49,10 +49,9 @@ FIRST_WAIT_SECONDS: Final = 1.0
 """After the first failure; twice as long after each further one."""
 SETTLE_SECONDS: Final = 60.0
 """How long a log may end before what was archived until that is believed: a leader that has just changed may
-say so
-for a moment."""
+say so for a moment."""
 SAMPLED_TOPICS: Final = 20
-"""Of new topics at once, the largest: a sample takes some ten milliseconds."""
+"""How many new topics are sampled at once, the largest first: a sample takes some ten milliseconds."""
 COMPACT_EVERY_SECONDS: Final = 3600.0
 """Between two looks for days to compact: a day is closed once a day."""
 LOOK_AGAIN_SECONDS: Final = 2.0
@@ -105,8 +104,7 @@ class Archiver:
 
         Raises:
             Refused: another archiver is at work; a loss under `on_loss=stop`; a log that went back; a
-            directory that
-                is no archive.
+                directory that is no archive.
             KafkaAway: for longer than the patience.
             PipelineError: FAILURES batches failed one after the other.
         """
@@ -331,8 +329,8 @@ class Archiver:
 
 
 def below(spans: Collection[Span], goal: Mapping[TopicPartition, int]) -> list[Span]:
-    """What of the spans lies below the goal; a partition without a goal came later, and waits for the next
-    run.
+    """What of the spans lies below the goal; a partition without a goal came later and waits for the
+    next run.
     """
     cut = [span._replace(end=min(span.end, goal.get(TopicPartition(*span[:2]), 0))) for span in spans]
     return [span for span in cut if span.length > 0]

@@ -59,7 +59,7 @@ def _from_copy(archive: Archive) -> Newest[State] | None:
     """The state out of its copy beside the table, where the table's log no longer goes back to one.
 
     Delta cleans its log of what is older than 30 days when somebody commits. The copy is never ahead of the
-    table, and what it is behind by has rows to be found.
+    table, and what it does not have yet is seen by the table's rows.
     """
     newest = next(archive.records.commits(1))
     kept = parse_state(archive.files.read(layout.STATE_FILE))

@@ -1,7 +1,7 @@
 """What a look at Kafka means for an archive: what to read next, and what will never be in it. Pure.
 
 The archive knows for each partition the offset that it does not have yet, and for each topic its id. A log
-that begins behind that offset has lost records before they were read. A topic with another id is another
+that begins after that offset has lost records before they were read. A topic with another id is another
 topic under the same name (its offsets begin at 0 again), though Kafka's own reader would not notice. Both are
 losses that somebody must hear of: `on_loss` says whether the job stops for them or writes them down and goes
 on.
@@ -40,7 +40,7 @@ class Look:
 
 class Gap(NamedTuple):
     """Offsets that the archive does not have, and why. `span` may be empty: a place, with nothing known
-    behind it.
+    after it.
     """
 
     span: Span
@@ -70,8 +70,7 @@ def plan(state: State, look: Look, starts: Mapping[TopicPartition, int]) -> Plan
     """Compare the archive's state with a look at Kafka.
 
     starts: where to begin in partitions of topics that the archive has never seen; one without an entry
-    begins where
-        its log begins.
+        begins where its log begins.
     """
     made = Plan(topics=dict(state.topics))
     for name, topic in sorted(look.topics.items()):

@@ -13,7 +13,7 @@ STOP, RECORD = "stop", "record"
 """`on_loss`: end the job, with the words that say how to go on; or write the loss into `_gaps`, and go on."""
 
 MAX_BATCH_BYTES: Final = 512 << 20
-"""Of keys and values in one batch: some ten seconds of work on two processors, and one commit."""
+"""Bytes of keys and values in one batch: some ten seconds of work on two processors, and one commit."""
 FILE_BYTES: Final = 64 << 20
 """A batch with less than this is written by one task, so that a trickle does not become thousands of
 files."""

@@ -36,7 +36,7 @@ COLUMNS: Final = (
     "value",
     "headers",
 )
-"""Of a record, as an archive names them."""
+"""The columns of a record, as an archive names them."""
 
 
 def read_spans(

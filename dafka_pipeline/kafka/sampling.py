@@ -15,7 +15,10 @@ SECONDS: Final = 5.0
 
 
 def average_bytes(cluster: Cluster, span: Span) -> float | None:
-    """Of keys and values at the beginning of a span; None when none came in time, which may be a hole."""
+    """The average size in bytes of key and value at the beginning of a span.
+
+    None when no record came in time: there may be none at the beginning.
+    """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     own = {

@@ -67,8 +67,7 @@ class SparkOptions:
     """Where and how Spark runs.
 
     master: as Spark's, e.g. `local[2]`, `spark://HOST:PORT`, `yarn`. Empty: what spark-submit,
-    spark-defaults.conf or
-        --conf says, else all processors of this machine.
+    spark-defaults.conf or --conf says, else all processors of this machine.
     jars: a folder with the jars, for machines without a network; None lets Spark resolve them.
     conf: Spark's own settings; they win.
     verbose: Spark's own log on standard error.

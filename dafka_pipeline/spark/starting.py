@@ -1,8 +1,8 @@
 """The start of Spark's Java process: what it says is kept back, and explained if it ends.
 
 Java, Ivy and Spark write some forty lines at each start that nobody asked for; when there is no start, one of
-them says why. Behind the start what the process writes (of a user's function, of Java's last moments) goes
-through.
+them says why. After the start, what the process writes (from a user's function, from Java's last moments)
+goes through.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dafka_pipeline.failures import PipelineError, UsageFailure
 from dafka_pipeline.spark.errors import root_cause
 
 KEPT_LINES: Final = 200
-"""Of the last lines before a start fails; the cause is among them."""
+"""How many of the last lines before a failed start are kept; the cause is among them."""
 SHOWN_LINES: Final = 20
-"""Of those, when nobody knows what they mean."""
+"""How many of those are shown when nobody knows what they mean."""
 ENDED_SECONDS: Final = 5.0
 """How long the last words of a process that has ended are waited for: a child of it may keep them open."""
 _NOISE: Final = re.compile(
@@ -78,7 +78,7 @@ class Voice:
 
 @contextmanager
 def heard(voice: Voice) -> Iterator[None]:
-    """Processes that are started in the block speak to `voice`, also behind the block.
+    """Processes that are started in the block speak to `voice`, also after the block.
 
     Both what they write to standard output (Java's own last words go there) and to standard error: ours goes
     to whoever reads the result of the job.

@@ -88,7 +88,7 @@ class NumberedTable:
         return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
 
     def version(self) -> int:
-        """Of its newest commit, whoever made it."""
+        """The version of its newest commit, whoever made it."""
         return self._log.newest_version()
 
     def commits(self, newest: int | None = None) -> Iterator[Commit]:

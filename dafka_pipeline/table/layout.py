@@ -8,7 +8,8 @@
       _gaps/                        a Delta table: offsets that the archive does not have, and why
       _dead_letters/                a Delta table: records that --decode could not read, and why
       _decoded/NAME/                a Delta table a topic: what --decode made of its records
-      _pipeline/                    what the jobs keep: topics.json, groups.json, locks, replays
+      _pipeline/                    what the jobs keep: state.json (a copy of the newest commit's state),
+                                    topics.json, groups.json, locks, replays
 
 Names that begin with `_` are left alone by VACUUM and by readers of the directory.
 """
@@ -19,10 +20,9 @@ SCHEMA: Final = (
     "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestamp_type INT, "
     "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, archived_on DATE"
 )
-"""A null key is no empty key, and headers are null where there are none. timestamp: with milliseconds, in
-UTC. timestamp_type: 0 CreateTime, 1 LogAppendTime. topic_id: which topic of that name; empty where the server
-has no
-ids."""
+"""A null key is not an empty one, and headers are null where there are none. timestamp: with milliseconds, in
+UTC. timestamp_type: 0 CreateTime, 1 LogAppendTime. topic_id: which topic of that name; null where the server
+has no ids."""
 
 PARTITIONED_BY: Final = ("topic", "archived_on")
 """By the day of archiving, never of the record: no file per odd timestamp, and closed days compact safely."""

@@ -39,7 +39,7 @@ class DeltaLog:
         self._newest: int | None = None
 
     def newest_version(self) -> int:
-        """Of the newest commit. Raises Refused where there is no log."""
+        """The version of the newest commit. Raises Refused where there is no log."""
         version = self._newest if self._newest is not None and self._exists(self._newest) else self._listed()
         while self._exists(version + 1):
             version += 1

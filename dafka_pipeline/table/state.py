@@ -6,10 +6,9 @@ checkpoint beside the table that could be lost, older or newer than it.
 
 Each commit has a number: its archiver's generation, and the batch in it. Delta drops a commit whose number is
 not above the newest (its `txn` action). A start commits a fence first, the lowest number of the next
-generation; from then on an archiver that was thought dead, or a second one, can add nothing. Only then it
-reads how far the
-table is: a fence says nothing of ends, since a batch may have been added between the look before it and
-itself.
+generation; from then on an archiver that was thought dead, or a second one, can add nothing. Only then does
+it read how far the table is: a fence says nothing of ends, since a batch may have been added between the look
+before it and the fence itself.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from dafka_pipeline.ranges import Span
 
 FORMAT: Final = 1
 BATCH_BITS: Final = 32
-"""Of a commit's number: batches a generation. At a batch a second they last 136 years."""
+"""How many bits of a commit's number count the batches of a generation. At a batch a second they last 136
+years."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class TopicEnds:
 
 @dataclass(frozen=True)
 class Fence:
-    """The begin of a generation. run: of the process that took it; two that take the same one are told
-    apart.
+    """The beginning of a generation.
+
+    run: an id of the process that began it, which tells apart two that begin the same one.
     """
 
     archive: str
