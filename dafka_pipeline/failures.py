@@ -2,7 +2,7 @@
 
 ::
 
-    0  done                          3  refused: what is there does not agree; nothing was changed
+    0  done, or stopped when asked   3  refused: what is there does not agree; what was done before stays
     1  an audit found differences    4  failed: what was begun is safe, and the same command goes on with it
     2  usage or environment          5  a bug of ours
 """

@@ -16,8 +16,8 @@ from types import FrameType
 from typing import Final
 
 DEADLINE_SECONDS: Final = 30.0
-"""How long what runs may take to finish: below what Docker's and Kubernetes' own kill leaves with its setting
-raised."""
+"""How long what runs may take to finish. Docker kills after 10 seconds and Kubernetes after 30: their grace
+period must be set above this."""
 POLL_SECONDS: Final = 0.5
 
 
@@ -27,6 +27,7 @@ class Stop:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._over = threading.Event()
+        self._catching = False
 
     @property
     def asked(self) -> bool:
@@ -36,6 +37,21 @@ class Stop:
     def ask(self) -> None:
         """Ask for the end; from any thread."""
         self._asked.set()
+
+    def catch_signals(self) -> dict[int, object]:
+        """Have SIGTERM and SIGINT ask for the end; what handled them before."""
+        self._catching = True
+
+        def handle(number: int, _frame: FrameType | None) -> None:
+            self.ask()
+            signal.signal(number, signal.SIG_DFL)
+
+        return {caught: signal.signal(caught, handle) for caught in (signal.SIGTERM, signal.SIGINT)}
+
+    def catch_again(self) -> None:
+        """When Spark has started: PySpark puts a handler of SIGINT in place that calls Spark in it."""
+        if self._catching and not self.asked:
+            self.catch_signals()
 
     def sleep(self, seconds: float) -> bool:
         """Wait so long, or until the end is asked for; True when it is."""
@@ -73,14 +89,7 @@ class Stop:
 def stop_on_signals() -> Iterator[Stop]:
     """SIGTERM and SIGINT ask for the end; a second one ends the process at once, as it does without us."""
     stop = Stop()
-    before: dict[int, object] = {}
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        stop.ask()
-        signal.signal(number, signal.SIG_DFL)
-
-    for caught in (signal.SIGTERM, signal.SIGINT):
-        before[caught] = signal.signal(caught, handle)
+    before = stop.catch_signals()
     try:
         yield stop
     finally:

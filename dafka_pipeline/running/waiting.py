@@ -32,8 +32,8 @@ def patiently(
 ) -> T:
     """The answer of `ask`, asked again while it raises KafkaAway.
 
-    What it was that was asked is asked again only when a broker accepts connections: until then there is
-    nothing to wait for, and the end of the job is not waited for either.
+    It is asked again only once a broker accepts connections: until then the call could not be answered, and
+    would only hold up the end of the job.
 
     patience_seconds: how long Kafka may be away; None: for ever.
     Raises KafkaAway when the patience is over, Stopped when the end is asked for meanwhile.
