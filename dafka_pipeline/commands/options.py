@@ -59,6 +59,7 @@ class Run:
         What Spark raises in the block comes out as one of our failures.
         """
         with spark_session(self.spark_options, f"dafka-pipeline {self.name}", avro=avro) as session:
+            self.stop.catch_again()
             self.stop.cancel_late(
                 self.deadline_seconds, session.sparkContext.cancelAllJobs, self._say_that_it_stops
             )
