@@ -168,6 +168,7 @@ class Runner:
             self._tell(query)
             if self.counts.newest > newest:
                 return
+        self._tell(query)
 
     def _tell(self, query: StreamingQuery) -> None:
         last = query.lastProgress

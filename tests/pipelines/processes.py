@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -95,10 +95,14 @@ class Pipeline:
 
     def await_text(self, words: str, seconds: float = END_SECONDS) -> None:
         """Wait until it has written that."""
+        self.await_until(lambda: words in self.text, seconds)
+
+    def await_until(self, happened: Callable[[], bool], seconds: float = END_SECONDS) -> None:
+        """Wait until something has happened, which needs it running."""
         deadline = time.monotonic() + seconds
-        while words not in self.text:
+        while not happened():
             assert self._process.poll() is None, f"ended too early:\n{self.text[-4000:]}"
-            assert time.monotonic() < deadline, f"never said {words!r}:\n{self.text[-4000:]}"
+            assert time.monotonic() < deadline, f"did not happen:\n{self.text[-4000:]}"
             time.sleep(0.05)
 
 
