@@ -232,7 +232,7 @@ class Archiver:
         if not is_ours(self._archive, self._state.run):
             raise Refused(
                 f"Another archiver has taken {self._archive.location} over. Stop it first, if this one "
-                "shall go on."
+                "is to go on."
             )
         found = newest_state(self._archive)
         # Before the first batch of this run the newest state is that of the one before.

@@ -46,7 +46,7 @@ def take_over(archive: Archive) -> State:
     # Only now is it certain that nobody adds a batch behind our back.
     found = newest_state(archive)
     before = State(identity, fence.generation, run) if found is None else found.said
-    return before.behind(fence)
+    return before.started_by(fence)
 
 
 def is_ours(archive: Archive, run: str) -> bool:

@@ -92,7 +92,7 @@ def _starts(topic: Topic, look: Look, starts: Mapping[TopicPartition, int]) -> l
 def _recreated(made: Plan, name: str, known: TopicEnds, topic: Topic) -> TopicEnds:
     made.losses.append(
         f"{name} was deleted and made again: its id was {known.topic_id} and is {topic.topic_id}. What the "
-        f"topic before had behind offsets {list(known.ends)} is not in the archive"
+        f"earlier topic had from offsets {list(known.ends)} on is not in the archive"
     )
     for partition, end in enumerate(known.ends):
         made.gaps.append(Gap(Span(name, partition, end, end), known.topic_id, RECREATED))

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from dafka_pipeline.archive.settings import MAX_BATCH_BYTES, RECORD, STOP, ArchiveSettings
-from dafka_pipeline.commands.options import Run, job_options
+from dafka_pipeline.commands.options import Run, job_options, names
 from dafka_pipeline.decode.formats import parse_format
 from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.table.location import Location
@@ -16,6 +16,9 @@ from dafka_pipeline.units import byte_count, milliseconds, seconds
 
 EVERY: Final = "30s"
 DAY: Final = 86400.0
+"""Seconds."""
+SHORTEST_EVERY_SECONDS: Final = 0.1
+"""A look costs Kafka two or three requests: more often than this helps nobody."""
 
 
 @click.command()
@@ -68,7 +71,7 @@ def archive(
         topics=_names(topics, pattern),
         pattern=_pattern(pattern),
         start=start if start in {"earliest", "latest"} else milliseconds(start, "--from"),
-        every_seconds=None if once else seconds(every, "--every"),
+        every_seconds=None if once else max(SHORTEST_EVERY_SECONDS, seconds(every, "--every")),
         max_batch_bytes=byte_count(max_batch_bytes, "--max-batch-bytes"),
         on_loss=on_loss,
         decode=None if decode is None else parse_format(decode),
@@ -90,12 +93,14 @@ def archive(
 def _names(topics: str | None, pattern: str | None) -> tuple[str, ...]:
     if (topics is None) == (pattern is None):
         raise UsageFailure("Say which topics: --topics A,B or --pattern RE, one of them.")
-    return tuple(sorted({name.strip() for name in (topics or "").split(",") if name.strip()}))
+    return () if topics is None else names(topics, "--topics")
 
 
 def _pattern(pattern: str | None) -> str:
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise UsageFailure(f"--pattern {pattern}: {error}.") from error
+        raise UsageFailure(
+            f"--pattern {pattern}: {error}. Give a regular expression, e.g. 'orders-.*'."
+        ) from error
     return pattern or ""

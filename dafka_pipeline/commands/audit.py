@@ -133,7 +133,9 @@ def audit(
         contents=not no_contents,
     )
     if file is not None and not file.absolute().parent.is_dir():
-        raise UsageFailure(f"--report {file}: there is no folder {file.absolute().parent}.")
+        raise UsageFailure(
+            f"--report {file}: there is no folder {file.absolute().parent}. Make it, or give another file."
+        )
     return _run(run, asked, file)
 
 
@@ -149,7 +151,12 @@ def _run(run: Run, asked: Asked, file: Path | None) -> int:
             "The audit was stopped before it was done: nothing is said about the sides."
         ) from stopped
     facts = as_json(verdict)
-    if file is not None:
-        file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     run.report.result(as_text(verdict), **facts)
+    if file is not None:
+        try:
+            file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageFailure(
+                f"--report {file} cannot be written: {error.strerror}. The verdict is above."
+            ) from error
     return EXIT_OK if verdict.equal else EXIT_DIFFERS

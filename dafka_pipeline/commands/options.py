@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dafka_pipeline.failures import PipelineError, UsageFailure
+from dafka_pipeline.failures import PipelineError, Stopped, UsageFailure
 from dafka_pipeline.kafka.options import KafkaOptions, check_bootstrap
 from dafka_pipeline.running.metrics import JobMetrics, served
 from dafka_pipeline.running.report import Report
@@ -68,14 +68,13 @@ class Run:
             except Exception as error:
                 if not is_sparks(error):
                     raise
+                if self.stop.asked:
+                    # The JVM got the signal, too (it is in the same process group), and went first.
+                    raise Stopped("Stopped. The same command goes on.") from error
                 raise explain_spark(error) from error
 
     def _say_that_it_stops(self) -> None:
         self.report.say(f"Stopping. What runs may finish within {self.deadline_seconds:,.0f} seconds.")
-
-    def elsewhere(self, bootstrap: str) -> KafkaOptions:
-        """Another Kafka, reached with the same options."""
-        return KafkaOptions(bootstrap, self.kafka.properties, self.kafka.librdkafka)
 
 
 def pairs(values: Sequence[str], flag: str) -> Mapping[str, str]:
@@ -86,6 +85,14 @@ def pairs(values: Sequence[str], flag: str) -> Mapping[str, str]:
         if not equals or not name:
             raise UsageFailure(f"{flag} {name}: give it as NAME=VALUE.")
         found[name] = rest
+    return found
+
+
+def names(text: str, flag: str) -> tuple[str, ...]:
+    """Topics `A,B`, sorted, each once. Raises UsageFailure where none is named."""
+    found = tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
+    if not found:
+        raise UsageFailure(f"{flag} {text!r} names no topic: give one or more, as A,B.")
     return found
 
 
@@ -212,7 +219,11 @@ def _measured(report: Report, name: str, address: str | None) -> Iterator[None]:
 def _from_file(file: Path | None) -> Mapping[str, str]:
     if file is None:
         return {}
-    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFailure(f"--kafka-file {file} cannot be read as text: {error}.") from error
+    lines = [line.strip() for line in text.splitlines()]
     return pairs(
         [line for line in lines if line and not line.startswith(("#", "!"))], f"--kafka-file {file}:"
     )

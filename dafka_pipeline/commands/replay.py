@@ -9,9 +9,10 @@ from typing import Final
 
 import click
 
-from dafka_pipeline.commands.options import Run, job_options, pairs
+from dafka_pipeline.commands.options import Run, job_options, names, pairs
 from dafka_pipeline.failures import EXIT_DIFFERS, EXIT_OK, PipelineError, Stopped, UsageFailure
 from dafka_pipeline.producing.plan import AUTO, SPARK_SETTINGS, TRANSACTIONS, Timing
+from dafka_pipeline.producing.positions import check_stream
 from dafka_pipeline.replay.selection import (
     KEEP,
     PARTITIONING,
@@ -128,11 +129,12 @@ def replay(
     """  # noqa: D301  # click's own mark for lines that stay as they are
     from dafka_pipeline.replay.job import Replay, ReplaySettings
 
+    if stream:
+        check_stream(stream)
     location, version = _archive(archive)
     start, end = parse_times(times) if times else (None, None)
-    names = sorted({name.strip() for name in topics.split(",") if name.strip()})
     selection = Selection(
-        targets_of(names, to, to_prefix),
+        targets_of(list(names(topics, "--topics")), to, to_prefix),
         partitions,
         tuple(parse_offsets(one) for one in offsets),
         start,

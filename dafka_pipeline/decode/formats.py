@@ -40,8 +40,8 @@ def parse_format(text: str) -> Format:
         raise UsageFailure(f"--decode {text}: give one of {', '.join(f'{one}:FILE' for one in FORMATS)}.")
     try:
         schema = Path(name).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise UsageFailure(f"--decode {text}: {name} cannot be read ({error.strerror}).") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFailure(f"--decode {text}: {name} cannot be read as text ({error}).") from error
     if kind != JSON or schema.startswith("{"):
         try:
             json.loads(schema)

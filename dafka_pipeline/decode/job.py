@@ -81,7 +81,7 @@ class Decoder:
             there = table.read().where(sql.col("topic") == name).select(*PLACE).alias("there")
             same = [rows[column].eqNullSafe(there[column]) for column in PLACE]
             rows = rows.join(there, same, "left_anti")
-        rows = rows.select(*layout.DEAD_LETTERS_COLUMNS).cache()
+        rows = rows.drop("timestamp_type", "decoded").cache()
         try:
             count = int(rows.count())
             if count:

@@ -39,10 +39,6 @@ DEAD_LETTERS_SCHEMA: Final = (
     "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, reason STRING, archived_on DATE"
 )
 
-DEAD_LETTERS_COLUMNS: Final = (
-    *("topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "headers"),
-    *("reason", "archived_on"),
-)
 
 GAPS: Final = "_gaps"
 DEAD_LETTERS: Final = "_dead_letters"

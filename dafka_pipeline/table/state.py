@@ -89,7 +89,7 @@ class State:
         """What orders commits."""
         return (self.generation << BATCH_BITS) | self.batch
 
-    def behind(self, fence: Fence) -> State:
+    def started_by(self, fence: Fence) -> State:
         """The same ends, from which the first batch of a new generation begins."""
         return replace(self, generation=fence.generation, run=fence.run, batch=0, spans=())
 
