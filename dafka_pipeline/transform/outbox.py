@@ -10,24 +10,29 @@ the outbox has and the target lacks, and lets Spark go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.failures import Refused
+from dafka_pipeline.replay.murmur import partition_sql
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.delta import NumberedTable
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.transform.binding import Binding
 from dafka_pipeline.transform.checkpoint import SparkCheckpoint
 from dafka_pipeline.transform.outbox_state import ANEW, SparkSide, Written, check_outbox, parse_written
-from dafka_pipeline.transform.partitioner import hash_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA: Final = (
-    "batch BIGINT, n BIGINT, target STRING, target_partition INT, timestamp TIMESTAMP, key BINARY, "
-    "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+REST: Final = {
+    "timestamp": "TIMESTAMP",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+SCHEMA: Final = "batch BIGINT, n BIGINT, target STRING, target_partition INT, " + ", ".join(
+    f"{name} {kind}" for name, kind in REST.items()
 )
 """n: position in the batch, unique, ascending within what one task made. A row's whole position is (batch,
 n)."""
@@ -99,8 +104,7 @@ class Outbox:
         """
         table = self._table("")
         rows = table.read(table.version()).where(f"batch >= {first_batch}")
-        columns = ("target", "target_partition", "timestamp", "key", "value", "headers")
-        return rows.selectExpr(*columns, "array(batch, n) AS position")
+        return rows.selectExpr("target", "target_partition", *REST, "array(batch, n) AS position")
 
     @property
     def newest_batch(self) -> int | None:
@@ -139,45 +143,31 @@ class Outbox:
 
         # A number that stands in the table is the same whenever it is read.
         numbered = frame.withColumn("n", F.monotonically_increasing_id())
-        there = set(frame.columns)
-        target = F.col("topic") if "topic" in there else F.lit(next(iter(self._binding.targets)))
-
-        def own(name: str, kind: str) -> Column:
-            return (F.col(name) if name in there else F.lit(None)).cast(kind).alias(name)
-
-        return numbered.select(
-            F.lit(batch).cast("bigint").alias("batch"),
-            F.col("n"),
-            target.alias("target"),
-            _partition(there, target, self._binding.partitions).alias("target_partition"),
-            own("timestamp", "timestamp"),
-            own("key", "binary"),
-            own("value", "binary"),
-            own("headers", "array<struct<key:string,value:binary>>"),
-        )
+        targets = self._binding.targets
+        columns = placed_columns(frame.columns, sorted(targets), self._binding.partitions)
+        return numbered.selectExpr(f"CAST({batch:d} AS BIGINT) AS batch", "n", *columns)
 
 
-def _partition(columns: set[str], target: Column, partitions: Mapping[str, int]) -> Column:
-    """As a producer chooses: what the row says, else by its key as Java does, else one after the other."""
-    from pyspark.sql import functions as F  # noqa: N812
+def placed_columns(
+    columns: Collection[str], targets: Sequence[str], partitions: Mapping[str, int]
+) -> list[str]:
+    """A row's target and partition, and the rest of it, as SQL over a frame with these columns and `n`.
 
-    count: Column = F.lit(None).cast("int")
-    for name, number in partitions.items():
-        count = F.when(target == name, F.lit(number)).otherwise(count)
-    if len(partitions) == 1:
-        count = F.lit(next(iter(partitions.values())))
-    chosen: Column = F.pmod(F.col("n"), count).cast("int")
-    if set(partitions.values()) == {1}:
-        chosen = F.lit(0)
-    elif "key" in columns:
-        hashed = F.udf(hash_of, "int")(F.col("key"))
-        chosen = F.when(F.col("key").isNotNull(), F.pmod(hashed, count)).otherwise(chosen).cast("int")
-    if "partition" not in columns:
-        return chosen
-    wrong = F.raise_error(
-        F.concat(
-            F.lit("the function names partition "), F.col("partition"), F.lit(", and the target has "), count
-        )
-    ).cast("int")
-    named = F.col("partition")
-    return F.when(named.isNull(), chosen).when((named >= 0) & (named < count), named).otherwise(wrong)
+    The partition is the one that the row says, else its key's as Java's producers choose it, else one after
+    the other. A row that says one that its target has not fails its batch.
+    """
+    target = "topic" if "topic" in columns else _text(targets[0])
+    counts = " ".join(f"WHEN {_text(name)} THEN {partitions[name]}" for name in targets)
+    count = str(partitions[targets[0]]) if len(targets) == 1 else f"(CASE topic {counts} END)"
+    key = "key" if "key" in columns else "CAST(NULL AS BINARY)"
+    chosen = partition_sql(key, count, "n")
+    if "partition" in columns:
+        wrong = f"concat('the function names partition ', partition, ', and the target has ', {count})"
+        named = f"IF(partition >= 0 AND partition < {count}, partition, CAST(raise_error({wrong}) AS INT))"
+        chosen = f"IF(partition IS NULL, {chosen}, {named})"
+    rest = [name if name in columns else f"CAST(NULL AS {kind}) AS {name}" for name, kind in REST.items()]
+    return [f"{target} AS target", f"{chosen} AS target_partition", *rest]
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
