@@ -18,7 +18,7 @@ SENT_SCHEMA: Final = (
 )
 """What a task gets: the number of a target partition, and milliseconds."""
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str, bytes | str | None]]
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,18 @@ class Rows:
     """Rows of one target partition in their order, as columns.
 
     numbers: for each number of a position one list. headers: None where no row has any.
-    size_bytes: of keys and values.
+    timestamps: in milliseconds; 0 is the time of sending.
+    size_bytes: of keys and values. zero: whether a row's own time is 0.
     """
 
     slot: int
     numbers: Sequence[list[int]]
-    timestamps: list[int | None]
+    timestamps: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
     headers: list[Headers] | None
     size_bytes: int
+    zero: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -79,17 +81,20 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Rows]:
 
 
 def _rows(batch: pa.RecordBatch) -> Rows:
+    import pyarrow.compute as pc
+
     slot, positions, timestamps, keys, values, headers = batch.columns
     flat = positions.flatten().to_pylist()
     width = len(flat) // batch.num_rows
     return Rows(
         slot[0].as_py(),
         [flat] if width == 1 else [flat[n::width] for n in range(width)],
-        timestamps.to_pylist(),
+        timestamps.fill_null(0).to_pylist(),
         keys.to_pylist(),
         values.to_pylist(),
         _headers(headers),
         _size(keys) + _size(values),
+        bool(pc.any(pc.equal(timestamps, 0)).as_py()),
     )
 
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.producing.plan import Plan, Sent
 from dafka_pipeline.producing.positions import Position
-from dafka_pipeline.producing.rows import Rows
+from dafka_pipeline.producing.rows import Headers, Rows
 from dafka_pipeline.producing.watch import Watch
 
 PIECE: Final = 1000
@@ -118,7 +119,7 @@ class Sender:
 
     def send(self, rows: Rows, skip: int, to: Progress) -> bool:
         """Queue the rows from number `skip` on; False when the time for that ended before. Raises Ended."""
-        if 0 in rows.timestamps:
+        if rows.zero:
             raise Ended(
                 NEVER,
                 f"a record for {to.at.topic} has the timestamp 0 (1970-01-01), which librdkafka "
@@ -150,37 +151,46 @@ class Sender:
     def _queue(self, rows: Rows, texts: list[str], start: int, end: int, to: Progress) -> None:
         produce, name = self.producer.produce, self.plan.header
         topic, partition = to.at
-        headers = rows.headers
-        last = end - 1
-        self.watch.queued()
-        done = partial(self._on_acknowledged, to, end - start, rows.position(last))
-        for n, value, key, timestamp, text in zip(
-            range(start, end),
-            rows.values[start:end],
-            rows.keys[start:end],
-            rows.timestamps[start:end],
-            texts[start:end],
-            strict=True,
-        ):
-            all_headers = [(name, text)] if headers is None else [*headers[n], (name, text)]
-            callback = done if n == last else None
-            while True:
+        if rows.headers is None:
+            headers: list[Headers] = [[(name, text)] for text in texts[start:end]]
+        else:
+            pairs = zip(rows.headers[start:end], texts[start:end], strict=True)
+            headers = [[*own, (name, text)] for own, text in pairs]
+        piece = self.watch.queued()
+        done = partial(self._on_acknowledged, to, piece, end - start, rows.position(end - 1))
+        callbacks = [*repeat(None, end - start - 1), done]
+        columns = (rows.values[start:end], rows.keys[start:end], rows.timestamps[start:end], headers)
+        try:
+            for value, key, timestamp, own, callback in zip(*columns, callbacks, strict=True):
                 try:
-                    # By position: names cost a tenth of the call. 0 is now.
-                    produce(topic, value, key, partition, callback, None, timestamp or 0, all_headers)
-                    break
+                    # By position: names cost a tenth of the call.
+                    produce(topic, value, key, partition, callback, None, timestamp, own)
                 except BufferError:
-                    self._make_room()
-                except Exception as error:  # KafkaException, or what a value of a wrong type gives
-                    raise self._ended(error) from error
+                    self._produce_later(topic, value, key, partition, callback, None, timestamp, own)
+        except Ended:
+            raise
+        except Exception as error:  # KafkaException, or what a value of a wrong type gives
+            raise self._ended(error) from error
+
+    def _produce_later(self, *record: Any) -> None:
+        """Give a record to the producer once it has room."""
+        while True:
+            if len(self.producer) == 0:
+                raise self._ended(Ended(NEVER, f"a record is larger than the queue of {QUEUE_KILOBYTES} kB"))
+            self._serve()
+            try:
+                self.producer.produce(*record)
+                return
+            except BufferError:
+                continue
 
     def _on_acknowledged(
-        self, to: Progress, count: int, position: Position, error: Any, message: Any
+        self, to: Progress, piece: int, count: int, position: Position, error: Any, message: Any
     ) -> None:
         if error is not None:
             self._failure = self._failure or error
             return
-        self.watch.acknowledged()
+        self.watch.acknowledged(piece)
         offset = message.offset()
         if to.expected is not None:
             to.expected += count
@@ -204,11 +214,6 @@ class Sender:
             due = self._began + self._records / self.rate
             self._wait(lambda: time.monotonic() >= due)
         self._records += count
-
-    def _make_room(self) -> None:
-        if len(self.producer) == 0:
-            raise self._ended(Ended(NEVER, f"a record is larger than the queue of {QUEUE_KILOBYTES} kB"))
-        self._serve()
 
     def _wait(self, done: Callable[[], bool]) -> None:
         while not done():

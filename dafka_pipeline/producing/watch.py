@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from typing import Any, Final
 
 from dafka_pipeline.producing.plan import Timing
@@ -31,20 +30,26 @@ class Watch:
         self._timing = timing
         self._until = until
         self._parent = os.getppid()
-        self._waiting: deque[float] = deque()
+        self._pieces = 0
+        self._waiting: dict[int, float] = {}
+        self._lock = threading.Lock()
         self._over = threading.Event()
         self._serving = threading.Lock()
         self.ended = ""
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._thread.start()
 
-    def queued(self) -> None:
-        """A piece is about to be given to the producer; pieces are acknowledged in this order."""
-        self._waiting.append(time.monotonic())
+    def queued(self) -> int:
+        """A piece is about to be given to the producer; its number."""
+        with self._lock:
+            self._pieces += 1
+            self._waiting[self._pieces] = time.monotonic()
+            return self._pieces
 
-    def acknowledged(self) -> None:
-        """The oldest piece has arrived whole."""
-        self._waiting.popleft()
+    def acknowledged(self, piece: int) -> None:
+        """A piece has arrived whole; those of another partition may have been queued before it."""
+        with self._lock:
+            del self._waiting[piece]
 
     @property
     def waiting(self) -> int:
@@ -53,10 +58,9 @@ class Watch:
 
     def oldest_seconds(self) -> float:
         """How long the oldest piece has waited; 0 where none does."""
-        try:
-            return time.monotonic() - self._waiting[0]
-        except IndexError:
-            return 0.0
+        with self._lock:
+            first = next(iter(self._waiting.values()), None)
+        return 0.0 if first is None else time.monotonic() - first
 
     def serve(self, seconds: float) -> None:
         """Run the producer's callbacks. One thread at a time: two would run them out of order."""

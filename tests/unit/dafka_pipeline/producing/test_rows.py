@@ -41,12 +41,18 @@ def test_each_run_of_a_target_by_itself() -> None:
         (5, [1], 11, b"k", b"v", None),
     )
     first, second = rows_of(whole.slice(1))
-    assert (first.slot, first.numbers, first.timestamps) == (2, [[1, 2, 3]], [10, None, -1])
+    assert (first.slot, first.numbers, first.timestamps) == (2, [[1, 2, 3]], [10, 0, -1])
     assert (first.keys, first.values) == ([b"k", None, b""], [b"", b"vv", None])
     assert first.headers == [[("a", b"1"), ("a", None)], [], []]
     assert first.size_bytes == 3
+    assert not first.zero
     assert (second.slot, second.headers, second.numbers) == (5, None, [[1]])
     assert list(rows_of(whole.slice(0, 0))) == []
+
+
+def test_a_time_of_its_own_that_is_zero() -> None:
+    (rows,) = rows_of(batch((0, [1], 0, None, None, None), (0, [2], None, None, None, None)))
+    assert rows.zero
 
 
 def test_positions_of_several_numbers() -> None:
