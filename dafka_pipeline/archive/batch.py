@@ -7,6 +7,7 @@ table has all of the batch or nothing.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -91,7 +92,7 @@ def _records(
         spans,
         tasks=tasks,
         fail_on_loss=not loss_is_fine,
-        group=f"dafka-archive-{state.archive}",
+        group=_group(state, {span.topic for span in spans}),
     )
     if len(spans) > tasks:
         frame = frame.coalesce(tasks)
@@ -106,6 +107,14 @@ def _records(
         # The driver's day, the same in all tasks and for as long as this batch takes.
         sql.lit(time.strftime("%Y-%m-%d", time.gmtime())).cast("date").alias("archived_on"),
     )
+
+
+def _group(state: State, topics: Collection[str]) -> str:
+    """Executors keep consumers, and what these have fetched, by this name: another topic of a name has
+    another.
+    """
+    ids = ",".join(f"{name}={state.topics[name].topic_id}" for name in sorted(topics))
+    return f"dafka-archive-{state.archive}-{zlib.crc32(ids.encode()):08x}"
 
 
 def _weights(state: State, topics: Collection[str], bytes_: int, rows: int) -> dict[str, float]:

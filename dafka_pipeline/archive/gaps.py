@@ -27,10 +27,19 @@ def lost_in(archive: Archive, cluster: Cluster, commit: Commit, state: State) ->
     """What of the commit's spans was gone before it could be read."""
     if commit.rows == span_sum(state.spans):
         return []
-    first = cluster.first_offsets([TopicPartition(span.topic, span.partition) for span in state.spans])
+    topics = cluster.topics({span.topic for span in state.spans})
+    # A topic that is gone, or another one by now, says nothing about what was lost of this one.
+    same = [
+        TopicPartition(span.topic, span.partition)
+        for span in state.spans
+        if (topic := topics.get(span.topic)) is not None
+        and span.partition < topic.partitions
+        and topic.topic_id == state.topics[span.topic].topic_id
+    ]
+    first = cluster.first_offsets(same)
     gaps = []
     for span in state.spans:
-        begins = first[TopicPartition(span.topic, span.partition)]
+        begins = first.get(TopicPartition(span.topic, span.partition), span.start)
         if begins <= span.start:
             continue
         gone = span._replace(end=min(span.end, begins))

@@ -17,7 +17,7 @@ from dafka_pipeline.archive import gaps
 from dafka_pipeline.archive.batch import Done, cost, run_batch
 from dafka_pipeline.archive.looking import look_at, missing_topics, starting_offsets
 from dafka_pipeline.archive.opening import is_ours, newest_state, take_over
-from dafka_pipeline.archive.plan import Gap, Plan, plan
+from dafka_pipeline.archive.plan import DOUBTFUL, Gap, Plan, plan
 from dafka_pipeline.archive.settings import STOP, ArchiveSettings
 from dafka_pipeline.archive.snapshots import Snapshots
 from dafka_pipeline.compact.job import compact_older_than
@@ -36,7 +36,7 @@ from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.lock import held
 from dafka_pipeline.table.log import Commit
-from dafka_pipeline.table.state import State
+from dafka_pipeline.table.state import State, parse_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +94,7 @@ class Archiver:
         self._decoder = None if settings.decode is None else Decoder(self._archive, settings.decode)
         self._state: State
         self._totals = Totals()
+        self._start: str | int = settings.start
         self._went_back_since: float | None = None
         self._caught_up_at = time.time()
         self._compacted_at = -COMPACT_EVERY_SECONDS
@@ -123,9 +124,11 @@ class Archiver:
         problem = missing_topics(self._settings, look, () if found is None else found.said.topics)
         if problem is not None:
             raise problem
-        if found is not None:
-            # The last run may have ended between a batch and the look at what it lacks.
+        kept = parse_state(self._archive.files.read(layout.STATE_FILE))
+        if found is not None and (kept is None or kept.number < found.said.number):
+            # The last run ended between a batch and the look at what it lacks.
             self._look_for_losses(found.commit, found.said)
+        self._start = self._settings.start if found is None else "earliest"
         with self._committing():
             self._state = take_over(self._archive)
         fail_point("archive-after-start")
@@ -166,8 +169,8 @@ class Archiver:
         """Whether something waits still."""
         look = self._ask(lambda: look_at(self._cluster, self._settings))
         new = [name for name in look.topics if name not in self._state.topics]
-        start = "earliest" if self._state.topics else self._settings.start
-        made = plan(self._state, look, self._ask(lambda: starting_offsets(self._cluster, look, new, start)))
+        starts = self._ask(lambda: starting_offsets(self._cluster, look, new, self._start))
+        made = plan(self._state, look, starts)
         if self._went_back(made):
             self._pause(LOOK_AGAIN_SECONDS)
             return True
@@ -176,11 +179,13 @@ class Archiver:
             self._report.say(line)
         self._ask(lambda: self._snapshots.take_if_due(look))
         waiting = made.waiting if self._goal is None else below(made.waiting, self._goal)
+        self._start = "earliest"
         changed = made.topics != dict(self._state.topics)
         self._state = replace(self._state, topics=made.topics)
         if not waiting:
             if changed:
                 self._commit([])
+            self._decode()
             self._caught_up(made)
             return False
         self._sample(waiting)
@@ -210,11 +215,32 @@ class Archiver:
                 self._archive, self._kafka, self._state, spans, loss_is_fine=self._settings.on_loss != STOP
             )
         self._state = done.state
-        fail_point("archive-before-copy")
-        self._archive.files.write(layout.STATE_FILE, done.state.to_json())
         self._look_for_losses(done.commit, done.state)
+        self._doubt_if_made_again(spans)
+        fail_point("archive-before-copy")
+        # The copy says that the batch was looked at, too.
+        self._archive.files.write(layout.STATE_FILE, done.state.to_json())
         self._decode()
         return done
+
+    def _doubt_if_made_again(self, spans: Collection[Span]) -> None:
+        """Spark reads by name: a topic that was made again since the look may have given its own records."""
+        now = self._ask(lambda: self._cluster.topics({span.topic for span in spans}))
+        doubtful = [
+            Gap(span, self._state.topics[span.topic].topic_id, DOUBTFUL)
+            for span in spans
+            if (topic := now.get(span.topic)) is not None
+            and topic.topic_id != self._state.topics[span.topic].topic_id
+            and self._state.topics[span.topic].topic_id is not None
+        ]
+        if doubtful:
+            with self._committing():
+                gaps.record(self._archive, doubtful)
+            places = ", ".join(f"{one.span.topic}/{one.span.partition}" for one in doubtful[:10])
+            self._report.say(
+                f"{places} was made again while it was read: the batch's records may be the new topic's. "
+                f"They are in the archive, and in {layout.GAPS} as {DOUBTFUL}."
+            )
 
     def _decode(self) -> None:
         if self._decoder is None:
@@ -324,7 +350,7 @@ class Archiver:
     @contextmanager
     def _committing(self) -> Iterator[None]:
         """Compactions of this machine come in between batches."""
-        with held(self._settings.to / layout.COMMIT_LOCK, "A commit", wait=True):
+        with held(self._settings.to / layout.COMMIT_LOCK, "A commit", stop=self._stop, say=self._report.say):
             yield
 
 

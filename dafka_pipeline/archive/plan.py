@@ -21,6 +21,8 @@ RETENTION: Final = "retention"
 """The log had begun later when the archive came to read: retention, or somebody deleted records."""
 RECREATED: Final = "re-created"
 """The topic was deleted and made again. What it had beyond the row's offset went with it."""
+DOUBTFUL: Final = "doubtful"
+"""The topic was made again while these were read: the archive has them, and they may be the new topic's."""
 ERASED: Final = "erased"
 """Erased from the archive on purpose."""
 
@@ -80,7 +82,9 @@ def plan(state: State, look: Look, starts: Mapping[TopicPartition, int]) -> Plan
             known = TopicEnds(topic.topic_id, tuple(_starts(topic, look, starts)))
         elif None not in (known.topic_id, topic.topic_id) and known.topic_id != topic.topic_id:
             known = _recreated(made, name, known, topic)
-        made.topics[name] = TopicEnds(topic.topic_id, tuple(_ends(made, look, topic, known)))
+        # One look at a server that does not tell ids (an upgrade, an old broker) makes no other topic of it.
+        topic_id = known.topic_id if known.topic_id is not None or any(known.ends) else topic.topic_id
+        made.topics[name] = TopicEnds(topic_id, tuple(_ends(made, look, topic, known)))
     return made
 
 

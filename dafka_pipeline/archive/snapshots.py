@@ -17,7 +17,7 @@ from typing import Any, Final
 from dafka_pipeline.archive.plan import Look
 from dafka_pipeline.failures import KafkaAway, PipelineError
 from dafka_pipeline.kafka.cluster import Cluster
-from dafka_pipeline.kafka.groups import committed_offsets
+from dafka_pipeline.kafka.groups import Committed, committed_offsets
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
@@ -55,10 +55,19 @@ class Snapshots:
         except PipelineError as error:
             self._report.say(f"Topics' configs and groups' offsets are not kept for a replay: {error}")
         else:
-            kept = {"taken_at": int(time.time() * 1000), "groups": groups}
+            kept = {"taken_at": int(time.time() * 1000), "groups": self._with_gone(groups, look)}
             self._archive.files.write(layout.GROUPS_FILE, json.dumps(kept, sort_keys=True))
         self._topics = {name: topic.topic_id for name, topic in look.topics.items()}
         self._taken_at = time.monotonic()
+
+    def _with_gone(self, groups: Committed, look: Look) -> Committed:
+        """What is committed now, and what was last known of topics that are gone."""
+        kept: Committed = json.loads(self._archive.files.read(layout.GROUPS_FILE) or "{}").get("groups", {})
+        for group, topics in kept.items():
+            for topic, partitions in topics.items():
+                if topic not in look.topics:
+                    groups.setdefault(group, {})[topic] = partitions
+        return groups
 
     def _described(self, look: Look) -> str:
         """Topics that are gone keep what was last known of them: they are what a replay is for."""

@@ -15,8 +15,10 @@ from dafka_pipeline.units import seconds
               help="Versions of this time stay readable; files of older ones are removed.")  # fmt: skip
 @click.option("--erase", "erasing", default="", metavar="WHERE",
               help="Erase records for which this SQL is true, from all tables and the disk.")  # fmt: skip
+@click.option("--alone", is_flag=True,
+              help="No archive job runs: asked for where there are no locks (hdfs, s3a).")  # fmt: skip
 @job_options
-def compact(run: Run, *, archive: str, retain: str, erasing: str) -> None:
+def compact(run: Run, *, archive: str, retain: str, erasing: str, alone: bool) -> None:
     """Make few large files out of many small ones in ARCHIVE, and erase what must be forgotten.
 
     \b
@@ -31,7 +33,7 @@ def compact(run: Run, *, archive: str, retain: str, erasing: str) -> None:
     retain_seconds = seconds(retain, "--retain")
     with run.spark() as spark:
         opened = open_archive(spark, Location.of(archive))
-        done = compact_archive(opened, retain_seconds, erasing, run.report, run.stop)
+        done = compact_archive(opened, retain_seconds, erasing, run.report, run.stop, alone=alone)
     run.report.result(
         f"{len(done.days)} days of topics have fewer files now; {done.erased:,} records were erased.",
         days=[[day.topic, str(day.archived_on), day.files] for day in done.days],

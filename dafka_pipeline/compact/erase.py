@@ -1,6 +1,6 @@
 """Erasing: records that match a condition go, from every table of the archive, from the disk, and for good.
 
-In this order, so that a kill at any moment leaves something that the same command finishes: which offsets go
+In this order, so that a kill at any moment leaves something that the next erasure finishes: which offsets go
 is written into the table of gaps (an audit then knows that they are missing on purpose), the records are
 deleted, then what was made of them (dead letters, decoded rows), then the files that held them. How far the
 archive is does not change, so nothing that was erased is read again from Kafka, not even at the end of a
@@ -47,11 +47,10 @@ def erase(archive: Archive, condition: str, committing: Committing) -> int:
     if count:
         with committing():
             _remember(archive, found)
-            fail_point("erase-remembered")
-            # The condition is what the user says in SQL; it has been parsed as one expression above.
-            archive.spark.sql(f"DELETE FROM {archive.records.sql} WHERE {condition}").collect()  # noqa: S608
+    fail_point("erase-remembered")
+    for table in (archive.records, *_derived(archive)):
+        _erase_remembered(archive, table, committing)
         fail_point("erase-deleted")
-    _erase_what_was_made_of_them(archive, committing)
     for table in (archive.records, *_derived(archive)):
         vacuum(archive.spark, table, 0.0, committing)
     return count
@@ -83,20 +82,22 @@ def _remember(archive: Archive, found: DataFrame) -> None:
     told.write.format("delta").mode("append").save(archive.gaps.location.text)
 
 
-def _erase_what_was_made_of_them(archive: Archive, committing: Committing) -> None:
+def _erase_remembered(archive: Archive, table: NumberedTable, committing: Committing) -> None:
+    """Delete what the table of gaps calls erased, be it from this call or one that was killed: by offsets, so
+    that a condition that changes with time cannot mean other records the second time.
+    """
     from pyspark.sql import functions as sql
 
     if not archive.gaps.exists():
         return
-    same = " AND ".join(f"made.{name} <=> gone.{name}" for name in PLACE)
-    for table in _derived(archive):
-        with committing():
-            archive.gaps.read().where(sql.col("reason") == ERASED).createOrReplaceTempView("dafka_erased")
-            archive.spark.sql(
-                f"MERGE INTO {table.sql} AS made USING dafka_erased AS gone ON {same} "
-                "AND made.offset >= gone.first_offset AND made.offset < gone.end_offset "
-                "WHEN MATCHED THEN DELETE"
-            ).collect()
+    same = " AND ".join(f"there.{name} <=> gone.{name}" for name in PLACE)
+    with committing():
+        archive.gaps.read().where(sql.col("reason") == ERASED).createOrReplaceTempView("dafka_erased")
+        archive.spark.sql(
+            f"MERGE INTO {table.sql} AS there USING dafka_erased AS gone ON {same} "
+            "AND there.offset >= gone.first_offset AND there.offset < gone.end_offset "
+            "WHEN MATCHED THEN DELETE"
+        ).collect()
 
 
 def _derived(archive: Archive) -> list[NumberedTable]:

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Final
 
 from dafka_pipeline.compact.erase import Committing, erase
 from dafka_pipeline.compact.files import Day, compact_days, vacuum
+from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.lock import held
+
+SAFE_SECONDS: Final = 86400.0
+"""No batch takes a day: files that are older belong to a commit, or to none."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +35,25 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def compact(archive: Archive, retain_seconds: float, erasing: str, report: Report, stop: Stop) -> Compacted:
+def compact(
+    archive: Archive, retain_seconds: float, erasing: str, report: Report, stop: Stop, *, alone: bool = False
+) -> Compacted:
     """Compact every closed day, erase what is asked for, remove files that are older than `retain_seconds`.
 
     It may run beside an archiver: each commit waits for the archiver's batch, and the other way round.
-    Raises UsageFailure for a condition that is none.
+    alone: the caller knows that no archive job runs; asked for where there is no lock that would tell.
+    Raises UsageFailure for a condition that is none, and where files of a running archiver could be removed.
     """
+    if archive.location.path is None and not alone and (erasing or retain_seconds < SAFE_SECONDS):
+        raise UsageFailure(
+            f"{archive.location} has no lock that would keep an archive job away, and removing files "
+            "younger than a day could remove those of a batch in progress. Stop the archive job, and give "
+            "--alone."
+        )
 
     @contextmanager
     def committing() -> Iterator[None]:
-        with held(archive.location / layout.COMMIT_LOCK, "A compaction", wait=True):
+        with held(archive.location / layout.COMMIT_LOCK, "A compaction", stop=stop, say=report.say):
             yield
 
     erased = erase(archive, erasing, committing) if erasing else 0

@@ -61,6 +61,8 @@ class Decoder:
             state = State(archive, 1, state.run, state.batch, before).after(spans)
             table.create(good.schema, statistics=("partition", "offset", "timestamp"))
             _refuse_another_schema(table, good)
+            # Should this fail, the table itself says next time how far it is.
+            self._states.pop(name, None)
             table.append(good, state.number, state.to_json())
             fail_point("decode-after-commit")
             bad += self._bury(name, topic, spans)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.delta import Newest, NumberedTable
+from dafka_pipeline.table.kept import kept_state
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.state import State, parse_state
 
@@ -42,8 +43,12 @@ class Archive:
         return self.spark.createDataFrame([], layout.SCHEMA)
 
     def newest(self) -> Newest[State] | None:
-        """The archiver's newest commit and what it says; None for a table that no archiver has written to."""
-        return self.records.newest(parse_state)
+        """The archiver's newest commit in force and what it says; None for a table without rows that begins.
+
+        Raises Refused for a table that no archiver has written to, or that does not say how far it is.
+        """
+        found = self.records.newest(parse_state)
+        return found if found is not None else kept_state(self)
 
     def read(self, version: int | None = None) -> DataFrame:
         """The records, in the columns of `layout.SCHEMA`, now or as of a version."""
@@ -60,7 +65,6 @@ def open_archive(spark: SparkSession, location: Location) -> Archive:
         )
     if archive.newest() is None:
         raise Refused(
-            f"{location} is a Delta table, but no archive: none of its commits is an archiver's. "
-            "Give another directory."
+            f"The archive at {location} has nothing in it yet: let 'dafka-pipeline archive' run first."
         )
     return archive

@@ -90,8 +90,8 @@ class State:
         return (self.generation << BATCH_BITS) | self.batch
 
     def started_by(self, fence: Fence) -> State:
-        """The same ends, from which the first batch of a new generation begins."""
-        return replace(self, generation=fence.generation, run=fence.run, batch=0, spans=())
+        """The same ends, as the first commit of a new generation says them."""
+        return replace(self, generation=fence.generation, run=fence.run, batch=1, spans=())
 
     def after(self, spans: Iterable[Span]) -> State:
         """The state once the records of these spans are in the table.

@@ -236,6 +236,18 @@ def test_the_log_was_cleaned_of_all_that_was_said(
     assert archive_rows(archive) == topic_rows(bootstrap, topic)
 
 
+@pytest.mark.long
+def test_restored_to_nothing(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    """The copy beside the table is ahead of it then, and does not count."""
+    archive = tmp_path / "a"
+    put(bootstrap, topic, small_records(40))
+    archive_once(spark, bootstrap, archive, topic)
+    spark.sql(f"RESTORE TABLE delta.`{archive}` TO VERSION AS OF 0").collect()
+    assert archive_rows(archive) == []
+    archive_once(spark, bootstrap, archive, topic)
+    assert archive_rows(archive) == topic_rows(bootstrap, topic)
+
+
 def test_a_table_that_is_no_archive(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
     put(bootstrap, topic, small_records(3))
     for _ in range(2):

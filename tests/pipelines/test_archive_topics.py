@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka.protocol.admin import CreatePartitionsRequest, DeleteRecordsRequest, DeleteTopicsRequest
 from pyspark.sql import SparkSession
 
@@ -159,6 +162,26 @@ def test_a_topic_that_is_gone_stays_archived(
     with pytest.raises(UsageFailure, match=r"There is no topic no-such\. Create it first"):
         archive_once(spark, bootstrap, tmp_path / "b", "no-such")
     assert not (tmp_path / "b" / "_delta_log").exists()
+
+
+def test_what_groups_had_committed_outlives_a_topic(
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """It is what `replay --groups` is for: the topic is gone, the archive goes on with others."""
+    name = new_topic()
+    other = create_topic(bootstrap, f"{name}-other")
+    put(bootstrap, name, small_records(10))
+    place = ConfluentPartition(name, 0, 7)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"group-of-{name}"})
+    consumer.commit(offsets=[place], asynchronous=False)
+    consumer.close()
+    pattern = f"{name}(-other)?"
+    archive_once(spark, bootstrap, tmp_path / "a", pattern=pattern)
+    delete_topic(bootstrap, name)
+    put(bootstrap, other, small_records(3))
+    archive_once(spark, bootstrap, tmp_path / "a", pattern=pattern)
+    kept = json.loads((tmp_path / "a" / "_pipeline" / "groups.json").read_text())["groups"]
+    assert kept[f"group-of-{name}"] == {name: {"0": {"offset": 7, "metadata": ""}}}
 
 
 def test_latest_is_kept_though_nothing_came(

@@ -113,6 +113,15 @@ def test_a_log_that_ends_before_what_is_archived(seen: Look) -> None:
     assert made.topics["t"].ends == (10,)
 
 
+@pytest.mark.parametrize(("before", "now"), [(ID, None), (None, ID)], ids=["forgotten", "learned"])
+def test_a_server_that_tells_ids_at_times_has_no_other_topic(before: str | None, now: str | None) -> None:
+    """An upgrade, or an old broker that answers: the rows stay those of one topic."""
+    made = plan(state(10, topic_id=before), look((0, 12), topic_id=now), {})
+    assert made.topics == {"t": TopicEnds(before, (10,))}
+    assert made.waiting == [Span("t", 0, 10, 12)]
+    assert not made.losses
+
+
 def test_fewer_partitions_under_the_same_id() -> None:
     assert plan(state(1, 2), look((0, 1)), {}).went_back
 
