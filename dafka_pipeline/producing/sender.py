@@ -88,6 +88,9 @@ def producer_settings(plan: Plan, batch_bytes: int) -> dict[str, Any]:
         "compression.type": plan.compression,
         **plan.kafka.for_librdkafka(),
         "enable.idempotence": True,
+        # A record that the server refuses (too large, say) ends the producer. Otherwise those after it would
+        # go on, and since only the last record of a piece is heard of, nobody would know of the hole.
+        "enable.gapless.guarantee": True,
         "acks": "all",
         "message.timeout.ms": round(plan.timing.message * 1000),
     }

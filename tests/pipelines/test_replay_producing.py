@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from dafka_pipeline.failures import PipelineError
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import POSITION_HEADER, Plan, Publisher, Timing
 from dafka_pipeline.running.report import Report
@@ -70,3 +73,24 @@ def test_every_oddity_of_a_record_arrives(
     for partition, records in sent.items():
         found = stored_records(kafka.bootstrap, topic, partition)
         assert found == list(enumerate(with_positions(records, "odd")))
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_record_that_the_server_refuses_leaves_no_hole(
+    spark: SparkSession, kafka: KafkaOptions, new_topic: Callable[..., str], tmp_path: Path, append: bool
+) -> None:
+    """In the middle of a piece, of which only the last record is heard of."""
+    topic = new_topic(1, max_message_bytes="5000")
+    sent = small_records(900)
+    # Nothing that a codec makes small.
+    large = Record(random.Random(0).randbytes(50_000), b"large")
+    frame = frame_of(spark, topic, {0: [*sent[:400], large, *sent[400:]]})
+    plan = Plan("refused", kafka, (topic,), timing=QUICK, append=append)
+    files = Files(spark, Location.of(str(tmp_path)))
+    with (
+        pytest.raises(PipelineError, match="too large"),
+        Publisher(spark, plan, files, "_pipeline/refused", Stop(), Report("test")) as publisher,
+    ):
+        publisher.publish(frame)
+    found = stored_records(kafka.bootstrap, topic)
+    assert found == list(enumerate(with_positions(sent[:400], "refused")))[: len(found)]
