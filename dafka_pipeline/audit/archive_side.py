@@ -48,14 +48,16 @@ def archive_side(
     commits = _commits(archive, version)
     at = commits[0].version
     state = _state(archive, commits)
+    began = beginnings(commits)
     frame = _frame(archive, at, with_ids=state is not None)
-    lives = _lives(frame)
-    ids = {life.topic: life.topic_id for life in lives}
+    # What the commits say needs no look at the rows, except for those that they do not account for.
+    accounted = state is not None and began.complete and not topic_ids
+    lives = _lives(frame.where(_outside(state)) if accounted and state is not None else frame)
+    ids = {life.topic: life.topic_id for life in lives} if state is None else {}
     ids |= {name: one.topic_id for name, one in state.topics.items()} if state is not None else {}
     ids |= _there(topic_ids or {}, lives)
     own = {topic: (names or {}).get(topic, topic) for topic in topics or sorted(ids)}
     own = {topic: name for topic, name in own.items() if name in ids}
-    began = beginnings(commits)
     kept = {
         TopicPartition(topic, number): span
         for topic, name in own.items()
@@ -96,10 +98,21 @@ def _has_state(commits: Collection[Commit]) -> bool:
     return newest_in(commits, parse_state) is not None
 
 
-def _state(archive: Archive, commits: Collection[Commit]) -> State | None:
-    """What the version says; where its log no longer goes back so far, what is kept beside the table."""
+def _state(archive: Archive, commits: Sequence[Commit]) -> State | None:
+    """What the version says; where its log no longer goes back so far, what is kept beside the newest one.
+
+    Raises Refused when an older version no longer says how far it went.
+    """
     found = newest_in(commits, parse_state)
-    return found.said if found is not None else parse_state(archive.files.read(layout.STATE_FILE))
+    if found is not None:
+        return found.said
+    kept = parse_state(archive.files.read(layout.STATE_FILE))
+    if kept is not None and commits[0].version != archive.records.version():
+        raise Refused(
+            f"The log of {archive.location} does not go back far enough to say how far version "
+            f"{commits[0].version} went: audit a newer one."
+        )
+    return kept
 
 
 def _frame(archive: Archive, version: int, *, with_ids: bool) -> DataFrame:
@@ -111,6 +124,21 @@ def _frame(archive: Archive, version: int, *, with_ids: bool) -> DataFrame:
     if with_ids and "topic_id" in frame.columns:
         return frame.select(*COLUMNS, "topic_id")
     return frame.selectExpr(*COLUMNS, "cast(NULL AS STRING) AS topic_id")
+
+
+def _outside(state: State) -> Column:
+    """Whether the state does not tell of a row: it is of an older life of a topic, or behind its end."""
+    from pyspark.sql import functions as sql
+
+    topic_id, partition, offset = sql.col("topic_id"), sql.col("partition"), sql.col("offset")
+    topics = []
+    for name, one in sorted(state.topics.items()):
+        other = (
+            topic_id.isNotNull() if one.topic_id is None else topic_id.isNull() | (topic_id != one.topic_id)
+        )
+        behind = [(partition == number) & (offset >= end) for number, end in enumerate(one.ends)]
+        topics.append((sql.col("topic") == name) & (other | (partition >= len(one.ends)) | either(behind)))
+    return either(topics)
 
 
 def _lives(frame: DataFrame) -> list[Life]:

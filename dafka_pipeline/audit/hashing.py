@@ -7,6 +7,11 @@ same bytes one after the other.
 
 With `strong` it is SHA-256 over a text of all lengths and numbers, and after it the bytes.
 
+Headers are hashed as JSON, where a null value, an empty one and the next key cannot be taken for each
+other, and
+their keys once more as they are: JSON has the same sign for all bytes that are no UTF-8. A lambda over them
+(`transform`) would say it more simply, and keeps Spark from compiling the whole stage: two thirds more time.
+
 Each function gives the text of an expression over the columns of `sides.COLUMNS`. A Kafka timestamp has
 milliseconds; the column has microseconds, and all of them count. Kafka knows no difference between no
 headers and an empty list of them.
@@ -22,13 +27,12 @@ ABSENT_TYPE: Final = "-9"
 
 _TIME: Final = f"coalesce(unix_micros(timestamp), {ABSENT_TIME})"
 _TYPE: Final = f"coalesce(timestamp_type, {ABSENT_TYPE})"
+_JSON: Final = "to_json(headers, map('ignoreNullFields', 'false'))"
 _HEADERS: Final = (
-    "CASE WHEN size(headers) > 0 THEN xxhash64(size(headers), transform(headers, one -> "
-    "struct(one.key IS NULL, one.key, one.value IS NULL, one.value))) ELSE 0L END"
+    f"CASE WHEN size(headers) > 0 THEN xxhash64(size(headers), headers.key, {_JSON}) ELSE 0L END"
 )
 _STRONG_HEADERS: Final = (
-    "CASE WHEN size(headers) > 0 THEN sha2(array_join(transform(headers, one -> concat("
-    "coalesce(hex(one.key), '-'), ':', coalesce(hex(one.value), '-'))), ','), 256) ELSE '' END"
+    f"CASE WHEN size(headers) > 0 THEN sha2(concat({_JSON}, array_join(headers.key, '')), 256) ELSE '' END"
 )
 
 

@@ -23,6 +23,11 @@ ROUND_SPANS: Final = 64
 ROUND_OFFSETS: Final = 1 << 23
 """Offsets that are read again at a time: some 2 GB of hashes on disk."""
 
+_AGGREGATED: Final = dict.fromkeys(FIELDS, ("min", "max")) | dict.fromkeys(
+    ("payload", "nothing", "keyless"), ("min",)
+)
+"""What is kept of each column where several copies of a record are at one place."""
+
 PLACE: Final = ("topic", "partition", "offset")
 
 
@@ -59,8 +64,8 @@ def differences(left: DataFrame, right: DataFrame, *, strong: bool, ignore_type:
     wanted = [
         sql.expr(f"{what}(IF(side = '{side}', {name}, NULL)) AS {side}_{what}_{name}")
         for side in SIDES
-        for name in (*FIELDS, "payload", "nothing", "keyless")
-        for what in ("min", "max")
+        for name, whats in _AGGREGATED.items()
+        for what in whats
     ]
     times = [sql.expr(f"count_if(side = '{side}') AS {side}_times") for side in SIDES]
     found = both.groupBy(*PLACE).agg(*times, *wanted)

@@ -117,6 +117,8 @@ def within(spans: Collection[Span]) -> Column:
     """Whether a row is in one of these spans, as a condition that tables skip files by."""
     from pyspark.sql import functions as sql
 
+    if not spans:
+        return sql.lit(False)
     by_topic: dict[str, dict[int, list[Span]]] = {}
     for span in spans:
         by_topic.setdefault(span.topic, {}).setdefault(span.partition, []).append(span)
@@ -129,7 +131,13 @@ def within(spans: Collection[Span]) -> Column:
             for number, those in sorted(partitions.items())
         ]
         topics.append((sql.col("topic") == topic) & either(parts))
-    return either(topics)
+    if len(topics) == 1:
+        return topics[0]
+    # Parquet's readers know nothing of the topic, which is in the names of an archive's folders: alternatives
+    # with it in are not pushed down to them, and this is.
+    outer = sql.col("topic").isin(sorted(by_topic))
+    outer &= (offset >= min(span.start for span in spans)) & (offset < max(span.end for span in spans))
+    return outer & either(topics)
 
 
 def either(conditions: Sequence[Column]) -> Column:

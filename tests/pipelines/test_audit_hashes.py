@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import struct
 from collections import defaultdict
 from collections.abc import Callable
@@ -38,13 +40,11 @@ class Chain:
     def __init__(self) -> None:
         self.state = SEED
 
-    def take(self, *values: int | bool | str | bytes | None, bits: int = 64) -> int:
+    def take(self, *values: int | str | bytes | None, bits: int = 64) -> int:
         for value in values:
             if value is None:
                 continue
-            if isinstance(value, bool):
-                data = struct.pack("<i", value)
-            elif isinstance(value, int):
+            if isinstance(value, int):
                 data = struct.pack("<q" if bits == 64 else "<i", value)
             else:
                 data = value.encode() if isinstance(value, str) else value
@@ -60,13 +60,20 @@ def length(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
+def as_json(headers: list[dict[str, Any]]) -> str:
+    def value(data: bytes | None) -> str | None:
+        return None if data is None else base64.b64encode(data).decode()
+
+    pairs = [{"key": one["key"], "value": value(one["value"])} for one in headers]
+    return json.dumps(pairs, separators=(",", ":"), ensure_ascii=False)
+
+
 def headers_hash(row: dict[str, Any]) -> int:
     if not row["headers"]:
         return 0
     chain = Chain()
     chain.take(len(row["headers"]), bits=32)
-    for one in row["headers"]:
-        chain.take(False, one["key"], one["value"] is None, one["value"])
+    chain.take(*[one["key"] for one in row["headers"]], as_json(row["headers"]))
     return signed(chain.state)
 
 
@@ -81,11 +88,9 @@ def record_hash(row: dict[str, Any]) -> int:
 
 
 def record_digest(row: dict[str, Any]) -> str:
-    def text(data: bytes | None) -> str:
-        return "-" if data is None else data.hex().upper()
-
-    pairs = ",".join(f"{text(one['key'].encode())}:{text(one['value'])}" for one in row["headers"] or ())
-    headers = hashlib.sha256(pairs.encode()).hexdigest() if row["headers"] else ""
+    pairs = row["headers"] or []
+    text = as_json(pairs) + "".join(one["key"] for one in pairs)
+    headers = hashlib.sha256(text.encode()).hexdigest() if pairs else ""
     numbers = [
         row["offset"],
         row["timestamp"],
