@@ -10,7 +10,7 @@ from dafka_pipeline.kafka.cluster import Cluster, Topic, TopicPartition
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing.plan import AUTO, NO, YES, Plan
 from dafka_pipeline.producing.positions import prefix_of
-from dafka_pipeline.producing.stream_file import Stream, Target
+from dafka_pipeline.producing.stream_file import Stream, Tail, Target
 from dafka_pipeline.producing.tail import Found, read_tails
 
 PROBE_SECONDS: Final = 15.0
@@ -73,10 +73,15 @@ def check_same(stream: Stream, plan: Plan, cluster: Cluster) -> None:
             )
 
 
-def check_target(stream: Stream, at: TopicPartition, found: Found) -> None:
-    """Whether what is in a target partition is what the stream has sent. Raises Refused."""
+def check_target(stream: Stream, at: TopicPartition, found: Found) -> Tail | None:
+    """The last record of the stream in a target partition. Raises Refused where that is not what was sent.
+
+    Where the target's retention has taken it since, it is the one that was acknowledged last.
+    """
     name = f"{at.topic}-{at.partition}"
     known = stream.sent.get(at)
+    if known is not None and found.tail is None and found.begins > known.offset:
+        found = found._replace(tail=known)
     if known is not None and (found.tail is None or found.tail.position < known.position):
         there = f"ends at offset {found.tail.offset}" if found.tail else "has none of them left"
         raise Refused(
@@ -89,6 +94,7 @@ def check_target(stream: Stream, at: TopicPartition, found: Found) -> None:
             f"{name} has records of others behind those of {stream.stream}: they would lie between its "
             "records. Replay into a topic that nobody else writes to, or begin anew with --append."
         )
+    return found.tail
 
 
 def has_transactions(plan: Plan) -> bool:

@@ -111,9 +111,8 @@ class Publisher:
         if self._progress is None:
             self._await_final()
             found = self._patiently(self._read_tails)
-            for at, one in found.items():
-                check_target(self.stream, at, one)
-            self._progress = {at: one.tail for at, one in found.items() if one.tail is not None}
+            tails = {at: check_target(self.stream, at, one) for at, one in found.items()}
+            self._progress = {at: tail for at, tail in tails.items() if tail is not None}
         return self._progress
 
     def publish(self, frame: DataFrame) -> Published:

@@ -38,6 +38,8 @@ class Found(NamedTuple):
     tail: Tail | None
     end: int
     foreign_after: bool
+    begins: int = 0
+    """Where the log begins now."""
 
 
 @dataclass
@@ -64,7 +66,8 @@ def read_tails(
     try:
         ends = {at: _watermarks(consumer, at) for at in floors}
         starts = {at: max(floor, ends[at][0]) for at, floor in floors.items()}
-        found = {at: Found(None, ends[at][1], False) for at in floors if starts[at] >= ends[at][1]}
+        empty = [at for at in floors if starts[at] >= ends[at][1]]
+        found = {at: Found(None, ends[at][1], False, ends[at][0]) for at in empty}
         for step in (*steps, None):
             left = [at for at in floors if at not in found]
             if not left:
@@ -76,7 +79,8 @@ def read_tails(
             for at, scan in scans.items():
                 if scan.tail is not None or scan.start == starts[at]:
                     behind = scan.last > (scan.tail.offset if scan.tail else -1)
-                    found[at] = Found(scan.tail, scan.last + 1 if scan.last >= 0 else ends[at][1], behind)
+                    end = scan.last + 1 if scan.last >= 0 else ends[at][1]
+                    found[at] = Found(scan.tail, end, behind, ends[at][0])
         return found
     finally:
         consumer.close()

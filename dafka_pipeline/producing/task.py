@@ -60,6 +60,11 @@ class Task:
         """Where a target partition is, as it says itself."""
         floors = {at: self.floors[at]}
         tail = read_tails(self.plan.kafka, self.plan.header, prefix_of(self.plan.stream), floors)[at].tail
+        known = self.known.get(at)
+        # What is known was acknowledged. Retention may have taken it, or a transaction of somebody else that
+        # is open may still hide it.
+        if known is not None and (tail is None or tail.position < known.position):
+            tail = known
         return Progress(at, tail.position, tail.offset, None) if tail else Progress(at, None, -1, None)
 
 
