@@ -22,7 +22,7 @@ from tests.peers.maven import pipeline_jars
 from tests.peers.spark_cluster import SparkCluster
 from tests.pipelines.dumps import archive_rows, topic_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 BOUND_SECONDS = 240

@@ -21,7 +21,7 @@ from tests.pipelines.processes import Pipeline, die, run
 from tests.pipelines.replaying import assert_replayed
 from tests.pipelines.test_replay_restarts import await_end
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 RECORDS = 300
 CLUSTER = "local-cluster[2,1,1024]"
 
@@ -42,7 +42,9 @@ def command(bootstrap: str, folder: Path, source: str, *more: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("place", ["replay-created", "publish-leased", "publish-sent"])
+@pytest.mark.parametrize(
+    "place", [pytest.param("replay-created", marks=pytest.mark.long), "publish-leased", "publish-sent"]
+)
 def test_killed_with_all_it_started(bootstrap: str, source: str, tmp_path: Path, place: str) -> None:
     """The same command again goes on."""
     call = command(bootstrap, tmp_path, source)
@@ -53,6 +55,7 @@ def test_killed_with_all_it_started(bootstrap: str, source: str, tmp_path: Path,
     assert_replayed(bootstrap, "r", source, f"again-{source}", 2)
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_of_a_round(bootstrap: str, source: str, tmp_path: Path) -> None:
     """While its tasks send."""
     target = f"again-{source}"
@@ -65,6 +68,7 @@ def test_killed_in_the_middle_of_a_round(bootstrap: str, source: str, tmp_path: 
     assert_replayed(bootstrap, "r", source, target, 2)
 
 
+@pytest.mark.long
 def test_told_to_stop(bootstrap: str, source: str, tmp_path: Path) -> None:
     """SIGTERM ends it when its round has ended, not as a success; the same command goes on without
     waiting."""
@@ -80,6 +84,7 @@ def test_told_to_stop(bootstrap: str, source: str, tmp_path: Path) -> None:
     assert_replayed(bootstrap, "r", source, target, 2)
 
 
+@pytest.mark.long
 def test_an_executor_dies(bootstrap: str, source: str, tmp_path: Path) -> None:
     """On two executors; the one that is killed has sent a part of its records."""
     target = f"again-{source}"

@@ -13,7 +13,7 @@ from tests.clients.stored import put, stored_records
 from tests.pipelines.processes import Pipeline, run
 from tests.pipelines.transforming import JOBS, keyed_records
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 NewTopic = Callable[..., str]
 
 
