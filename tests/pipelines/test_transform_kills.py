@@ -19,6 +19,7 @@ SECONDS = 240.0
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "places",
     [
