@@ -3,7 +3,8 @@ had been.
 
     python -m tests.pipelines.transform_kills --count 50 --seed 0
 
-Each life of the program gets some seconds; records keep coming while it lives and while it is dead.
+Each life of the program ends in its start, or some batches later and then in the midst of one; records keep
+coming.
 """
 
 from __future__ import annotations
@@ -22,8 +23,13 @@ from tests.spark.program import Program
 
 FUNCTION = "numbers_per_key"
 PARTITIONS = 3
-SECONDS = (3.0, 30.0)
-"""How long a life may be. A start takes some six of them, on a machine that does nothing else."""
+STARTING_SECONDS = (1.0, 15.0)
+"""After which every fourth life dies: in its start, wherever that is by then."""
+BATCHES = 3
+"""The others die so many batches later at most, and then after a part of a batch."""
+PART_SECONDS = 4.0
+LIFE_SECONDS = 300.0
+LAST_LIFE_SECONDS = 1800.0
 
 
 def command(bootstrap: str, source: str, target: str, checkpoint: Path) -> list[str]:
@@ -39,36 +45,55 @@ def wait_for_end(program: Program, seconds: float) -> int | None:
     return code
 
 
+def live(program: Program, checkpoint: Path, chance: random.Random) -> None:
+    """Let it run until the moment at which it dies."""
+    if chance.random() < 0.25:
+        wait_for_end(program, chance.uniform(*STARTING_SECONDS))
+        return
+    enough = committed(checkpoint) + chance.randrange(BATCHES)
+    deadline = time.monotonic() + LIFE_SECONDS
+    while committed(checkpoint) < enough and program.returncode is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    wait_for_end(program, chance.uniform(0, PART_SECONDS))
+
+
+def committed(checkpoint: Path) -> int:
+    """Batches that Spark holds for done."""
+    folder = checkpoint / "commits"
+    return sum(file.name.isdigit() for file in folder.iterdir()) if folder.exists() else 0
+
+
 def run(bootstrap: str, folder: Path, count: int, seed: int) -> str:
     """Kill so often; what is wrong in the end, empty when all is right."""
     chance = random.Random(seed)
     source = create_topic(bootstrap, f"kills-source-{seed}", 1)
     target = create_topic(bootstrap, f"kills-target-{seed}", PARTITIONS)
-    start = command(bootstrap, source, target, folder / "checkpoint")
-    records = keyed_records((count + 1) * PER_BATCH * 2)
-    given = 0
+    checkpoint = folder / "checkpoint"
+    start = command(bootstrap, source, target, checkpoint)
+    records = keyed_records((count + 4) * PER_BATCH)
+    given = 3 * PER_BATCH
+    put(bootstrap, source, records[:given])
     for kill in range(count):
         put(bootstrap, source, records[given : given + PER_BATCH])
         given += PER_BATCH
-        seconds = chance.uniform(*SECONDS)
+        before = committed(checkpoint)
         with Program(start, folder / f"{kill}.log") as program:
-            code = wait_for_end(program, seconds)
-            text = program.text
-        print(f"kill {kill}: after {seconds:.1f} s, {'it had ended' if code is not None else 'killed'}")
+            live(program, checkpoint, chance)
+            code, text = program.returncode, program.text
+        print(f"life {kill}: {committed(checkpoint) - before} batches, {'killed' if code is None else code}")
         if code not in {None, 0}:
             return f"life {kill} ended with {code}:\n{text[-3000:]}"
     put(bootstrap, source, records[given:])
     with Program(start, folder / "last.log") as program:
-        code = wait_for_end(program, 600)
+        code = wait_for_end(program, LAST_LIFE_SECONDS)
         if code != 0:
             return f"the last life ended with {code}:\n{program.text[-3000:]}"
     found, wanted = numbers_in(bootstrap, target, PARTITIONS), numbers_of(records)
-    wrong = [
-        f"{key!r}: {found.get(key)}, not 1 to {len(wanted[key])}"
-        for key in wanted
-        if found.get(key) != wanted[key]
-    ]
-    return "\n".join(wrong)
+    return "\n".join(
+        f"{key!r}: {found.get(key)}, not 1 to {len(wanted.get(key, []))}"
+        for key in wanted.keys() | found.keys()
+        if found.get(key) != wanted.get(key)
+    )
 
 
 def main() -> int:
