@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dafka_pipeline.audit.lives import Life, beginnings, ends_of, strays
 from dafka_pipeline.ranges import Span
-from dafka_pipeline.table.delta import Commit
+from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State, TopicEnds
 
 
