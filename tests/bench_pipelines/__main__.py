@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-JOBS = ("archive", "audit", "replay", "transform")
+JOBS = ("archive", "audit", "replay")
 
 
 def main() -> None:

@@ -130,11 +130,11 @@ def _text(costs: list[Cost]) -> str:
     return f"{costs[-1].clock:.2f} s ({costs[-1].processor:.2f} s of processor time)"
 
 
-def main() -> None:
+def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     with tempfile.TemporaryDirectory() as folder:
         conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
         with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
