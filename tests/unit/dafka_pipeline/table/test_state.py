@@ -23,7 +23,7 @@ states = st.builds(
     archive=names,
     generation=st.integers(1, 2**30),
     run=names,
-    batch=st.integers(1, 2**32 - 1),
+    batch=st.integers(1, 2**32 - 2),
     topics=topics,
     spans=st.lists(st.builds(Span, names, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))).map(
         tuple
