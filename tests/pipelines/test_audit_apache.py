@@ -30,6 +30,8 @@ from tests.differential.batches import Record
 from tests.peers.apache_kafka import ApacheKafka
 from tests.pipelines.tables import Rows, altered_copy, write_archive
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 OPTIONS = AuditOptions(range_offsets=16)
 COMPACTION_SECONDS = 90.0
 

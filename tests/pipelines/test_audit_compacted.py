@@ -16,6 +16,8 @@ from dafka_pipeline.audit.sides import ARCHIVE, SCHEMA, Side, frame_side
 from dafka_pipeline.audit.verdict import ALTERED, DOUBLED_RIGHT, MISSING_LEFT, MISSING_RIGHT, Verdict
 from dafka_pipeline.kafka.cluster import TopicPartition
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 Log = list[tuple[int, int, bytes | None, bytes | None]]
 """Partition, offset, key, value."""
 END = 10

@@ -32,6 +32,8 @@ from tests.differential.batches import Record
 from tests.pipelines.dumps import topic_rows
 from tests.pipelines.tables import Rows, add_gaps, add_rows, altered_copy, write_archive
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 SMALL_RANGES = AuditOptions(range_offsets=16)
 
 

@@ -32,7 +32,7 @@ from tests.pipelines.archiving import archive_once
 from tests.pipelines.processes import ROOT
 from tests.pipelines.replaying import QUICK, OnWords, assert_replayed, killed_at, own, replay
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 RECORDS = 150
 
 

@@ -20,7 +20,7 @@ from tests.differential.batches import Record
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.replaying import FOREVER, assert_replayed, killed_at, own, replay, replayer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 DAY = "86400000"
 
 

@@ -25,7 +25,7 @@ from tests.pipelines.transforming import (
     without_position,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 PANDAS = int(pd.__version__.partition(".")[0])
 NewTopic = Callable[..., str]
 
