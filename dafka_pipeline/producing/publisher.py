@@ -19,7 +19,7 @@ from dafka_pipeline.producing.buckets import numbers_for
 from dafka_pipeline.producing.checks import check_same, check_target, open_stream
 from dafka_pipeline.producing.plan import SPARK_SETTINGS, Plan, Published, Sent
 from dafka_pipeline.producing.positions import prefix_of
-from dafka_pipeline.producing.rows import SENT_SCHEMA
+from dafka_pipeline.producing.rows import sent_columns
 from dafka_pipeline.producing.sender import LATER, NEVER
 from dafka_pipeline.producing.stream_file import Lease, Stream, Tail, final_after, parse_stream
 from dafka_pipeline.producing.tail import Found, read_tails
@@ -293,20 +293,13 @@ class Publisher:
         """
         tasks = self._tasks
         numbers = ", ".join(map(str, numbers_for(tasks)))
-        rows = frame.selectExpr(
-            f"{_slot_sql(self.stream)} AS slot",
-            "position",
-            "unix_millis(timestamp) AS timestamp",
-            "key",
-            "value",
-            "headers",
-        )
-        placed = rows.selectExpr("*", f"element_at(array({numbers}), slot % {tasks} + 1) AS placed")
+        rows = frame.withColumn("slot", _expr(_slot_sql(self.stream)))
+        placed = rows.withColumn("placed", _expr(f"element_at(array({numbers}), slot % {tasks} + 1)"))
         # Spark sorts by the first column's bits alone as far as they differ.
         first = ["position[0]", "slot"] if tasks == len(task.slots) else ["slot", "position[0]"]
         ordered = placed.repartition(tasks, "placed").sortWithinPartitions(*map(_expr, first), "position")
-        names = [part.split()[0] for part in SENT_SCHEMA.split(", ")]
-        return ordered.select(*names[:6]).mapInArrow(partial(send_rows, task), RESULT_SCHEMA)
+        sent = ordered.selectExpr(*sent_columns("slot", self._plan.stream))
+        return sent.mapInArrow(partial(send_rows, task), RESULT_SCHEMA)
 
 
 @contextmanager

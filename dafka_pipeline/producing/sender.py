@@ -18,7 +18,7 @@ from typing import Any, Final
 from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.producing.plan import Plan, Sent
 from dafka_pipeline.producing.positions import Position
-from dafka_pipeline.producing.rows import Headers, Rows
+from dafka_pipeline.producing.rows import Rows
 from dafka_pipeline.producing.watch import Watch
 
 PIECE: Final = 1000
@@ -128,14 +128,13 @@ class Sender:
                 f"a record for {to.at.topic} has the timestamp 0 (1970-01-01), which librdkafka "
                 "cannot send: it takes 0 for 'now'",
             )
-        texts = rows.header_values(f"{self.plan.stream}|")
         piece = self._piece()
         for start in range(skip, len(rows), piece):
             end = min(start + piece, len(rows))
             if time.time() >= self.soft:
                 return False
             self._pace(end - start)
-            self._queue(rows, texts, start, end, to)
+            self._queue(rows, start, end, to)
         return True
 
     def finish(self) -> None:
@@ -151,14 +150,10 @@ class Sender:
     def _piece(self) -> int:
         return PIECE if self.rate <= 0 else max(1, min(PIECE, int(self.rate * PIECE_SECONDS)))
 
-    def _queue(self, rows: Rows, texts: list[str], start: int, end: int, to: Progress) -> None:
+    def _queue(self, rows: Rows, start: int, end: int, to: Progress) -> None:
         produce, name = self.producer.produce, self.plan.header
         topic, partition = to.at
-        if rows.headers is None:
-            headers: list[Headers] = [[(name, text)] for text in texts[start:end]]
-        else:
-            pairs = zip(rows.headers[start:end], texts[start:end], strict=True)
-            headers = [[*own, (name, text)] for own, text in pairs]
+        headers = rows.all_headers(name, start, end)
         piece = self.watch.queued()
         done = partial(self._on_acknowledged, to, piece, end - start, rows.position(end - 1))
         callbacks = [*repeat(None, end - start - 1), done]

@@ -75,7 +75,9 @@ class RetriedTask(RuntimeError):
 
 
 def send_rows(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of `mapInArrow`: rows in SENT_SCHEMA ordered by target partition and position."""
+    """The function of `mapInArrow`: rows as `rows.sent_columns` makes them, ordered by target partition
+    and position.
+    """
     if not task.transactions:
         _refuse_retries()
     sending: _Sending = _Transactional(task) if task.transactions else _Idempotent(task)

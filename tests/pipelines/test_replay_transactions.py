@@ -106,12 +106,10 @@ def test_a_zombie_is_fenced(spark: SparkSession, apache: str, tmp_path: Path) ->
             part = small_records(60)[first:last]
             rows = Rows(
                 0,
-                [list(range(first, last))],
+                [f"z|{n}" for n in range(first, last)],
                 [one.timestamp for one in part],
                 [one.key for one in part],
                 [one.value for one in part],
-                None,
-                0,
             )
             zombie.send(rows, 0, to)
             if first == 0:

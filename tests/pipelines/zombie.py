@@ -34,15 +34,12 @@ def main() -> None:
     try:
         for first in range(0, len(records), 10):
             part = records[first : first + 10]
-            numbers = list(range(first, first + len(part)))
             rows = Rows(
                 0,
-                [numbers],
+                [f"{given['stream']}|{first + n}" for n in range(len(part))],
                 [one.timestamp for one in part],
                 [one.key for one in part],
                 [one.value for one in part],
-                None,
-                0,
             )
             sender.send(rows, 0, to)
             if first == 0:
