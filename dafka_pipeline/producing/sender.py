@@ -223,8 +223,9 @@ class Sender:
         self._check()
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise self._ended(self._failure)
+        failure = self._failure or self.watch.failure
+        if failure is not None:
+            raise self._ended(failure)
         if self.watch.check():
             raise Ended(LATER, self.watch.ended)
 

@@ -23,6 +23,7 @@ class Watch:
 
     until: seconds since 1970 at which the producer must end.
     ended: why it was ended; empty while it may go on. Nothing may be produced once it is set.
+    failure: what ended the producer by itself, e.g. a record that the server refuses for good; else None.
     """
 
     def __init__(self, producer: Any, timing: Timing, until: float) -> None:
@@ -36,6 +37,7 @@ class Watch:
         self._over = threading.Event()
         self._serving = threading.Lock()
         self.ended = ""
+        self.failure: Any = None
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._thread.start()
 
@@ -64,8 +66,14 @@ class Watch:
 
     def serve(self, seconds: float) -> None:
         """Run the producer's callbacks. One thread at a time: two would run them out of order."""
+        from confluent_kafka import KafkaException
+
         with self._serving:
-            self._producer.poll(seconds)
+            try:
+                self._producer.poll(seconds)
+            except KafkaException as error:
+                # A producer that can never go on says so to whichever thread asks first.
+                self.failure = self.failure or error
 
     def end(self, why: str) -> None:
         """Throw away what is queued. What is on its way may still arrive."""
