@@ -4,8 +4,7 @@ rows.
 Delta cleans its log of what is older than 30 days when somebody commits. An archive whose archiver rested so
 long while others compacted it has no commit left that says anything. The copy (`_pipeline/state.json`) is
 never ahead of the table, unless rows were taken out by a RESTORE; what it does not have yet is seen by the
-rows. Whatever cannot be told from
-these is refused: going on from a guess would lose or double records.
+rows. Whatever cannot be told from these is refused: going on from a guess would lose or double records.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dafka_pipeline.table.archive import Archive
 
 Place = tuple[str, str | None, int]
+PLACE = ("topic", "topic_id", "partition", "offset")
 
 
 def kept_state(archive: Archive) -> Newest[State] | None:
@@ -30,6 +30,8 @@ def kept_state(archive: Archive) -> Newest[State] | None:
 
     Raises Refused where it cannot be told.
     """
+    if not set(PLACE) <= set(archive.read().columns):
+        raise _of_somebody_else(archive)
     commits = list(archive.records.commits())
     there = _last_offsets(archive)
     kept = parse_state(archive.files.read(layout.STATE_FILE))
@@ -37,15 +39,19 @@ def kept_state(archive: Archive) -> Newest[State] | None:
     if kept is None or restored:
         if not there:
             return None
-        ours = archive.records.last_number() > 0
+        if archive.records.last_number() <= 0:
+            raise _of_somebody_else(archive)
         raise Refused(
             f"{archive.location} has rows, and its log does not say any more how far it is. Archive to "
             "another directory, and keep this one."
-            if ours
-            else f"{archive.location} is a Delta table, but none of its commits is an archiver's. Give "
-            "another directory."
         )
     return Newest(commits[0], at_least(kept, there))
+
+
+def _of_somebody_else(archive: Archive) -> Refused:
+    return Refused(
+        f"{archive.location} is a Delta table, but none of its commits is an archiver's. Give another directory."
+    )
 
 
 def at_least(kept: State, there: Mapping[Place, int]) -> State:
