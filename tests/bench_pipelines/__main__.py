@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-JOBS = ("archive", "audit", "replay")
+JOBS = ("archive", "audit", "replay", "transform")
 
 
 def main() -> None:
