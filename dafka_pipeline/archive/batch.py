@@ -53,15 +53,17 @@ def run_batch(
     began = time.monotonic()
     if not spans:
         after = state.after(())
-        return Done(archive.records.append(archive.nothing(), after.number, after.to_json()), after, 0.0)
+        return Done(archive.records.append(None, after.number, after.to_json()), after, 0.0)
     measured = Observation("batch")
     lengths = [sql.coalesce(sql.octet_length(name), sql.lit(0)) for name in ("key", "value")]
-    frame = _records(archive, kafka, state, spans, loss_is_fine).observe(
+    # The driver's day, the same in all tasks and for as long as this batch takes.
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    frame = _records(archive, kafka, state, spans, day, loss_is_fine=loss_is_fine).observe(
         measured, sql.sum(lengths[0] + lengths[1]).alias("bytes"), sql.count(sql.lit(1)).alias("rows")
     )
     after = state.after(spans)
     fail_point("archive-before-commit")
-    commit = archive.records.append(frame, after.number, after.to_json())
+    commit = archive.records.append(frame, after.number, after.to_json(), _constant(spans, day))
     fail_point("archive-after-commit")
     seen = measured.get
     weights = _weights(state, {span.topic for span in spans}, seen["bytes"] or 0, seen["rows"])
@@ -73,29 +75,34 @@ def cost(state: State, topics: Collection[str]) -> dict[str, float]:
     return {name: state.weights.get(name, UNKNOWN_WEIGHT) for name in topics}
 
 
-def tasks_for(expected_bytes: float, processors: int) -> int:
-    """How many tasks write a batch: one for a trickle, all processors for a load."""
-    return max(1, min(processors, int(expected_bytes // FILE_BYTES) + 1))
+def files_for(expected_bytes: float) -> int:
+    """How many files a batch becomes: one for a trickle, more for a load."""
+    return max(1, int(expected_bytes // FILE_BYTES) + 1)
 
 
 def _records(
-    archive: Archive, kafka: KafkaOptions, state: State, spans: Collection[Span], loss_is_fine: bool
+    archive: Archive,
+    kafka: KafkaOptions,
+    state: State,
+    spans: Collection[Span],
+    day: str,
+    *,
+    loss_is_fine: bool,
 ) -> DataFrame:
     from pyspark.sql import functions as sql
 
     weights = cost(state, {span.topic for span in spans})
-    expected = sum(weights[span.topic] * span.length for span in spans)
-    tasks = tasks_for(expected, archive.spark.sparkContext.defaultParallelism)
+    files = files_for(sum(weights[span.topic] * span.length for span in spans))
     frame = read_spans(
         archive.spark,
         kafka,
         spans,
-        tasks=tasks,
+        tasks=min(files, archive.spark.sparkContext.defaultParallelism),
         fail_on_loss=not loss_is_fine,
         group=_group(state, {span.topic for span in spans}),
     )
-    if len(spans) > tasks:
-        frame = frame.coalesce(tasks)
+    if len(spans) > files:
+        frame = frame.coalesce(files)
     ids = {span.topic: state.topics[span.topic].topic_id for span in spans}
     topic_id = sql.create_map(*[sql.lit(text) for pair in ids.items() for text in pair])[sql.col("topic")]
     if len(ids) == 1:
@@ -104,9 +111,14 @@ def _records(
         "topic",
         topic_id.cast("string").alias("topic_id"),
         *("partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"),
-        # The driver's day, the same in all tasks and for as long as this batch takes.
-        sql.lit(time.strftime("%Y-%m-%d", time.gmtime())).cast("date").alias("archived_on"),
+        sql.lit(day).cast("date").alias("archived_on"),
     )
+
+
+def _constant(spans: Collection[Span], day: str) -> dict[str, str]:
+    """The values of the archive's partition columns that all rows of a batch have."""
+    topics = {span.topic for span in spans}
+    return {"topic": next(iter(topics)), "archived_on": day} if len(topics) == 1 else {"archived_on": day}
 
 
 def _group(state: State, topics: Collection[str]) -> str:

@@ -93,4 +93,4 @@ def record(archive: Archive, gaps: Collection[Gap]) -> None:
     same = [told[name].eqNullSafe(there[name]) for name in told.columns]
     new = told.join(there, same, "left_anti").withColumn("found_at", sql.current_timestamp())
     names = [one.split()[0] for one in layout.GAPS_SCHEMA.split(", ")]
-    new.select(*names).write.format("delta").mode("append").save(archive.gaps.location.text)
+    archive.gaps.add(new.select(*names))

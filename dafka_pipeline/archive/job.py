@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from dafka_pipeline.archive import gaps
 from dafka_pipeline.archive.batch import Done, cost, run_batch
 from dafka_pipeline.archive.looking import look_at, missing_topics, starting_offsets
-from dafka_pipeline.archive.opening import is_ours, newest_state, take_over
+from dafka_pipeline.archive.opening import archive_to, is_ours, newest_state, take_over
 from dafka_pipeline.archive.plan import DOUBTFUL, Gap, Plan, plan
 from dafka_pipeline.archive.settings import STOP, ArchiveSettings
 from dafka_pipeline.archive.snapshots import Snapshots
@@ -33,7 +33,6 @@ from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.running.waiting import patiently
 from dafka_pipeline.spark.errors import explain_spark
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.lock import held
 from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State, parse_state
@@ -89,7 +88,7 @@ class Archiver:
         self._report = report
         self._stop = stop
         self._patience = patience_seconds
-        self._archive = Archive(spark, settings.to)
+        self._archive = archive_to(spark, settings)
         self._snapshots = Snapshots(self._archive, self._cluster, report)
         self._decoder = None if settings.decode is None else Decoder(self._archive, settings.decode)
         self._state: State

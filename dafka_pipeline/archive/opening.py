@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
+from dafka_pipeline.archive.settings import ArchiveSettings
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Newest
+from dafka_pipeline.table.archive import DELTA, PARQUET, Archive
+from dafka_pipeline.table.numbered import Newest
 from dafka_pipeline.table.state import Fence, State, generation_of, parse_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def archive_to(spark: SparkSession, settings: ArchiveSettings) -> Archive:
+    """The archive that a job writes to, there or not.
+
+    Raises Refused for one that is kept otherwise than asked for, or cannot be kept so where it is.
+    """
+    archive = Archive(spark, settings.to, settings.kept_as or DELTA)
+    if settings.kept_as not in {None, archive.kept_as}:
+        raise Refused(
+            f"{settings.to} is kept as {archive.kept_as}: leave --format out, or give another directory."
+        )
+    if archive.kept_as == PARQUET and not settings.to.renames_at_once:
+        raise Refused(
+            f"{settings.to} cannot be kept as plain Parquet: a batch comes to its place by renaming a "
+            "directory in one step, and this file system has no such step. Leave --format out."
+        )
+    return archive
 
 
 def newest_state(archive: Archive) -> Newest[State] | None:
@@ -20,7 +43,7 @@ def newest_state(archive: Archive) -> Newest[State] | None:
     if not archive.records.exists():
         if archive.files.exists(layout.STATE_FILE):
             raise Refused(
-                f"{archive.location} has {layout.PIPELINE}/, but its table (_delta_log) is gone. Restore the "
+                f"{archive.location} has {layout.PIPELINE}/, but its table is gone. Restore the "
                 "whole directory from a copy, or archive to another one."
             )
         return None
@@ -38,13 +61,14 @@ def take_over(archive: Archive) -> State:
         archive.records.create(layout.SCHEMA, layout.PARTITIONED_BY, layout.WITH_STATISTICS)
     identity = uuid.uuid4().hex if found is None else found.said.archive
     fence = Fence(identity, generation_of(archive.records.last_number()) + 1, run)
-    archive.records.append(archive.nothing(), fence.number, fence.to_json())
+    archive.records.append(None, fence.number, fence.to_json())
     fail_point("archive-after-fence")
+    archive.tidy()
     # Only now is it certain that nobody adds a batch behind our back.
     found = newest_state(archive)
     before = State(identity, fence.generation, run) if found is None else found.said
     state = before.started_by(fence)
-    archive.records.append(archive.nothing(), state.number, state.to_json())
+    archive.records.append(None, state.number, state.to_json())
     return state
 
 

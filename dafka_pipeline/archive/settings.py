@@ -29,6 +29,7 @@ class ArchiveSettings:
     read.
     compact_after_days: compact closed days that are older, between batches; None leaves it to `compact`.
     decode: how values become columns, in tables beside the archive; None leaves them alone.
+    kept_as: DELTA or PARQUET; None keeps an archive as it is, and begins one in Delta.
     """
 
     to: Location
@@ -40,6 +41,7 @@ class ArchiveSettings:
     on_loss: str = STOP
     compact_after_days: float | None = None
     decode: Format | None = None
+    kept_as: str | None = None
 
     def chosen(self, names: list[str]) -> list[str]:
         """Those of all topics' names that are asked for by the pattern, or the names themselves."""

@@ -14,9 +14,9 @@ from dafka_pipeline.kafka.cluster import TopicPartition
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import newest_in
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.log import Commit
+from dafka_pipeline.table.numbered import newest_in
 from dafka_pipeline.table.state import State, parse_state
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def archive_side(
     """
     archive = Archive(spark, location)
     if not archive.records.exists():
-        raise Refused(f"There is no archive at {location}: it has no _delta_log.")
+        raise Refused(f"There is no archive at {location}.")
     commits = _commits(archive, version)
     at = commits[0].version
     state = _state(archive, commits)

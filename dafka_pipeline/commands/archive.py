@@ -11,6 +11,7 @@ from dafka_pipeline.archive.settings import MAX_BATCH_BYTES, RECORD, STOP, Archi
 from dafka_pipeline.commands.options import Run, job_options, names
 from dafka_pipeline.decode.formats import parse_format
 from dafka_pipeline.failures import UsageFailure
+from dafka_pipeline.table.archive import DELTA, PARQUET
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.units import byte_count, milliseconds, seconds
 
@@ -39,6 +40,8 @@ SHORTEST_EVERY_SECONDS: Final = 0.1
               help="Records went before they were read: stop, or note it in _gaps and go on.")  # fmt: skip
 @click.option("--decode", metavar="json:FILE|avro:FILE",
               help="Make tables of the values' fields, too, by a schema in FILE.")  # fmt: skip
+@click.option("--format", "kept_as", type=click.Choice([DELTA, PARQUET]),
+              help="How a new archive is kept: a Delta table (default), or plain Parquet files.")  # fmt: skip
 @click.option("--compact-after", metavar="TIME",
               help="Compact closed days that are so old, between batches, e.g. 1d.")  # fmt: skip
 @job_options
@@ -54,9 +57,10 @@ def archive(
     max_batch_bytes: str,
     on_loss: str,
     decode: str | None,
+    kept_as: str | None,
     compact_after: str | None,
 ) -> None:
-    """Archive topics into a Delta table that every tool reads, each record exactly once.
+    """Archive topics into a table that every tool reads, each record exactly once.
 
     \b
     dafka-pipeline archive --topics orders,payments --to ./archive --once
@@ -66,6 +70,10 @@ def archive(
     """  # noqa: D301  # click's own mark for lines that stay as they are
     from dafka_pipeline.archive.job import Archiver
 
+    if kept_as == PARQUET and compact_after is not None:
+        raise UsageFailure(
+            "--compact-after needs an archive in Delta: plain Parquet files are never rewritten."
+        )
     settings = ArchiveSettings(
         to=Location.of(to),
         topics=_names(topics, pattern),
@@ -75,6 +83,7 @@ def archive(
         max_batch_bytes=byte_count(max_batch_bytes, "--max-batch-bytes"),
         on_loss=on_loss,
         decode=None if decode is None else parse_format(decode),
+        kept_as=kept_as,
         compact_after_days=None if compact_after is None else seconds(compact_after, "--compact-after") / DAY,
     )
     patience = run.patience(for_ever=not once)

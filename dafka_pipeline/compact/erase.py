@@ -19,7 +19,8 @@ from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import NumberedTable
+from dafka_pipeline.table.delta import as_delta
+from dafka_pipeline.table.numbered import NumberedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +80,7 @@ def _remember(archive: Archive, found: DataFrame) -> None:
         sql.lit(ERASED).alias("reason"),
         sql.current_timestamp().alias("found_at"),
     )
-    told.write.format("delta").mode("append").save(archive.gaps.location.text)
+    archive.gaps.add(told)
 
 
 def _erase_remembered(archive: Archive, table: NumberedTable, committing: Committing) -> None:
@@ -94,7 +95,7 @@ def _erase_remembered(archive: Archive, table: NumberedTable, committing: Commit
     with committing():
         archive.gaps.read().where(sql.col("reason") == ERASED).createOrReplaceTempView("dafka_erased")
         archive.spark.sql(
-            f"MERGE INTO {table.sql} AS there USING dafka_erased AS gone ON {same} "
+            f"MERGE INTO {as_delta(table).sql} AS there USING dafka_erased AS gone ON {same} "
             "AND there.offset >= gone.first_offset AND there.offset < gone.end_offset "
             "WHEN MATCHED THEN DELETE"
         ).collect()

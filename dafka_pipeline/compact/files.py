@@ -14,7 +14,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dafka_pipeline.running.stopping import Stop
-from dafka_pipeline.table.delta import NumberedTable
+from dafka_pipeline.table.delta import as_delta
+from dafka_pipeline.table.numbered import NumberedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def days_to_compact(table: NumberedTable, before: date) -> list[Day]:
     """Those before that day which have two small files or more, oldest first."""
     from pyspark.sql import functions as sql
 
-    files = table.files()
+    files = as_delta(table).files()
     day = sql.col("partitionValues")["archived_on"].cast("date")
     small = files.where((sql.col("size") < SMALL) & (day < sql.lit(before)))
     counted = small.groupBy(
@@ -63,10 +64,9 @@ def compact_days(
         if stop.asked:
             break
         topic = day.topic.replace("\\", "\\\\").replace("'", "\\'")
+        where = f"topic = '{topic}' AND archived_on = DATE '{day.archived_on}'"
         with committing():
-            spark.sql(
-                f"OPTIMIZE {table.sql} WHERE topic = '{topic}' AND archived_on = DATE '{day.archived_on}'"
-            ).collect()
+            spark.sql(f"OPTIMIZE {as_delta(table).sql} WHERE {where}").collect()
         done.append(day)
     return done
 
@@ -87,6 +87,6 @@ def vacuum(
     spark.conf.set(check, "false")
     try:
         with committing():
-            spark.sql(f"VACUUM {table.sql} RETAIN {retain_seconds / HOUR} HOURS").collect()
+            spark.sql(f"VACUUM {as_delta(table).sql} RETAIN {retain_seconds / HOUR} HOURS").collect()
     finally:
         spark.conf.set(check, before)

@@ -16,6 +16,7 @@ from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
+from dafka_pipeline.table.delta import as_delta
 from dafka_pipeline.table.lock import held
 
 SAFE_SECONDS: Final = 86400.0
@@ -42,8 +43,9 @@ def compact(
 
     It may run beside an archiver: each commit waits for the archiver's batch, and the other way round.
     alone: the caller knows that no archive job runs; asked for where there is no lock that would tell.
-    Raises UsageFailure for a condition that is none, and where files of a running archiver could be removed.
+    Raises Refused for an archive in plain Parquet, UsageFailure for a condition that is none, and where files of a running archiver could be removed.
     """
+    as_delta(archive.records)
     if archive.location.path is None and not alone and (erasing or retain_seconds < SAFE_SECONDS):
         raise UsageFailure(
             f"{archive.location} has no lock that would keep an archive job away, and removing files "

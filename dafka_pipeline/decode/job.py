@@ -18,8 +18,8 @@ from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.archive import APPLICATION, Archive
-from dafka_pipeline.table.delta import NumberedTable
+from dafka_pipeline.table.archive import Archive
+from dafka_pipeline.table.numbered import NumberedTable
 from dafka_pipeline.table.state import State, TopicEnds, parse_state
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Decoder:
         return sum(self._topic(name, topic, state.archive) for name, topic in sorted(state.topics.items()))
 
     def _topic(self, name: str, topic: TopicEnds, archive: str) -> int:
-        table = NumberedTable(
-            self._archive.spark, self._archive.location / layout.DECODED / name, f"{APPLICATION}-decoded"
-        )
+        table = self._archive.decoded_table(name)
         state = self._states.get(name)
         bad = 0
         if state is None:
@@ -88,7 +86,7 @@ class Decoder:
             count = int(rows.count())
             if count:
                 table.create(layout.DEAD_LETTERS_SCHEMA, statistics=("partition", "offset"))
-                rows.write.format("delta").mode("append").save(table.location.text)
+                table.add(rows)
         finally:
             rows.unpersist()
         return count
@@ -120,8 +118,9 @@ class Decoder:
 
 
 def _refuse_another_schema(table: NumberedTable, rows: DataFrame) -> None:
-    there = table.read().schema["value"].dataType
-    if there != rows.schema["value"].dataType:
+    # Parquet does not keep which fields are never null.
+    there = table.read().schema["value"].dataType.simpleString()
+    if there != rows.schema["value"].dataType.simpleString():
         raise Refused(
             f"{table.location} was decoded with another schema. To decode everything anew, delete that "
             "directory; the archive itself is not touched."

@@ -21,8 +21,8 @@ READER: Final = {
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.receive.buffer.bytes": str(1 << 20),
-    # A consumer asks for what comes next ahead of time, and its look-ups wait behind that: at the end of a log
-    # for as long as this, once in each partition (the default is 500).
+    # A consumer asks ahead for what comes next, and its look-ups wait behind that question: at the end of a
+    # log for so many milliseconds, once in each partition (the default is 500).
     "kafka.fetch.max.wait.ms": "10",
     "kafka.isolation.level": "read_committed",
     "kafkaConsumer.pollTimeoutMs": "120000",

@@ -1,18 +1,25 @@
-"""A Delta table whose commits are numbered, and say something in the same atomic step.
+"""A numbered table as a Delta table: a commit says what it says in `userMetadata`, and its number in `txn`.
 
-The table is everything: rows and what is said about them are one commit. See `state.py` for the rule.
+Rows are written as plain Parquet files into a folder of their own; then one file in the log names them
+(`log.py`). Compaction, erasure and checkpoints are Delta's. A table whose owner has switched features on that
+`log.py` does not know is written to by Delta, which takes longer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from dafka_pipeline.failures import PipelineError
+from dafka_pipeline.failures import Refused
+from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.table.data_files import DataFile, write_files
 from dafka_pipeline.table.location import Files, Location
-from dafka_pipeline.table.log import FOLDER, Commit, DeltaLog
+from dafka_pipeline.table.log import FOLDER, WRITER_VERSION, Commit, DeltaLog, appending, creating
+from dafka_pipeline.table.numbered import NOTHING, NumberedTable, Superseded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,36 +27,44 @@ if TYPE_CHECKING:
 _CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|io\.delta\.exceptions\.\w*Concurrent\w*Exception")
 """Delta's ways to say that two wrote at once; any stack trace of Java has a `java.util.concurrent` in it."""
 
-T = TypeVar("T")
-
 LOOK_BACK: Final = 20
 """How many of the newest commits are looked at for the one just made: compactions may lie above it."""
+ATTEMPTS: Final = 20
+"""Commits of others, one after the other at the same moment, that a commit of ours gives way to."""
+CHECKPOINT_EVERY: Final = 10
+"""Commits, as Delta does it: a checkpoint saves readers the files of the log before it."""
+STATISTICS: Final = "delta.dataSkippingStatsColumns"
 
 
-class Superseded(PipelineError):
-    """A commit came too late: somebody has committed a higher number. The table has nothing of it."""
-
-    retriable = True
-
-
-class Newest(NamedTuple, Generic[T]):
-    """The newest commit in force that says something, and what it says."""
-
-    commit: Commit
-    said: T
-
-
-class NumberedTable:
-    """A Delta table at a location.
-
-    application: names the series of numbers in the table's log (Delta's `txnAppId`); a table has one.
+@dataclass
+class _Seen:
+    """What of the table is known without asking Spark: up to a version, the highest number of ours, and what
+    it takes to write.
     """
 
+    version: int
+    number: int | None
+    partitioned_by: Sequence[str]
+    statistics: Sequence[str]
+    writer: int = WRITER_VERSION
+
+    def take(self, commit: Commit, application: str) -> None:
+        """Go on by the commit that follows."""
+        self.version = commit.version
+        self.writer = self.writer if commit.writer is None else commit.writer
+        if application in commit.numbers:
+            self.number = commit.numbers[application]
+
+
+class DeltaTable(NumberedTable):
+    """A Delta table. Its numbers are Delta's `txnVersion` under the application as `txnAppId`."""
+
     def __init__(self, spark: SparkSession, location: Location, application: str) -> None:
-        self.location = location
+        super().__init__(location, application)
         self._spark = spark
-        self._application = application
-        self._log = DeltaLog(Files(spark, location))
+        self._files = Files(spark, location)
+        self._log = DeltaLog(self._files)
+        self._known: _Seen | None = None
 
     @property
     def sql(self) -> str:
@@ -58,21 +73,19 @@ class NumberedTable:
 
     def exists(self) -> bool:
         """Whether there is a Delta table at the location: a death in the first commit leaves an empty log."""
-        names = Files(self._spark, self.location).names(FOLDER)
-        return any(name.endswith((".json", ".parquet")) for name in names)
+        names = self._files.names(FOLDER)
+        return any(not name.startswith(".") and name.endswith((".json", ".parquet")) for name in names)
 
     def create(self, schema: Any, partitioned_by: Sequence[str] = (), statistics: Sequence[str] = ()) -> None:
-        """Make it, empty, where there is none.
-
-        Its protocol stays reader 1, writer 2: everything that knows Delta reads it.
+        """As `NumberedTable.create`. Its protocol is reader 1, writer 2: everything that knows Delta reads
+        it.
         """
         if self.exists():
             return
-        # CREATE TABLE IF NOT EXISTS takes any directory with files in it for a table.
-        nothing = self._spark.createDataFrame([], schema).write.format("delta").mode("append")
-        if statistics:
-            nothing = nothing.option("delta.dataSkippingStatsColumns", ",".join(statistics))
-        nothing.partitionBy(*partitioned_by).save(self.location.text)
+        columns = self._spark.createDataFrame([], schema).schema.jsonValue()
+        properties = {STATISTICS: ",".join(statistics)} if statistics else {}
+        if self._log.add(0, creating(columns, partitioned_by, properties)):
+            self._known = _Seen(0, None, partitioned_by, statistics)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Its rows, now or as of a version."""
@@ -95,35 +108,104 @@ class NumberedTable:
         """Its commits, newest first; as far back as its log still goes (30 days are kept)."""
         return islice(self._log.commits(), newest)
 
-    def newest(self, parse: Callable[[str | None], T | None]) -> Newest[T] | None:
-        """The newest commit that `parse` makes something of; None where no commit is one.
-
-        What a RESTORE undid does not count: its rows are gone.
-        """
-        return newest_in(self.commits(), parse)
-
     def last_number(self) -> int:
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
-        found = self._snapshot().transactions().get(self._application)
-        return int(found.get()) if found.isDefined() else 0
+        return self._seen().number or 0
+
+    def append(
+        self, frame: DataFrame | None, number: int, said: str, constant: Mapping[str, str] = NOTHING
+    ) -> Commit:
+        """As `NumberedTable.append`."""
+        self._refuse_late(number)
+        if self._seen().writer > WRITER_VERSION:
+            return self._append_by_delta(frame, number, said)
+        files = [] if frame is None else self._written(frame, constant)
+        fail_point("table-before-commit")
+        return self._commit(files, said, number)
+
+    def add(self, frame: DataFrame) -> None:
+        """As `NumberedTable.add`."""
+        if self._seen().writer > WRITER_VERSION:
+            frame.write.format("delta").mode("append").save(self.location.text)
+        else:
+            self._commit(self._written(frame, {}), None, None)
+
+    def _refuse_late(self, number: int) -> None:
+        last = self._seen().number
+        if last is not None and last >= number:
+            raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
+
+    def _written(self, frame: DataFrame, constant: Mapping[str, str]) -> list[DataFile]:
+        seen = self._seen()
+        return write_files(
+            frame,
+            self._files,
+            f"batch-{uuid.uuid4().hex}",
+            partitioned_by=seen.partitioned_by,
+            constant=constant,
+            measured=seen.statistics,
+        )
+
+    def _commit(self, files: Sequence[DataFile], said: str | None, number: int | None) -> Commit:
+        """Name the files in the log, as the version after the newest.
+
+        Nothing of what others commit meanwhile matters to rows that are added, but for numbers of ours.
+        """
+        for _ in range(ATTEMPTS):
+            if number is not None:
+                self._refuse_late(number)
+            before = self._seen().version
+            numbered = None if number is None else (self._application, number)
+            if self._log.add(before + 1, appending(files, before, said, numbered)):
+                self._checkpoint_if_due(before + 1)
+                return Commit(before + 1, said, sum(one.rows for one in files))
+        raise Superseded(f"{self.location} was written to by others {ATTEMPTS} times at the same moment.")
+
+    def _seen(self) -> _Seen:
+        """What is known, up to the newest version."""
+        if self._known is None or not self._log.has(self._known.version):
+            self._known = self._looked_at()
+        for commit in self._log.after(self._known.version):
+            self._known.take(commit, self._application)
+        return self._known
+
+    def _looked_at(self) -> _Seen:
+        """What Delta itself says: some jobs of Spark, once."""
+        snapshot = self._snapshot()
+        number = snapshot.transactions().get(self._application)
+        metadata = snapshot.metadata()
+        names = [metadata.partitionColumns().apply(n) for n in range(metadata.partitionColumns().size())]
+        statistics = metadata.configuration().get(STATISTICS)
+        return _Seen(
+            version=int(snapshot.version()),
+            number=int(number.get()) if number.isDefined() else None,
+            partitioned_by=names,
+            statistics=str(statistics.get()).split(",") if statistics.isDefined() else (),
+            writer=int(snapshot.protocol().minWriterVersion()),
+        )
 
     def _snapshot(self) -> Any:
         """The JVM's own view of the newest version: what SQL does not show."""
-        delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
-        log = delta_log.forTable(self._spark._jsparkSession, self.location.text)
+        log = self._delta_log()
         # Reading the table has it look at its log again.
         self.read().schema  # noqa: B018
         return log.unsafeVolatileSnapshot()
 
-    def append(self, frame: DataFrame, number: int, said: str) -> Commit:
-        """Add rows, and say something, in one commit with that number.
+    def _delta_log(self) -> Any:
+        delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        return delta_log.forTable(self._spark._jsparkSession, self.location.text)
 
-        Raises Superseded when the table has a commit with this number or a higher one, or when somebody else
-        commits at the same time: nothing was added.
-        """
+    def _checkpoint_if_due(self, version: int) -> None:
+        if version % CHECKPOINT_EVERY == 0:
+            self._snapshot()
+            self._delta_log().checkpoint()
+
+    def _append_by_delta(self, frame: DataFrame | None, number: int, said: str) -> Commit:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
+        if frame is None:
+            frame = self._spark.createDataFrame([], self.read().schema)
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", self._application).option("txnVersion", str(number))
         try:
@@ -141,16 +223,12 @@ class NumberedTable:
         raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
 
 
-def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]) -> Newest[T] | None:
-    """As `NumberedTable.newest`, among these commits, newest first."""
-    in_force: int | None = None
-    for commit in commits:
-        if in_force is not None and commit.version > in_force:
-            continue
-        if commit.restored is not None:
-            in_force = commit.restored
-            continue
-        made = parse(commit.said)
-        if made is not None:
-            return Newest(commit, made)
-    return None
+def as_delta(table: NumberedTable) -> DeltaTable:
+    """The same table, for what only Delta does. Raises Refused for one of plain Parquet."""
+    if not isinstance(table, DeltaTable):
+        raise Refused(
+            f"{table.location} is kept as plain Parquet, whose files are never rewritten: only an archive in "
+            "Delta can be compacted or have records erased. Archive its topics with --format delta to "
+            "another directory."
+        )
+    return table

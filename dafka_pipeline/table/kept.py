@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.table import layout
-from dafka_pipeline.table.delta import Newest
+from dafka_pipeline.table.numbered import Newest
 from dafka_pipeline.table.state import State, TopicEnds, parse_state
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def kept_state(archive: Archive) -> Newest[State] | None:
 
 def _of_somebody_else(archive: Archive) -> Refused:
     return Refused(
-        f"{archive.location} is a Delta table, but none of its commits is an archiver's. Give another directory."
+        f"{archive.location} is a Delta table, but none of its commits is an archiver's. Give another "
+        "directory."
     )
 
 

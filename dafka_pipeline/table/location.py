@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,11 +38,25 @@ class Location:
         """The path, where it is on this machine."""
         return None if _SCHEME.match(self.text) else Path(self.text)
 
+    @property
+    def renames_at_once(self) -> bool:
+        """Whether its file system moves a directory in one step: disks and HDFS do, object stores do not."""
+        scheme = _SCHEME.match(self.text)
+        return scheme is None or scheme[1] in {"file", "hdfs", "viewfs"}
+
     def __truediv__(self, name: str) -> Location:
         return Location(f"{self.text}/{name}")
 
     def __str__(self) -> str:
         return self.text
+
+
+class Found(NamedTuple):
+    """A file below a location: its name from there, with slashes; bytes; milliseconds since 1970."""
+
+    name: str
+    size: int
+    modified: int
 
 
 class Files:
@@ -80,6 +96,67 @@ class Files:
         finally:
             stream.close()
 
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that is not there yet, whole or not at all; False where there is one of that name.
+
+        On a disk of this machine it outlives a power failure. Elsewhere as Delta's LogStore does it.
+        """
+        place = self.location / name
+        if place.path is not None:
+            return _create(place.path, text)
+        system, path = self._hadoop(place)
+        store = self._jvm.org.apache.spark.sql.delta.storage.LogStore.apply(self._spark._jsparkSession)
+        lines = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(text.splitlines()).iterator()
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            store.write(path, lines, False, system.getConf())  # Java's `overwrite`
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception.getClass()):
+                return False
+            raise
+        return True
+
+    def below(self, folder: str) -> list[Found]:
+        """All files in a folder and the folders in it, sorted by name."""
+        place = self.location / folder
+        if place.path is not None and self.location.path is not None:
+            root = self.location.path
+            paths = sorted(path for path in place.path.rglob("*") if path.is_file())
+            return [_found(path, path.relative_to(root).as_posix()) for path in paths]
+        system, path = self._hadoop(place)
+        root_text = f"{system.makeQualified(self._hadoop(self.location)[1]).toString()}/"
+        statuses, found = system.listFiles(path, True), []  # Java's `recursive`
+        while statuses.hasNext():
+            status = statuses.next()
+            name = str(status.getPath().toString()).removeprefix(root_text)
+            found.append(Found(name, int(status.getLen()), int(status.getModificationTime())))
+        return sorted(found)
+
+    def tail(self, found: Found, length: int) -> bytes:
+        """The last bytes of a file, all of it where it has fewer."""
+        place = self.location / found.name
+        at = max(0, found.size - length)
+        if place.path is not None:
+            with place.path.open("rb") as file:
+                file.seek(at)
+                return file.read()
+        system, path = self._hadoop(place)
+        stream = system.open(path)
+        try:
+            stream.seek(at)
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def settle(self, folder: str) -> None:
+        """See that a power failure takes nothing of a folder of this machine; other systems see to it."""
+        place = self.location / folder
+        if place.path is None:
+            return
+        for path in (place.path.parent, place.path, *place.path.rglob("*")):
+            _sync(path)
+
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of that name."""
         place = self.location / name
@@ -87,6 +164,43 @@ class Files:
             return place.path.exists()
         system, path = self._hadoop(place)
         return bool(system.exists(path))
+
+    def rename(self, old: str, new: str) -> bool:
+        """Move a folder in one step to where nothing is; False where there is something already."""
+        source, target = self.location / old, self.location / new
+        if source.path is not None and target.path is not None:
+            try:
+                source.path.rename(target.path)
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                    return False
+                raise
+            return True
+        return self._renamed(source, target)
+
+    def _renamed(self, source: Location, target: Location) -> bool:
+        from py4j.protocol import Py4JJavaError
+
+        system, old = self._hadoop(source)
+        java = self._jvm.org.apache.hadoop.fs
+        context = java.FileContext.getFileContext(system.getUri(), self._spark._jsc.hadoopConfiguration())
+        options = self._spark.sparkContext._gateway.new_array(java.Options.Rename, 0)
+        try:
+            context.rename(old, java.Path(target.text), options)
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception.getClass()):
+                return False
+            raise
+        return True
+
+    def remove(self, folder: str) -> None:
+        """Delete a folder with all that is in it, where there is one."""
+        place = self.location / folder
+        if place.path is not None:
+            shutil.rmtree(place.path, ignore_errors=True)
+            return
+        system, path = self._hadoop(place)
+        system.delete(path, True)  # Java's `recursive`
 
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, sorted; nothing where there is no such folder."""
@@ -106,6 +220,38 @@ class Files:
         path = self._jvm.org.apache.hadoop.fs.Path(place.text)
         configuration = self._spark._jsc.hadoopConfiguration()
         return path.getFileSystem(configuration), path
+
+
+def _create(path: Path, text: str) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # Unlike a rename it never takes the place of another file.
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        _sync(path.parent)
+        return True
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _found(path: Path, name: str) -> Found:
+    status = path.stat()
+    return Found(name, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.replay.murmur import partition_sql
 from dafka_pipeline.running.fail_points import fail_point
-from dafka_pipeline.table.delta import NumberedTable
+from dafka_pipeline.table.delta import DeltaTable
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.transform.binding import Binding
 from dafka_pipeline.transform.checkpoint import SparkCheckpoint
@@ -94,7 +94,9 @@ class Outbox:
             frame.write.format("noop").mode("overwrite").save()
             return
         fail_point("transform-before-outbox")
-        self._table(written.query).append(self._rows(frame, batch), batch, written.to_json())
+        self._table(written.query).append(
+            self._rows(frame, batch), batch, written.to_json(), {"batch": str(batch)}
+        )
         self._newest = written
         fail_point("transform-after-outbox")
 
@@ -124,9 +126,9 @@ class Outbox:
             self._spark.sql(f"VACUUM {table.sql}")
             self._vacuumed_at = time.monotonic()
 
-    def _table(self, query: str) -> NumberedTable:
+    def _table(self, query: str) -> DeltaTable:
         # Numbers are the query's: under a fixed name those of a new query would be dropped without a word.
-        return NumberedTable(self._spark, self.location, f"dafka-outbox-{query}")
+        return DeltaTable(self._spark, self.location, f"dafka-outbox-{query}")
 
     def _refuse_strangers(self) -> None:
         checkpoint = self._checkpoint

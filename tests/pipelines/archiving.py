@@ -17,6 +17,7 @@ from dafka_pipeline.archive.settings import ArchiveSettings
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
+from dafka_pipeline.table import delta, parquet
 from dafka_pipeline.table.location import Location
 from tests.pipelines.dumps import Row, topic_rows
 
@@ -24,16 +25,24 @@ PATIENCE_SECONDS = 30.0
 
 
 def archiver(
-    spark: SparkSession, bootstrap: str, to: Path, *topics: str, stop: Stop | None = None, **settings: Any
+    spark: SparkSession,
+    bootstrap: str,
+    to: Path | Location,
+    *topics: str,
+    stop: Stop | None = None,
+    **settings: Any,
 ) -> Archiver:
     """The job on these topics; what it says is in `said`, should somebody ask."""
-    made = ArchiveSettings(to=Location.of(str(to)), topics=topics, **settings)
+    place = to if isinstance(to, Location) else Location.of(str(to))
+    made = ArchiveSettings(to=place, topics=topics, **settings)
     report = Report("archive", out=io.StringIO())
     options = KafkaOptions(bootstrap)
     return Archiver(spark, options, made, report, stop or Stop(), patience_seconds=PATIENCE_SECONDS)
 
 
-def archive_once(spark: SparkSession, bootstrap: str, to: Path, *topics: str, **settings: Any) -> Totals:
+def archive_once(
+    spark: SparkSession, bootstrap: str, to: Path | Location, *topics: str, **settings: Any
+) -> Totals:
     """`archive --once`."""
     return archiver(spark, bootstrap, to, *topics, **settings).run()
 
@@ -54,7 +63,7 @@ def killed_at(place: str, time: int = 1) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (batch, job, opening):
+        for module in (batch, job, opening, delta, parquet):
             patch.setattr(module, "fail_point", fail_point)
         with pytest.raises(Killed):
             yield

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyarrow.dataset import dataset
 
 from tests.clients.stored import stored_records
 from tests.differential.batches import Record
@@ -32,9 +33,17 @@ def topic_rows(bootstrap: str, topic: str, partitions: int = 1) -> list[Row]:
 
 def archive_rows(archive: Path, version: int | None = None) -> list[Row]:
     """All records of an archive, read by deltalake (delta-rs), sorted by topic, partition, offset."""
-    table = DeltaTable(archive, version=version)
+    return rows_of(DeltaTable(archive, version=version).to_pyarrow_table())
+
+
+def plain_rows(archive: Path) -> list[Row]:
+    """The same of an archive in plain Parquet, read by pyarrow, which knows nothing of it."""
+    return rows_of(dataset(archive, format="parquet", partitioning="hive").to_table())
+
+
+def rows_of(found: pa.Table) -> list[Row]:
+    """Sorted by topic, partition, offset."""
     # Arrow's numbers, not Python's datetimes: a year 30,000 is a timestamp, too.
-    found = table.to_pyarrow_table()
     times = found["timestamp"].cast(pa.int64())
     columns = {
         name: found[name].to_pylist() for name in ("topic", "partition", "offset", "key", "value", "headers")

@@ -20,10 +20,10 @@ from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
-from dafka_pipeline.table.delta import Newest, Superseded
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.lock import held
 from dafka_pipeline.table.log import Commit
+from dafka_pipeline.table.numbered import Newest, Superseded
 from dafka_pipeline.table.state import State, parse_state
 from tests.clients.sample import small_records
 from tests.clients.stored import put

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
-from dafka_pipeline.table.delta import newest_in
 from dafka_pipeline.table.log import Commit
+from dafka_pipeline.table.numbered import newest_in
 from dafka_pipeline.table.state import Fence, State, TopicEnds, generation_of, parse_state
 
 names = st.text(min_size=1, max_size=10)
