@@ -116,9 +116,11 @@ def _records(
 
 
 def _constant(spans: Collection[Span], day: str) -> dict[str, str]:
-    """The values of the archive's partition columns that all rows of a batch have."""
+    """The values of the archive's partition columns that all rows of a batch have. The day is the first, so
+    that folders lie in the same order in all batches.
+    """
     topics = {span.topic for span in spans}
-    return {"topic": next(iter(topics)), "archived_on": day} if len(topics) == 1 else {"archived_on": day}
+    return {"archived_on": day, **({"topic": topics.pop()} if len(topics) == 1 else {})}
 
 
 def _group(state: State, topics: Collection[str]) -> str:

@@ -22,15 +22,15 @@ def archive_to(spark: SparkSession, settings: ArchiveSettings) -> Archive:
 
     Raises Refused for one that is kept otherwise than asked for, or cannot be kept so where it is.
     """
+    if settings.kept_as == PARQUET and not settings.to.renames_at_once:
+        raise Refused(
+            f"{settings.to} cannot be kept as plain Parquet: a batch comes to its place by renaming a "
+            "directory in one step, and this file system has no such step. Leave --format out."
+        )
     archive = Archive(spark, settings.to, settings.kept_as or DELTA)
     if settings.kept_as not in {None, archive.kept_as}:
         raise Refused(
             f"{settings.to} is kept as {archive.kept_as}: leave --format out, or give another directory."
-        )
-    if archive.kept_as == PARQUET and not settings.to.renames_at_once:
-        raise Refused(
-            f"{settings.to} cannot be kept as plain Parquet: a batch comes to its place by renaming a "
-            "directory in one step, and this file system has no such step. Leave --format out."
         )
     return archive
 

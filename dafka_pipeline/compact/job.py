@@ -43,7 +43,8 @@ def compact(
 
     It may run beside an archiver: each commit waits for the archiver's batch, and the other way round.
     alone: the caller knows that no archive job runs; asked for where there is no lock that would tell.
-    Raises Refused for an archive in plain Parquet, UsageFailure for a condition that is none, and where files of a running archiver could be removed.
+    Raises Refused for an archive in plain Parquet;
+    UsageFailure for a condition that is none, and where files of a running archiver could be removed.
     """
     as_delta(archive.records)
     if archive.location.path is None and not alone and (erasing or retain_seconds < SAFE_SECONDS):

@@ -30,9 +30,11 @@ def kept_state(archive: Archive) -> Newest[State] | None:
 
     Raises Refused where it cannot be told.
     """
+    commits = list(archive.records.commits())
+    if commits[-1].version == 0 and not any(commit.files for commit in commits):
+        return None
     if not set(PLACE) <= set(archive.read().columns):
         raise _of_somebody_else(archive)
-    commits = list(archive.records.commits())
     there = _last_offsets(archive)
     kept = parse_state(archive.files.read(layout.STATE_FILE))
     restored = any(commit.restored is not None for commit in commits)

@@ -101,14 +101,15 @@ class Files:
 
         On a disk of this machine it outlives a power failure. Elsewhere as Delta's LogStore does it.
         """
+        from py4j.protocol import Py4JJavaError
+
         place = self.location / name
         if place.path is not None:
             return _create(place.path, text)
         system, path = self._hadoop(place)
+        system.mkdirs(path.getParent())
         store = self._jvm.org.apache.spark.sql.delta.storage.LogStore.apply(self._spark._jsparkSession)
         lines = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(text.splitlines()).iterator()
-        from py4j.protocol import Py4JJavaError
-
         try:
             store.write(path, lines, False, system.getConf())  # Java's `overwrite`
         except Py4JJavaError as error:
@@ -166,13 +167,15 @@ class Files:
         return bool(system.exists(path))
 
     def rename(self, old: str, new: str) -> bool:
-        """Move a folder in one step to where nothing is; False where there is something already."""
+        """Move a folder in one step to where nothing is. False where there is something already, or where the
+        folder is gone.
+        """
         source, target = self.location / old, self.location / new
         if source.path is not None and target.path is not None:
             try:
                 source.path.rename(target.path)
             except OSError as error:
-                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT}:
                     return False
                 raise
             return True
@@ -188,7 +191,7 @@ class Files:
         try:
             context.rename(old, java.Path(target.text), options)
         except Py4JJavaError as error:
-            if "FileAlreadyExistsException" in str(error.java_exception.getClass()):
+            if re.search("FileAlreadyExists|FileNotFound", str(error.java_exception.getClass())):
                 return False
             raise
         return True

@@ -27,6 +27,7 @@ READER_VERSION, WRITER_VERSION = 1, 2
 _NAME: Final = re.compile(r"(\d{20})\.json")
 _FEW: Final = ('{"commitInfo"', '{"txn"', '{"protocol"')
 """Actions of which a commit has few. The others are long: a file with its statistics each."""
+_FILE: Final = '{"add"'
 NO_NUMBERS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -35,7 +36,7 @@ class Commit(NamedTuple):
 
     said: what was said with it (`userMetadata`). rows: how many it added. restored: the version whose rows it
     brought back (RESTORE). numbers: by application (`txn`). writer: the protocol's version that writers must
-    know from now on; None where the commit does not change it.
+    know from now on; None where the commit does not change it. files: how many it added.
     """
 
     version: int
@@ -44,6 +45,7 @@ class Commit(NamedTuple):
     restored: int | None = None
     numbers: Mapping[str, int] = NO_NUMBERS
     writer: int | None = None
+    files: int = 0
 
 
 class DeltaLog:
@@ -103,7 +105,9 @@ def parse_commit(version: int, lines: Iterable[str]) -> Commit:
     """A commit out of its lines. One without a `commitInfo` was made by something that writes none."""
     few: dict[str, Any] = {}
     numbers: dict[str, int] = {}
+    files = 0
     for line in lines:
+        files += line.startswith(_FILE)
         if line.startswith(_FEW):
             action = json.loads(line)
             few |= action
@@ -113,7 +117,7 @@ def parse_commit(version: int, lines: Iterable[str]) -> Commit:
     rows = int((info.get("operationMetrics") or {}).get("numOutputRows", 0))
     protocol = few.get("protocol")
     writer = None if protocol is None else int(protocol["minWriterVersion"])
-    return Commit(version, info.get("userMetadata"), rows, _restored(info), numbers, writer)
+    return Commit(version, info.get("userMetadata"), rows, _restored(info), numbers, writer, files)
 
 
 def appending(

@@ -90,14 +90,17 @@ def test_a_batch_between_the_look_and_the_fence(
     first._begin()
     first._look_and_read()
     second = archiver(spark, bootstrap, tmp_path / "a", topic)
-    look_for_losses = second._look_for_losses
+    look = opening.newest_state
 
-    def and_meanwhile(*arguments: object) -> None:
-        monkeypatch.setattr(second, "_look_for_losses", look_for_losses)
+    def and_meanwhile(archive: Archive) -> Newest[State] | None:
+        seen = look(archive)
+        monkeypatch.setattr(opening, "newest_state", look)
         first._look_and_read()
+        return seen
 
-    monkeypatch.setattr(second, "_look_for_losses", and_meanwhile)
+    monkeypatch.setattr(opening, "newest_state", and_meanwhile)
     second.run()
+    assert first._totals.batches == 2
     assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
 
 

@@ -33,7 +33,9 @@ def run(spark: SparkSession, where: Path, *, erase: str = "", retain: float = WE
 
 
 def files_on_disk(where: Path) -> list[Path]:
-    return sorted(where.glob("topic=*/**/*.parquet"))
+    """The table's own: not its log's, nor those of the tables beside it."""
+    paths = (path.relative_to(where) for path in where.rglob("*.parquet"))
+    return sorted(path for path in paths if not path.parts[0].startswith("_"))
 
 
 def test_closed_days_and_old_files(

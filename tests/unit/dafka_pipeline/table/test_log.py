@@ -33,7 +33,7 @@ def test_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert log.add(2, appending([], 1, None, None))
     expected = [
         Commit(2, None, 0),
-        Commit(1, "what it says", 6, numbers={"app": 5}),
+        Commit(1, "what it says", 6, numbers={"app": 5}, files=2),
         Commit(0, None, 0, writer=2),
     ]
     assert list(log.commits()) == expected
@@ -103,7 +103,7 @@ def test_words_in_a_file_or_in_what_is_said_are_no_actions() -> None:
 
 def test_somebody_elses_commit() -> None:
     lines = ['{"protocol":{"minReaderVersion":3,"minWriterVersion":7}}', '{"add":{"path":"x"}}']
-    assert parse_commit(3, lines) == Commit(3, None, 0, writer=7)
+    assert parse_commit(3, lines) == Commit(3, None, 0, writer=7, files=1)
 
 
 def test_no_log(tmp_path: Path) -> None:
