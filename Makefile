@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
-# Pipelines: QUICK=1 runs those that are killed as processes at a few places; without it everything of them runs.
+# Pipelines: QUICK=1 runs what make test leaves out and takes twelve minutes; without it everything of them runs.
 # Faults: QUICK=1 leaves out one process alone, and what takes its time; `make test` has the rest as well, unless
 # FAULTS=no says that they are run by themselves.
 # Kills: N of them in all.
@@ -66,7 +66,7 @@ run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -m 'not long and not processes' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
+	$(BIN)/python -m pytest -m 'not long and not matrix' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
@@ -98,7 +98,7 @@ compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
 
 pipelines: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(if $(QUICK),-m 'processes and not long') $(PIPELINE_ARGS) tests/pipelines
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines
 
 bench-pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)

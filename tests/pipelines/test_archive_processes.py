@@ -22,7 +22,7 @@ from tests.peers.process import ServerProcess
 from tests.pipelines.dumps import archive_rows, topic_rows
 from tests.pipelines.processes import Pipeline, die, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 SMALL = ("--max-batch-bytes", "60KB")
 
 

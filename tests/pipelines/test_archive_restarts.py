@@ -40,7 +40,7 @@ SMALL_BATCHES = 10_000
         pytest.param("archive-after-fence", marks=pytest.mark.long),
         pytest.param("archive-after-start", marks=pytest.mark.long),
         "archive-before-commit",
-        "archive-after-commit",
+        pytest.param("archive-after-commit", marks=pytest.mark.matrix),
         pytest.param("archive-before-copy", marks=pytest.mark.long),
     ],
 )

@@ -41,7 +41,10 @@ def audit(spark: SparkSession, left: Path, right: Path, options: AuditOptions) -
     return audit_frames(spark, here, there, options)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["xxhash64", "sha256"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(False, id="xxhash64"), pytest.param(True, id="sha256", marks=pytest.mark.matrix)],
+)
 def verdict(spark: SparkSession, archives: tuple[Path, Path], request: pytest.FixtureRequest) -> Verdict:
     options = AuditOptions(range_offsets=16, strong=request.param, rows=10_000)
     return audit(spark, *archives, options)

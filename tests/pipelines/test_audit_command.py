@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from dafka_pipeline.failures import EXIT_DIFFERS, EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_USAGE
@@ -45,6 +46,7 @@ def audit(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.matrix
 def test_from_the_command_line(
     spark: SparkSession, kafka: KafkaOptions, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -76,6 +78,7 @@ def test_from_the_command_line(
     ]
 
 
+@pytest.mark.matrix
 def test_what_cannot_be_audited(tmp_path: Path) -> None:
     nowhere = audit(str(tmp_path / "nothing"), "127.0.0.1:1")
     assert (nowhere.returncode, "There is no archive at" in nowhere.stderr) == (EXIT_REFUSED, True), nowhere

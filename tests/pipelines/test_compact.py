@@ -23,7 +23,7 @@ from tests.differential.batches import Record
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.dumps import archive_rows, delta_dicts, topic_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 WEEK = 7 * 86400.0
 
 

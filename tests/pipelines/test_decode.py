@@ -37,6 +37,7 @@ def dead(archive: Path) -> list[tuple[int, bytes, str]]:
     return sorted((row["offset"], row["value"], row["reason"]) for row in rows)
 
 
+@pytest.mark.matrix
 def test_json(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
     """Good and bad ones, a tombstone; a run that dies before the dead letters; a second schema."""
     schema = tmp_path / "schema.ddl"

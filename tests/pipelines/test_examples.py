@@ -38,7 +38,10 @@ def test_all_are_there() -> None:
     assert EXAMPLES == ["changing_dimension", "rate_alert", "sessions", "word_count"]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "word_count" else pytest.mark.matrix) for name in EXAMPLES],
+)
 def test_what_is_expected_comes(
     spark: SparkSession, bootstrap: str, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ def merged(
     return found
 
 
+@pytest.mark.matrix
 def test_three_partitions_into_five(
     spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from tests.pipelines.processes import Pipeline, die, run
 from tests.pipelines.replaying import assert_replayed
 from tests.pipelines.test_replay_restarts import await_end
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 RECORDS = 300
 CLUSTER = "local-cluster[2,1,1024]"
 

@@ -27,7 +27,7 @@ from tests.peers.requirements import require
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.replaying import QUICK, OnWords, killed_at, own, replay
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.pipelines.dumps import archive_rows, topic_rows
 from tests.pipelines.secured import PASSWORD, STORE_PASSWORD, Secured, secured_kafka
 from tests.pipelines.settings import SMALL
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 
 TOPIC = "orders"
 COUNT = 40

@@ -12,7 +12,7 @@ import pytest
 from tests.peers.maven import pipeline_jars
 from tests.peers.requirements import require
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 
 ROOT = Path(__file__).parents[2]
 BOUND_SECONDS = 240

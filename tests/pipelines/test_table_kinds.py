@@ -41,6 +41,7 @@ def rows_in(folder: Path, kept_as: str) -> list[Row]:
     return archive_rows(folder) if kept_as == DELTA else plain_rows(folder)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_hadoop", [ON_DISK, BY_HADOOP])
 @pytest.mark.parametrize("kept_as", [DELTA, PARQUET])
 def test_run_after_run_and_over_deaths(
@@ -135,6 +136,7 @@ def test_somebody_else_commits_to_the_table_at_the_same_moment(
     assert [one is not None for one in said] == [True, False]
 
 
+@pytest.mark.matrix
 def test_features_that_only_delta_knows(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
@@ -155,6 +157,7 @@ def test_features_that_only_delta_knows(
         late._archive.records.append(None, late._state.number, "late")
 
 
+@pytest.mark.matrix
 def test_what_a_reader_of_the_log_is_told(
     spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_exactly_once_keeps_every_oddity_of_a_record(
     assert counts.rows == len(sample_records())
 
 
+@pytest.mark.matrix
 def test_state_is_exact_over_kills(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ SECONDS = 240.0
 
 
 @pytest.mark.slow
-@pytest.mark.processes
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "places",
     [

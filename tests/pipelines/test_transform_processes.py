@@ -13,7 +13,7 @@ from tests.clients.stored import put, stored_records
 from tests.pipelines.processes import Pipeline, run
 from tests.pipelines.transforming import JOBS, keyed_records
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 NewTopic = Callable[..., str]
 
 

@@ -33,6 +33,7 @@ def values(bootstrap: str, topic: str) -> list[bytes | None]:
     return [record.value for _, record in stored_records(bootstrap, topic)]
 
 
+@pytest.mark.matrix
 def test_a_new_checkpoint_over_an_old_outbox(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_a_new_checkpoint_over_an_old_outbox(
     assert without_position(stored_records(bootstrap, target)) == keyed_records(10) * 2
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_checkpoint_from_a_copy(
     spark: SparkSession,
