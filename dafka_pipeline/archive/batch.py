@@ -63,7 +63,7 @@ def run_batch(
     )
     after = state.after(spans)
     fail_point("archive-before-commit")
-    commit = archive.records.append(frame, after.number, after.to_json(), _constant(spans, day))
+    commit = archive.records.append(frame, after.number, after.to_json(), _constant(state, spans, day))
     fail_point("archive-after-commit")
     seen = measured.get
     weights = _weights(state, {span.topic for span in spans}, seen["bytes"] or 0, seen["rows"])
@@ -115,12 +115,15 @@ def _records(
     )
 
 
-def _constant(spans: Collection[Span], day: str) -> dict[str, str]:
+def _constant(state: State, spans: Collection[Span], day: str) -> dict[str, str | None]:
     """The values of the archive's partition columns that all rows of a batch have. The day is the first, so
     that folders lie in the same order in all batches.
     """
     topics = {span.topic for span in spans}
-    return {"archived_on": day, **({"topic": topics.pop()} if len(topics) == 1 else {})}
+    if len(topics) > 1:
+        return {"archived_on": day}
+    topic = topics.pop()
+    return {"archived_on": day, "topic": topic, "topic_id": state.topics[topic].topic_id}
 
 
 def _group(state: State, topics: Collection[str]) -> str:

@@ -42,11 +42,12 @@ def days_to_compact(table: NumberedTable, before: date) -> list[Day]:
     files = as_delta(table).files()
     day = sql.col("partitionValues")["archived_on"].cast("date")
     small = files.where((sql.col("size") < SMALL) & (day < sql.lit(before)))
-    counted = small.groupBy(
-        sql.col("partitionValues")["topic"].alias("topic"), day.alias("archived_on")
-    ).count()
-    rows = counted.where(sql.col("count") > 1).orderBy("archived_on", "topic").collect()
-    return [Day(row["topic"], row["archived_on"], row["count"]) for row in rows]
+    topic, topic_id = (sql.col("partitionValues")[name].alias(name) for name in ("topic", "topic_id"))
+    # Lives of a topic lie apart, and their files are never joined.
+    several = small.groupBy(topic, topic_id, day.alias("archived_on")).count().where("count > 1")
+    days = several.groupBy("topic", "archived_on").agg(sql.sum("count").alias("files"))
+    rows = days.orderBy("archived_on", "topic").collect()
+    return [Day(row["topic"], row["archived_on"], row["files"]) for row in rows]
 
 
 def compact_days(

@@ -22,6 +22,8 @@ FOOTER_BYTES: Final = 64 << 10
 MAGIC: Final = b"PAR1"
 TAIL_BYTES: Final = 8
 """A footer's length in four bytes, and the magic."""
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder is called whose column is null, as Hive, Spark and Arrow have it."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,7 +35,7 @@ class DataFile(NamedTuple):
     """
 
     path: str
-    values: Mapping[str, str]
+    values: Mapping[str, str | None]
     size: int
     modified: int
     rows: int
@@ -46,7 +48,7 @@ def write_files(
     folder: str,
     *,
     partitioned_by: Sequence[str] = (),
-    constant: Mapping[str, str],
+    constant: Mapping[str, str | None],
     measured: Collection[str] = (),
 ) -> list[DataFile]:
     """Write the rows below `folder`, which must be new; the files that have rows.
@@ -55,7 +57,7 @@ def write_files(
         looked at for where it belongs.
     measured: columns of numbers or times to tell the least and greatest value of.
     """
-    place = "/".join([folder, *(f"{name}={quote(value, safe='')}" for name, value in constant.items())])
+    place = "/".join([folder, *(f"{name}={_named(value)}" for name, value in constant.items())])
     writer = frame.drop(*constant).write
     others = [name for name in partitioned_by if name not in constant]
     if others:
@@ -73,7 +75,7 @@ def data_file(files: Files, found: Found, measured: Collection[str]) -> DataFile
     statistics = {"numRecords": metadata.num_rows, **bounds(metadata, measured)}
     return DataFile(
         path=quote(found.name, safe="/="),
-        values={name: unquote(value) for name, value in pairs},
+        values={name: None if value == NULL else unquote(value) for name, value in pairs},
         size=found.size,
         modified=found.modified,
         rows=metadata.num_rows,
@@ -114,6 +116,10 @@ def bounds(metadata: Any, columns: Collection[str]) -> dict[str, dict[str, Any]]
         if all(one.has_null_count for one in groups):
             nulls[column.path] = sum(one.null_count for one in groups)
     return {"minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def _named(value: str | None) -> str:
+    return NULL if value is None else quote(value, safe="")
 
 
 def _said(value: int, *, is_time: bool) -> int | str | None:

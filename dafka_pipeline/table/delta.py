@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.data_files import DataFile, write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import FOLDER, WRITER_VERSION, Commit, DeltaLog, appending, creating
-from dafka_pipeline.table.numbered import NOTHING, NumberedTable, Superseded
+from dafka_pipeline.table.numbered import NOTHING, Constant, NumberedTable, Superseded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,9 +112,7 @@ class DeltaTable(NumberedTable):
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
         return self._seen().number or 0
 
-    def append(
-        self, frame: DataFrame | None, number: int, said: str, constant: Mapping[str, str] = NOTHING
-    ) -> Commit:
+    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
         """As `NumberedTable.append`."""
         self._refuse_late(number)
         if self._seen().writer > WRITER_VERSION:
@@ -135,7 +133,7 @@ class DeltaTable(NumberedTable):
         if last is not None and last >= number:
             raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
 
-    def _written(self, frame: DataFrame, constant: Mapping[str, str]) -> list[DataFile]:
+    def _written(self, frame: DataFrame, constant: Constant) -> list[DataFile]:
         seen = self._seen()
         return write_files(
             frame,

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 T = TypeVar("T")
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+Constant = Mapping[str, str | None]
+"""Values of partition columns."""
+NOTHING: Final[Constant] = MappingProxyType({})
 
 
 class Superseded(PipelineError):
@@ -73,9 +75,7 @@ class NumberedTable(ABC):
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
 
     @abstractmethod
-    def append(
-        self, frame: DataFrame | None, number: int, said: str, constant: Mapping[str, str] = NOTHING
-    ) -> Commit:
+    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
         """Add rows (None: no rows), and say something, in one commit with that number.
 
         constant: values of partition columns that are the same in all rows; saying so saves work for each

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.data_files import write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import Commit
-from dafka_pipeline.table.numbered import NOTHING, NumberedTable, Superseded
+from dafka_pipeline.table.numbered import NOTHING, Constant, NumberedTable, Superseded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,9 +82,7 @@ class ParquetTable(NumberedTable):
         versions = self._versions()
         return 0 if not versions else int(self._said(versions[-1])["number"])
 
-    def append(
-        self, frame: DataFrame | None, number: int, said: str, constant: Mapping[str, str] = NOTHING
-    ) -> Commit:
+    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
         """As `NumberedTable.append`."""
         versions = self._versions()
         if versions and int(self._said(versions[-1])["number"]) >= number:
@@ -106,7 +104,7 @@ class ParquetTable(NumberedTable):
         frame: DataFrame | None,
         versions: Sequence[int],
         said: dict[str, Any],
-        constant: Mapping[str, str],
+        constant: Constant,
     ) -> Commit:
         version = versions[-1] + 1 if versions else 0
         staged = f"{STAGING}/{name_of(version)}-{uuid.uuid4().hex}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -170,7 +171,7 @@ def test_what_a_reader_of_the_log_is_told(
     told = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     assert len(told) == 12
     for file in told:
-        frame = spark.read.parquet(str(tmp_path / "a" / file["path"]))
+        frame = spark.read.parquet(str(tmp_path / "a" / unquote(file["path"])))
         lows_and_highs = frame.selectExpr(
             *(f"{pick}({name})" for name in ("partition", "offset", "timestamp") for pick in ("min", "max"))
         ).first()
