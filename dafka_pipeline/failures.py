@@ -54,6 +54,6 @@ class Stopped(PipelineError):
 
 
 class RecordsGone(PipelineError):
-    """What was to be read is no longer in Kafka: planned anew, a job sees what there still is."""
+    """What was to be read is no longer in Kafka: planned again, a job sees what there still is."""
 
     retriable = True

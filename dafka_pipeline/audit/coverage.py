@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def offsets(self) -> int:
-        """Of all spans, whether or not a record is at each."""
+        """Offsets in all spans, whether or not a record is at each."""
         return span_sum(self.spans)
 
 

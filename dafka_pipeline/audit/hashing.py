@@ -37,7 +37,9 @@ _STRONG_HEADERS: Final = (
 
 
 def field_hashes(*, strong: bool) -> dict[str, str]:
-    """Of each field that is compared: equal fields have equal ones. Numbers or, with `strong`, texts."""
+    """A hash of each field that is compared: equal fields have equal ones. Numbers or, with `strong`,
+    texts.
+    """
     if strong:
         return {
             "key": _strong_bytes("key"),
@@ -56,7 +58,7 @@ def field_hashes(*, strong: bool) -> dict[str, str]:
 
 
 def record_hash(*, strong: bool, ignore_type: bool) -> str:
-    """Of a whole record with its offset."""
+    """A hash of a whole record with its offset."""
     kind = "0" if ignore_type else _TYPE
     if strong:
         lengths = f"{_length('key')}, {_length('value')}"
@@ -67,7 +69,7 @@ def record_hash(*, strong: bool, ignore_type: bool) -> str:
 
 
 def payload_hash(*, strong: bool) -> str:
-    """Of key, value and headers alone: what is looked for at other places."""
+    """A hash of key, value and headers alone: what is looked for at other places."""
     if strong:
         parts = ", ".join(field_hashes(strong=True)[name] for name in ("key", "value", "headers"))
         return f"sha2(concat_ws(',', {parts}), 256)"

@@ -36,7 +36,7 @@ class Beginnings:
     complete: bool
 
     def of(self, topic: str, topic_id: str | None, partition: int, first: int) -> int:
-        """Of one partition; where the commits do not tell, the offset of its first record.
+        """Where one partition begins; where the commits do not tell, the offset of its first record.
 
         Commits that are known in part tell of batches in the middle of a partition: those are no beginnings.
         """

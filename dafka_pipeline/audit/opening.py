@@ -137,7 +137,7 @@ def _archive(
 def _all_topics(
     sides: Sequence[Side | None], clusters: Sequence[Cluster | None], mapped: Mapping[str, str]
 ) -> list[str]:
-    """Of the archives; where there is none, of both Kafkas, by the left one's names."""
+    """The topics of the archives; where there is none, those of both Kafkas, by the left one's names."""
     archives = [side for side in sides if side is not None]
     if archives:
         return sorted({topic for side in archives for topic in side.topics})

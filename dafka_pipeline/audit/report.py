@@ -20,7 +20,7 @@ from dafka_pipeline.audit.verdict import (
 )
 
 FORMAT: Final = 1
-"""Of the JSON. Keys may come, and none goes or changes its meaning within a format."""
+"""The version of the JSON. Keys may come, and none goes or changes its meaning within a format."""
 _WORDS: Final = {
     MISSING_LEFT: "missing on the left",
     MISSING_RIGHT: "missing on the right",

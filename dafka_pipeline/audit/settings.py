@@ -9,7 +9,7 @@ from typing import Final
 from dafka_pipeline.kafka.cluster import TopicPartition
 
 RANGE_OFFSETS: Final = 65_536
-"""Of one sum. A record that differs costs reading so many again."""
+"""How many offsets one sum takes. A record that differs costs reading so many again."""
 ROWS: Final = 20
 
 

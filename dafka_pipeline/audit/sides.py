@@ -26,7 +26,7 @@ COLUMNS: Final = (
     "value",
     "headers",
 )
-"""Of the records of every side, with the types of `dafka_pipeline.table.layout.SCHEMA`."""
+"""The columns of every side's records, with the types of `dafka_pipeline.table.layout.SCHEMA`."""
 SCHEMA: Final = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestamp_type INT, key BINARY, "
     "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"

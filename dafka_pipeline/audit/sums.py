@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RANGES: Final = 65_536
 """How many sums one side may have: some 30 MB on the driver."""
 STRONG_RANGE_OFFSETS: Final = 1 << 20
-"""Of one range with `strong`: its digests are in one task's memory, some 200 bytes each."""
+"""Offsets of one range with `strong`: its digests are in one task's memory, some 200 bytes each."""
 
 
 class Range(NamedTuple):
@@ -38,7 +38,7 @@ class Range(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """Of the records of a range. digest: with `strong`; then low, high and either are 0."""
+    """What the records of a range come to. digest: with `strong`; then low, high and either are 0."""
 
     rows: int
     first: int

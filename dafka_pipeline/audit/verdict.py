@@ -24,7 +24,7 @@ FIELDS: Final = ("key", "value", "headers", "timestamp", "timestamp_type")
 
 
 class Place(NamedTuple):
-    """Of a record."""
+    """Where a record is."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ class Difference:
 
 @dataclass
 class Compared:
-    """Of one partition: records that were compared on each side, and its span."""
+    """One partition: records that were compared on each side, and its span."""
 
     start: int
     end: int
@@ -97,7 +97,7 @@ class Verdict:
 
     @property
     def differences(self) -> int:
-        """Of records; a pair that was swapped or moved is one."""
+        """How many records; a pair that was swapped or moved is one."""
         return sum(self.counts.values())
 
     @property

@@ -38,7 +38,7 @@ SHORTEST_EVERY_SECONDS: Final = 0.1
               help="Keys and values in one commit, about. [default: 512MiB]")  # fmt: skip
 @click.option("--on-loss", type=click.Choice([STOP, RECORD]), default=STOP, show_default=True,
               help="Records went before they were read: stop, or note it in _gaps and go on.")  # fmt: skip
-@click.option("--decode", metavar="json:FILE|avro:FILE",
+@click.option("--decode", metavar="json:FILE|avro:FILE|confluent-avro:FILE",
               help="Make tables of the values' fields, too, by a schema in FILE.")  # fmt: skip
 @click.option("--format", "kept_as", type=click.Choice([DELTA, PARQUET]),
               help="How a new archive is kept: a Delta table (default), or plain Parquet files.")  # fmt: skip

@@ -2,8 +2,8 @@
 topic.
 
 A decoded table decides for itself, as the archive does: each commit says up to which offset it is. It is read
-from the archive and not from Kafka, so it may be made anew with another schema (delete `_decoded/TOPIC`), and
-a record that cannot be decoded is never a reason to stop archiving. Such records go to the table of dead
+from the archive and not from Kafka, so it may be made again with another schema (delete `_decoded/TOPIC`),
+and a record that cannot be decoded is never a reason to stop archiving. Such records go to the table of dead
 letters, with the reason.
 """
 
@@ -122,7 +122,7 @@ def _refuse_another_schema(table: NumberedTable, rows: DataFrame) -> None:
     there = table.read().schema["value"].dataType.simpleString()
     if there != rows.schema["value"].dataType.simpleString():
         raise Refused(
-            f"{table.location} was decoded with another schema. To decode everything anew, delete that "
+            f"{table.location} was decoded with another schema. To decode everything again, delete that "
             "directory; the archive itself is not touched."
         )
 

@@ -85,7 +85,7 @@ class Cluster:
             # What librdkafka heard from the brokers meanwhile waits to be asked for.
             self.admin.poll(0)
             refusal, self._refusal = self._refusal, None
-            # What it remembers of leaders may be older than a restart, and it asks anew after minutes only.
+            # What it remembers of leaders may be older than a restart, and it asks again after minutes only.
             self._client = None
             if refusal is not None:
                 raise UsageFailure(
@@ -222,6 +222,10 @@ def asked(what: str, options: KafkaOptions) -> Iterator[None]:
             )
             away.bootstrap = options.bootstrap
             raise away from exception
-        raise PipelineError(
-            f"{options.bootstrap} refused when asked {what}: {error.str()} ({error.name()})."
-        ) from exception
+        refused = PipelineError(
+            f"{options.bootstrap} refused when asked {what}: {error.str()} ({error.name()}). Is the name "
+            "right, and may this user do so?"
+        )
+        # A topic that was there a moment ago: the next look sees what is there now.
+        refused.retriable = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        raise refused from exception

@@ -10,7 +10,7 @@ from typing import Final
 
 _MASK: Final = 0xFFFFFFFF
 SEED: Final = 42
-"""Of Spark's `hash` and of its hash partitioning."""
+"""The seed of Spark's `hash` and of its hash partitioning."""
 
 
 def spark_hash(number: int) -> int:

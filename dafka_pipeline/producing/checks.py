@@ -52,7 +52,7 @@ def check_same(stream: Stream, plan: Plan, cluster: Cluster) -> None:
     if plan.transactions != AUTO and (plan.transactions == YES) != stream.transactions:
         raise Refused(
             f"{stream.stream} was begun {'with' if stream.transactions else 'without'} transactions: leave "
-            "--transactions out, or begin anew with another --id."
+            "--transactions out, or start over with another --id."
         )
     if set(stream.targets) != set(plan.targets):
         raise Refused(
@@ -64,12 +64,12 @@ def check_same(stream: Stream, plan: Plan, cluster: Cluster) -> None:
         if topic.topic_id != known.topic_id:
             raise Refused(
                 f"{name} is not the topic that {stream.stream} has written to: it was deleted and made "
-                "again. Give another --id to begin anew."
+                "again. Give another --id to start over."
             )
         if topic.partitions != len(known.floors):
             raise Refused(
                 f"{name} has {topic.partitions} partitions, and {stream.stream} began with "
-                f"{len(known.floors)}. Give another --id and an empty topic to begin anew."
+                f"{len(known.floors)}. Give another --id and an empty topic to start over."
             )
 
 
@@ -86,13 +86,13 @@ def check_target(stream: Stream, at: TopicPartition, found: Found) -> Tail | Non
         there = f"ends at offset {found.tail.offset}" if found.tail else "has none of them left"
         raise Refused(
             f"{name} had acknowledged records of {stream.stream} up to offset {known.offset}, and {there}: "
-            "it has lost some. Going on would leave a hole. Replay anew, with another --id and into an "
+            "it has lost some. Going on would leave a hole. Start over, with another --id and into an "
             "empty topic."
         )
     if found.foreign_after and not stream.append:
         raise Refused(
             f"{name} has records of others behind those of {stream.stream}: they would lie between its "
-            "records. Replay into a topic that nobody else writes to, or begin anew with --append."
+            "records. Replay into a topic that nobody else writes to, or start over with --append."
         )
     return found.tail
 

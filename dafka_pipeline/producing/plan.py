@@ -19,7 +19,7 @@ COLUMNS: Final = (
     "value BINARY",
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>",
 )
-"""Of a frame that is published, in any order; other columns are not looked at. The frame must be
+"""The columns of a frame that is published, in any order; other columns are not looked at. The frame must be
 deterministic: it is computed again after a failure, and the same position must be the same record."""
 
 POSITION_HEADER: Final = "dafka.position"

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 FAILED: Final = LATER
 TASKS_AT_MOST: Final = 200
-"""Of a round; a task has several target partitions where there are more of them."""
+"""Tasks of a round; a task has several target partitions where there are more of them."""
 FAILURES_AT_MOST: Final = 5
 """Rounds that may fail one after the other without having sent anything."""
 LEASE_SECONDS_AT_MOST: Final = 3600.0

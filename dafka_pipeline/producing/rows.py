@@ -1,6 +1,6 @@
 """What a task gets from Spark, and Arrow batches of it as lists that a producer's loop goes through.
 
-Columns are flat: Spark sizes a batch after each row, and of lists it looks at all rows anew for that, which
+Columns are flat: Spark sizes a batch after each row, and of lists it looks at all rows again for that, which
 costs ten times the sending. So positions and headers come as texts. They are lists by column in Python, since
 a call for each cell costs more.
 """

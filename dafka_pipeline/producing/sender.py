@@ -24,7 +24,7 @@ from dafka_pipeline.producing.watch import Watch
 PIECE: Final = 1000
 """Records between two looks at the clock and at the watch."""
 PIECE_SECONDS: Final = 0.1
-"""Of a piece where the rate is limited."""
+"""How long a piece lasts where the rate is limited."""
 QUEUE_RECORDS: Final = 100_000
 QUEUE_KILOBYTES: Final = 65_536
 """What a task's producer holds at most."""
@@ -237,7 +237,7 @@ class Sender:
 def foreign_text(at: TopicPartition, offset: int, expected: int) -> str:
     return (
         f"{at.topic}-{at.partition} gave offset {offset} where {expected} was next: somebody else writes "
-        "to it, or a producer that was thought dead was not. Replay anew into an empty topic, or allow "
+        "to it, or a producer that was thought dead was not. Replay again into an empty topic, or allow "
         "others with --append"
     )
 

@@ -122,7 +122,7 @@ def parse_stream(text: str) -> Stream:
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(
             f"What a replay or an outbox keeps about its targets cannot be read ({error}): it was made by "
-            "another version, or damaged. Start anew with another id and into empty topics."
+            "another version, or damaged. Start over with another id and into empty topics."
         ) from error
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PLACES_AT_MOST: Final = 100_000
-"""Of groups and partitions: they are looked up at a time, on the driver."""
+"""Pairs of group and partition: they are looked up at a time, on the driver."""
 
 
 class Committed(NamedTuple):

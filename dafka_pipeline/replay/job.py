@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ROUND_OFFSETS: Final = 1 << 20
 """Offsets of a round: what is sorted at a time."""
 ROUND_SECONDS: Final = 15.0
-"""Of a round whose rate is limited: well within its lease."""
+"""How long a round lasts whose rate is limited: well within its lease."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from dafka_pipeline.ranges import Span
 
 BEFORE_ALL: Final = -(1 << 63)
 BUCKETS_AT_MOST: Final = 100_000
-"""Of one replay: what the driver holds."""
+"""Runs of one replay: what the driver holds."""
 SMALLEST_BUCKET: Final = 64
 
 
 class Place(NamedTuple):
-    """Of a record in the merged order."""
+    """The place of a record in the merged order."""
 
     newest_ms: int
     partition: int

@@ -84,7 +84,7 @@ def parse_pinned(text: str) -> Pinned:
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(
             f"What is kept of the replay cannot be read ({error}): it was made by another version, or "
-            "damaged. Replay anew with another --id, into empty topics."
+            "damaged. Start over with another --id, into empty topics."
         ) from error
 
 

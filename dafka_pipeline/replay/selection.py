@@ -50,16 +50,12 @@ class Selection:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     zero_as_ms: int | None = None
 
-    @property
-    def by_time(self) -> bool:
-        return self.start_ms is not None or self.end_ms is not None
-
     def to_json(self) -> str:
         """The same text for the same selection."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def spans(self, there: Sequence[Span]) -> list[Span]:
-        """Of what the archive has, the offsets that are asked for, at most one span a partition.
+        """The offsets that are asked for, of what the archive has, at most one span a partition.
 
         Raises UsageFailure for parts of a partition that the archive has not.
         """
@@ -102,6 +98,10 @@ def parse_offsets(text: str) -> Offsets:
     if found is None:
         raise UsageFailure(f"--offsets {text}: give PARTITION:FROM-TO, e.g. 0:1000-2000, 0:1000- or 0:-2000.")
     start, end = (int(found[name]) if found[name] else None for name in ("start", "end"))
+    if end is not None and end <= (start or 0):
+        raise UsageFailure(
+            f"--offsets {text}: there is nothing between these offsets; TO itself is left out."
+        )
     return Offsets(found["topic"] or "", int(found["partition"]), start, end)
 
 

@@ -145,7 +145,9 @@ def served(metrics: JobMetrics, address: str) -> Iterator[str]:
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        raise UsageFailure(f"--metrics {address}: {error.strerror or error}.") from error
+        raise UsageFailure(
+            f"--metrics {address}: {error.strerror or error}. Give a HOST:PORT of this machine that is free."
+        ) from error
     try:
         yield f"{f'[{host}]' if ':' in host else host}:{server.server_port}"
     finally:

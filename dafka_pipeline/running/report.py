@@ -1,6 +1,6 @@
 """What a job tells while it runs and when it is done: lines for people, or JSON objects, one a line.
 
-On a terminal progress is one line that is drawn anew in its place; elsewhere (a file, a journal) it is a line
+On a terminal progress is one line that is redrawn in place; elsewhere (a file, a journal) it is a line
 now and then. Whoever else wants to know (the metrics) listens.
 """
 

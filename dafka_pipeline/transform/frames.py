@@ -19,7 +19,7 @@ SETTINGS: Final = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""Of the session a transform runs in; `--conf` wins over each of them."""
+"""Settings of the session a transform runs in; `--conf` wins over each of them."""
 
 
 def source_frame(spark: SparkSession, kafka: KafkaOptions, settings: TransformSettings) -> DataFrame:

@@ -67,7 +67,7 @@ class SparkSide:
 
 
 ANEW: Final = (
-    "To begin anew instead, give a new --checkpoint and a new --outbox: the sources are then read from "
+    "To start over instead, give a new --checkpoint and a new --outbox: the sources are then read from "
     "--starting on, and the target gets once more what it may have already."
 )
 

@@ -55,7 +55,7 @@ class OutboxSink:
         """One batch: written once, published once."""
         try:
             self._batch(frame, number)
-        except Exception as failure:  # noqa: BLE001  # Spark's, Py4J's and ours; it is raised anew
+        except Exception as failure:  # noqa: BLE001  # Spark's, Py4J's and ours; it is raised again
             self.failure = explain_spark(failure)
             self.failure.__cause__ = failure
             # Spark's thread takes the whole traceback apart, and runs out of stack on a long one.

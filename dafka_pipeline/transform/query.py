@@ -84,7 +84,7 @@ class Looks(Protocol):
 class Runner:
     """Keeps a query going until it ends by itself, is stopped, or cannot go on.
 
-    start: makes the query anew; what it raises is handled as the query's failure.
+    start: makes the query again; what it raises is handled as the query's failure.
     failure: what our own code in the query's batches raised last, if anything: Spark tells it as text alone.
     """
 
@@ -192,6 +192,6 @@ def explained(error: Exception) -> PipelineError:
     cause = explain_spark(error)
     if isinstance(cause, RecordsGone):
         return PipelineError(
-            f"{cause} --on-loss skip goes on with what there still is; a new --checkpoint begins anew."
+            f"{cause} --on-loss skip goes on with what there still is; a new --checkpoint starts over."
         )
     return cause

@@ -44,7 +44,8 @@ def create_topics(cluster: Cluster, names: list[str], partitions: int) -> None:
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise UsageFailure(
-                    f"Topic {name} could not be created: {failure.args[0].str()}."
+                    f"Topic {name} could not be created: {failure.args[0].str()}. Create it yourself, or "
+                    "leave --create-to out."
                 ) from failure
 
 

@@ -33,6 +33,12 @@ def test_what_is_no_part(text: str) -> None:
         parse_offsets(text)
 
 
+@pytest.mark.parametrize("text", ["0:5-3", "0:5-5", "a/0:-0"])
+def test_parts_with_nothing_in_them(text: str) -> None:
+    with pytest.raises(UsageFailure, match="nothing between these offsets"):
+        parse_offsets(text)
+
+
 def test_times() -> None:
     assert parse_times("1000..2000") == (1000, 2000)
     assert parse_times("1970-01-01T00:00:01Z..") == (1000, None)
