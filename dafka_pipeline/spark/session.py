@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -60,6 +60,8 @@ SETTINGS: Final = {
 }
 """What every job runs with; `--conf` wins over each of them."""
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+LITTER: Final = "artifacts"
+"""Spark 4.0 makes a folder of this name where the job is started, and leaves it there, empty."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def spark_session(options: SparkOptions, name: str, *, avro: bool = False) -> It
     """
     settings = session_settings(options, avro=avro)
     check_java()
+    litter = Path(LITTER).absolute()
+    was_there = litter.exists()
     # Workers run this Python, not the first `python3` of the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     session = _started(settings, name, verbose=options.verbose)
@@ -105,6 +109,15 @@ def spark_session(options: SparkOptions, name: str, *, avro: bool = False) -> It
             # Its Java process may have ended before: there is nothing left to stop.
             if not is_sparks(error) and not isinstance(error, ConnectionError):
                 raise
+        if not was_there:
+            _remove_empty(litter)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder of empty folders; one in which something lies stays."""
+    for one in (*folder.glob("*"), folder):
+        with suppress(OSError):
+            one.rmdir()
 
 
 def session_settings(options: SparkOptions, *, avro: bool = False) -> dict[str, str]:

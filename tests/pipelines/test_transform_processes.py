@@ -50,3 +50,5 @@ def test_it_ends_between_two_batches_when_it_is_asked_to(
     text = run(tmp_path, "transform", *arguments, "--once", "--json")
     assert '"rows": 10, "batches": 1, "stopped": false' in text
     assert written() == [(record.value or b"").upper() + b"!" for record in records]
+    left = {path.name for path in tmp_path.iterdir() if not path.name.endswith(".log")}
+    assert left == {"checkpoint"}, "nothing else is left where it was started"
