@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.archive.settings import FILE_BYTES
+from dafka_pipeline.failures import Refused
 from dafka_pipeline.kafka.frames import read_spans
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.archive import Archive
+from dafka_pipeline.table.data_files import NULL
 from dafka_pipeline.table.log import Commit
 from dafka_pipeline.table.state import State
 
@@ -63,7 +65,9 @@ def run_batch(
     )
     after = state.after(spans)
     fail_point("archive-before-commit")
-    commit = archive.records.append(frame, after.number, after.to_json(), _constant(state, spans, day))
+    commit = archive.records.append(
+        frame, after.number, after.to_json(), _constant(state, spans, day), lambda: measured.get["rows"]
+    )
     fail_point("archive-after-commit")
     seen = measured.get
     weights = _weights(state, {span.topic for span in spans}, seen["bytes"] or 0, seen["rows"])
@@ -120,6 +124,10 @@ def _constant(state: State, spans: Collection[Span], day: str) -> dict[str, str 
     that folders lie in the same order in all batches.
     """
     topics = {span.topic for span in spans}
+    if NULL in topics:
+        raise Refused(
+            f"A topic cannot be archived under the name {NULL}, which stands for no topic: leave it out."
+        )
     if len(topics) > 1:
         return {"archived_on": day}
     topic = topics.pop()

@@ -262,7 +262,10 @@ class Archiver:
         found = newest_state(self._archive)
         # Before the first batch of this run the newest state is that of the one before.
         if found is not None and found.said.run == self._state.run:
+            new = found.said.number > self._state.number
             self._state = found.said
+            if new:
+                self._look_for_losses(found.commit, found.said)
 
     def _look_for_losses(self, commit: Commit, state: State) -> None:
         lost = self._ask(lambda: gaps.lost_in(self._archive, self._cluster, commit, state))

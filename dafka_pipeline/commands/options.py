@@ -66,7 +66,7 @@ class Run:
             try:
                 yield session
             except Exception as error:
-                if not is_sparks(error):
+                if not is_sparks(error) and not isinstance(error, OSError):
                     raise
                 if self.stop.asked:
                     # The JVM got the signal, too (it is in the same process group), and went first.

@@ -53,7 +53,8 @@ def erase(archive: Archive, condition: str, committing: Committing) -> int:
         _erase_remembered(archive, table, committing)
         fail_point("erase-deleted")
     for table in (archive.records, *_derived(archive)):
-        vacuum(archive.spark, table, 0.0, committing)
+        # Erasing needs a lock, or somebody's word that nobody else writes.
+        vacuum(archive.spark, table, 0.0, committing, alone=True)
     return count
 
 

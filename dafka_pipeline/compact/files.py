@@ -25,6 +25,8 @@ FILE_BYTES: Final = 128 << 20
 SMALL: Final = FILE_BYTES * 3 // 4
 """A file below this is small; a day with two of them is worth a rewrite."""
 HOUR: Final = 3600.0
+UNFINISHED_SECONDS: Final = 86400.0
+"""No batch takes a day."""
 
 
 class Day(NamedTuple):
@@ -77,9 +79,13 @@ def vacuum(
     table: NumberedTable,
     retain_seconds: float,
     committing: Callable[[], AbstractContextManager[None]],
+    *,
+    alone: bool,
 ) -> None:
     """Remove files that no version of the last `retain_seconds` needs. Older versions cannot be read any
     more.
+
+    alone: nobody writes a batch meanwhile. Then what killed tasks have left goes at once, too.
     """
     # Delta refuses less than a week unless it is told that this is meant. An archive's writers hold a lock
     # (or are one process), so that no file of an unfinished commit is taken for an old one.
@@ -89,5 +95,6 @@ def vacuum(
     try:
         with committing():
             spark.sql(f"VACUUM {as_delta(table).sql} RETAIN {retain_seconds / HOUR} HOURS").collect()
+            as_delta(table).remove_unfinished(0.0 if alone else UNFINISHED_SECONDS)
     finally:
         spark.conf.set(check, before)

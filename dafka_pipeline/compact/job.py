@@ -59,6 +59,8 @@ def compact(
         with held(archive.location / layout.COMMIT_LOCK, "A compaction", stop=stop, say=report.say):
             yield
 
+    # Where there is a lock, no batch is in work while it is held.
+    sole = alone or archive.location.path is not None
     erased = erase(archive, erasing, committing) if erasing else 0
     if erasing:
         report.say(f"Erased {erased:,} records.", erased=erased)
@@ -67,7 +69,7 @@ def compact(
     for day in days:
         report.say(f"Compacted {day.files} files of {day.topic}, {day.archived_on}.")
     if not stop.asked:
-        vacuum(archive.spark, archive.records, retain_seconds, committing)
+        vacuum(archive.spark, archive.records, retain_seconds, committing, alone=sole)
     report.say(f"{len(days)} days of topics in {time.monotonic() - began:.0f} s.")
     return Compacted(days, erased)
 

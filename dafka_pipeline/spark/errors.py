@@ -54,6 +54,12 @@ RULES: Final = (
         "that). Make room and start the same command again.",
     ),
     _rule(
+        r"\[Errno (?:1|13|30)\]|\(Permission denied\)|AccessControlException|Read-only file system",
+        UsageFailure,
+        "What the job has to write cannot be written: look at the directory's owner and rights, and whether "
+        "its disk is mounted read-only.",
+    ),
+    _rule(
         r"INVALID_(DRIVER|EXECUTOR)_MEMORY|must be at least \d+\.? Please increase (?:heap|executor)",
         UsageFailure,
         "Spark refuses to start with so little memory: give 512 MiB or more by --conf "

@@ -61,9 +61,8 @@ class Archive:
         return None
 
     def tidy(self) -> None:
-        """Remove what commits that were never made have left."""
-        for table in (self.records, self.gaps, self.dead_letters, *self.decoded()):
-            table.tidy()
+        """Remove what commits that were never made have left; after the fence, which has their number."""
+        self.records.tidy()
 
     def _found(self) -> str | None:
         """How the archive that is there is kept; None where there is none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -22,8 +23,12 @@ FOOTER_BYTES: Final = 64 << 10
 MAGIC: Final = b"PAR1"
 TAIL_BYTES: Final = 8
 """A footer's length in four bytes, and the magic."""
+AT_ONCE: Final = 16
+"""Footers that are read at the same time: elsewhere than on this machine each takes some round trips."""
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a folder is called whose column is null, as Hive, Spark and Arrow have it."""
+NO_MARK: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+"""Spark's `_SUCCESS` would keep VACUUM from removing folders that are empty otherwise."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -58,28 +63,39 @@ def write_files(
     measured: columns of numbers or times to tell the least and greatest value of.
     """
     place = "/".join([folder, *(f"{name}={_named(value)}" for name, value in constant.items())])
-    writer = frame.drop(*constant).write
+    writer = frame.drop(*constant).write.option(NO_MARK, "false")
     others = [name for name in partitioned_by if name not in constant]
     if others:
         writer = writer.partitionBy(*others)
-    writer.parquet(f"{files.location}/{place}")
-    found = [data_file(files, one, measured) for one in files.below(folder) if one.name.endswith(".parquet")]
-    files.settle(folder)
-    return [one for one in found if one.rows]
+    writer.parquet((files.location / place).for_spark)
+    found = [one for one in files.below(folder) if is_data(one.name)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        made = list(pool.map(lambda one: data_file(files, one, measured, constant), found))
+    files.settle([one.name for one in found])
+    return [one for one in made if one.rows]
 
 
-def data_file(files: Files, found: Found, measured: Collection[str]) -> DataFile:
+def is_data(name: str) -> bool:
+    """Whether it is a file of a table's rows, and not what a task leaves that is late or was killed."""
+    parts = name.split("/")
+    hidden = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
+    return parts[-1].endswith(".parquet") and not hidden
+
+
+def data_file(
+    files: Files, found: Found, measured: Collection[str], constant: Mapping[str, str | None]
+) -> DataFile:
     """What a commit says of a file."""
     metadata = footer(files, found)
     pairs = (part.split("=", 1) for part in found.name.split("/")[:-1] if "=" in part)
-    statistics = {"numRecords": metadata.num_rows, **bounds(metadata, measured)}
+    values = {name: None if value == NULL else unquote(value) for name, value in pairs}
     return DataFile(
         path=quote(found.name, safe="/="),
-        values={name: None if value == NULL else unquote(value) for name, value in pairs},
+        values={**values, **constant},
         size=found.size,
         modified=found.modified,
         rows=metadata.num_rows,
-        statistics=statistics,
+        statistics={"numRecords": metadata.num_rows, **bounds(metadata, measured)},
     )
 
 
@@ -107,9 +123,9 @@ def bounds(metadata: Any, columns: Collection[str]) -> dict[str, dict[str, Any]]
         groups = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
         if not groups or any(one is None or not one.has_min_max for one in groups):
             continue
-        is_time = json.loads(column.logical_type.to_json()).get("Type") == "Timestamp"
-        low = _said(min(one.min_raw for one in groups), is_time=is_time)
-        high = _said(max(one.max_raw for one in groups), is_time=is_time)
+        kind = json.loads(column.logical_type.to_json())
+        low = _said(min(one.min_raw for one in groups), kind)
+        high = _said(max(one.max_raw for one in groups), kind)
         if low is None or high is None:
             continue
         least[column.path], greatest[column.path] = low, high
@@ -122,10 +138,12 @@ def _named(value: str | None) -> str:
     return NULL if value is None else quote(value, safe="")
 
 
-def _said(value: int, *, is_time: bool) -> int | str | None:
-    """A bound as JSON has it; None for a time (microseconds since 1970) beyond what readers parse."""
-    if not is_time:
+def _said(value: int, kind: Mapping[str, Any]) -> int | str | None:
+    """A bound as JSON has it; None for a time beyond what readers parse, or in another unit than ours."""
+    if kind.get("Type") != "Timestamp":
         return value
+    if kind.get("timeUnit") != "microseconds":
+        return None
     try:
         time = EPOCH + timedelta(microseconds=value)
     except OverflowError:

@@ -8,18 +8,21 @@ Rows are written as plain Parquet files into a folder of their own; then one fil
 from __future__ import annotations
 
 import re
+import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.running.fail_points import fail_point
-from dafka_pipeline.table.data_files import DataFile, write_files
+from dafka_pipeline.table.data_files import DataFile, is_data, write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import FOLDER, WRITER_VERSION, Commit, DeltaLog, appending, creating
-from dafka_pipeline.table.numbered import NOTHING, Constant, NumberedTable, Superseded
+from dafka_pipeline.table.numbered import NOTHING, Constant, Counted, NumberedTable, Superseded, check_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,12 +37,23 @@ ATTEMPTS: Final = 20
 CHECKPOINT_EVERY: Final = 10
 """Commits, as Delta does it: a checkpoint saves readers the files of the log before it."""
 STATISTICS: Final = "delta.dataSkippingStatsColumns"
+BATCH: Final = "batch-"
+"""What folders of files begin with."""
+NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
+PLAIN: Final = re.compile(
+    r"string|binary|boolean|byte|short|integer|long|float|double|date|timestamp|decimal\(.*"
+)
+"""Types that tables of the oldest protocol have."""
+ODD_NAME: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 
 @dataclass
 class _Seen:
     """What of the table is known without asking Spark: up to a version, the highest number of ours, and what
     it takes to write.
+
+    reshaped, restored: the last versions known to have changed its columns or properties, or to have brought
+    older rows back.
     """
 
     version: int
@@ -47,11 +61,15 @@ class _Seen:
     partitioned_by: Sequence[str]
     statistics: Sequence[str]
     writer: int = WRITER_VERSION
+    reshaped: int = 0
+    restored: int = -1
 
     def take(self, commit: Commit, application: str) -> None:
         """Go on by the commit that follows."""
         self.version = commit.version
         self.writer = self.writer if commit.writer is None else commit.writer
+        self.reshaped = commit.version if commit.reshaped else self.reshaped
+        self.restored = self.restored if commit.restored is None else commit.version
         if application in commit.numbers:
             self.number = commit.numbers[application]
 
@@ -65,26 +83,37 @@ class DeltaTable(NumberedTable):
         self._files = Files(spark, location)
         self._log = DeltaLog(self._files)
         self._known: _Seen | None = None
+        self._restored: int | None = None
+        """As it was at the last numbered commit of this object."""
 
     @property
     def sql(self) -> str:
         """Its name in a statement."""
-        return f"delta.`{self.location.text.replace('`', '``')}`"
+        return f"delta.`{self.location.for_spark.replace('`', '``')}`"
 
     def exists(self) -> bool:
         """Whether there is a Delta table at the location: a death in the first commit leaves an empty log."""
         names = self._files.names(FOLDER)
         return any(not name.startswith(".") and name.endswith((".json", ".parquet")) for name in names)
 
-    def create(self, schema: Any, partitioned_by: Sequence[str] = (), statistics: Sequence[str] = ()) -> None:
-        """As `NumberedTable.create`. Its protocol is reader 1, writer 2: everything that knows Delta reads
-        it.
-        """
+    def create(
+        self,
+        schema: Any,
+        partitioned_by: Sequence[str] = (),
+        statistics: Sequence[str] = (),
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> None:
+        """As `NumberedTable.create`. properties: the table's, as Delta knows them."""
         if self.exists():
             return
-        columns = self._spark.createDataFrame([], schema).schema.jsonValue()
-        properties = {STATISTICS: ",".join(statistics)} if statistics else {}
-        if self._log.add(0, creating(columns, partitioned_by, properties)):
+        nothing = self._spark.createDataFrame([], schema)
+        given = {**properties, **({STATISTICS: ",".join(statistics)} if statistics else {})}
+        if not is_plain(nothing.schema):
+            # Delta knows which features such columns need. CREATE TABLE IF NOT EXISTS is not for this: it
+            # takes any directory with files in it for a table.
+            writer = nothing.write.format("delta").mode("append").options(**given)
+            writer.partitionBy(*partitioned_by).save(self.location.for_spark)
+        elif self._log.add(0, creating(nothing.schema.jsonValue(), partitioned_by, given)):
             self._known = _Seen(0, None, partitioned_by, statistics)
 
     def read(self, version: int | None = None) -> DataFrame:
@@ -92,7 +121,7 @@ class DeltaTable(NumberedTable):
         reader = self._spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(self.location.text)
+        return reader.load(self.location.for_spark)
 
     def files(self) -> DataFrame:
         """Its data files: `path`, `partitionValues`, `size` in bytes, and more as Delta's log has them."""
@@ -112,59 +141,101 @@ class DeltaTable(NumberedTable):
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
         return self._seen().number or 0
 
-    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
+    def append(
+        self,
+        frame: DataFrame | None,
+        number: int,
+        said: str,
+        constant: Constant = NOTHING,
+        counted: Counted | None = None,
+    ) -> Commit:
         """As `NumberedTable.append`."""
-        self._refuse_late(number)
-        if self._seen().writer > WRITER_VERSION:
+        seen = self._seen()
+        self._refuse_late(seen, number)
+        if seen.writer > WRITER_VERSION:
             return self._append_by_delta(frame, number, said)
-        files = [] if frame is None else self._written(frame, constant)
+        shape = seen.reshaped
+        files = [] if frame is None else self._written(frame, constant, counted)
         fail_point("table-before-commit")
-        return self._commit(files, said, number)
+        return self._commit(files, said, number, shape)
 
     def add(self, frame: DataFrame) -> None:
         """As `NumberedTable.add`."""
-        if self._seen().writer > WRITER_VERSION:
-            frame.write.format("delta").mode("append").save(self.location.text)
-        else:
-            self._commit(self._written(frame, {}), None, None)
-
-    def _refuse_late(self, number: int) -> None:
-        last = self._seen().number
-        if last is not None and last >= number:
-            raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
-
-    def _written(self, frame: DataFrame, constant: Constant) -> list[DataFile]:
         seen = self._seen()
-        return write_files(
+        if seen.writer > WRITER_VERSION:
+            frame.write.format("delta").mode("append").save(self.location.for_spark)
+        else:
+            shape = seen.reshaped
+            self._commit(self._written(frame, {}, None), None, None, shape)
+
+    def remove_unfinished(self, seconds: float) -> None:
+        """Remove folders of batches without a file of rows, unless something in them is younger than that.
+
+        What tasks wrote that were killed has hidden names, which VACUUM passes over.
+        """
+        youngest = (time.time() - seconds) * 1000
+        for name in self._files.names(""):
+            if name.startswith(BATCH):
+                found = self._files.below(name)
+                left = any(is_data(one.name) for one in found)
+                if not left and all(one.modified < youngest for one in found):
+                    self._files.remove(name)
+
+    def _refuse_late(self, seen: _Seen, number: int) -> None:
+        if seen.number is not None and seen.number >= number:
+            raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+        if self._restored is not None and seen.restored != self._restored:
+            raise Refused(
+                f"{self.location} was restored to an older version while this job ran: rows that the job has "
+                "added are gone from it. Start the job again; it goes on from what the table has."
+            )
+
+    def _written(self, frame: DataFrame, constant: Constant, counted: Counted | None) -> list[DataFile]:
+        seen = self._seen()
+        found = write_files(
             frame,
             self._files,
-            f"batch-{uuid.uuid4().hex}",
+            f"{BATCH}{uuid.uuid4().hex}",
             partitioned_by=seen.partitioned_by,
             constant=constant,
             measured=seen.statistics,
         )
+        check_count(found, counted, self.location)
+        return found
 
-    def _commit(self, files: Sequence[DataFile], said: str | None, number: int | None) -> Commit:
+    def _commit(self, files: Sequence[DataFile], said: str | None, number: int | None, shape: int) -> Commit:
         """Name the files in the log, as the version after the newest.
 
-        Nothing of what others commit meanwhile matters to rows that are added, but for numbers of ours.
+        What others commit meanwhile does not matter to rows that are added, but for numbers of ours and for
+        what the files have to look like. Both are judged by the same look that the version comes from.
         """
+        numbered = None if number is None else (self._application, number)
         for _ in range(ATTEMPTS):
+            seen = self._seen()
             if number is not None:
-                self._refuse_late(number)
-            before = self._seen().version
-            numbered = None if number is None else (self._application, number)
-            if self._log.add(before + 1, appending(files, before, said, numbered)):
-                self._checkpoint_if_due(before + 1)
-                return Commit(before + 1, said, sum(one.rows for one in files))
+                self._refuse_late(seen, number)
+            if seen.writer > WRITER_VERSION or seen.reshaped != shape:
+                raise Superseded(f"The columns or properties of {self.location} were changed meanwhile.")
+            version = seen.version + 1
+            if self._log.add(version, appending(files, seen.version, said, numbered)):
+                if number is not None:
+                    self._restored = seen.restored
+                self._checkpoint_if_due(version)
+                return Commit(version, said, sum(one.rows for one in files))
+            if not self._log.has(version):
+                # Taken, and not there: a look of Delta's mends what a writer of some log stores leaves.
+                self._snapshot()
         raise Superseded(f"{self.location} was written to by others {ATTEMPTS} times at the same moment.")
 
     def _seen(self) -> _Seen:
         """What is known, up to the newest version."""
         if self._known is None or not self._log.has(self._known.version):
             self._known = self._looked_at()
+        shape = self._known.reshaped
         for commit in self._log.after(self._known.version):
             self._known.take(commit, self._application)
+        if self._known.reshaped != shape:
+            self._known = replace(self._looked_at(), restored=self._known.restored)
         return self._known
 
     def _looked_at(self) -> _Seen:
@@ -180,6 +251,7 @@ class DeltaTable(NumberedTable):
             partitioned_by=names,
             statistics=str(statistics.get()).split(",") if statistics.isDefined() else (),
             writer=int(snapshot.protocol().minWriterVersion()),
+            reshaped=int(snapshot.version()),
         )
 
     def _snapshot(self) -> Any:
@@ -191,10 +263,13 @@ class DeltaTable(NumberedTable):
 
     def _delta_log(self) -> Any:
         delta_log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
-        return delta_log.forTable(self._spark._jsparkSession, self.location.text)
+        return delta_log.forTable(self._spark._jsparkSession, self.location.for_spark)
 
     def _checkpoint_if_due(self, version: int) -> None:
-        if version % CHECKPOINT_EVERY == 0:
+        """A checkpoint that fails is no matter of the commit, which is made: the next one has all of it."""
+        if version % CHECKPOINT_EVERY:
+            return
+        with suppress(Exception):  # Spark's and Py4J's errors have no common ancestor
             self._snapshot()
             self._delta_log().checkpoint()
 
@@ -207,7 +282,7 @@ class DeltaTable(NumberedTable):
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", self._application).option("txnVersion", str(number))
         try:
-            writer.option("userMetadata", said).save(self.location.text)
+            writer.option("userMetadata", said).save(self.location.for_spark)
         except (PySparkException, Py4JJavaError) as error:
             if _CONFLICT.search(str(error)):
                 raise Superseded(
@@ -218,7 +293,20 @@ class DeltaTable(NumberedTable):
         for commit in self.commits(LOOK_BACK):
             if commit.said == said:
                 return commit
-        raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
+        raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+
+
+def is_plain(schema: Any) -> bool:
+    """Whether a table of the oldest protocol may have these columns; `schema` is one of Spark's types."""
+    found = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
+    if isinstance(found, str):
+        return PLAIN.fullmatch(found) is not None
+    if found["type"] == "struct":
+        names = [field["name"].lower() for field in found["fields"]]
+        odd = len(set(names)) < len(names) or any(ODD_NAME.search(name) for name in names)
+        return not odd and all(is_plain(field["type"]) for field in found["fields"])
+    parts = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(found["type"])
+    return parts is not None and all(is_plain(found[part]) for part in parts)
 
 
 def as_delta(table: NumberedTable) -> DeltaTable:

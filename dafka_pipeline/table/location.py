@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,6 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+"""What file systems without hard links say: FAT, some shares."""
+_mask = os.umask(0o077)
+os.umask(_mask)
+READABLE: Final = 0o666 & ~_mask
+"""Temporary files are their owner's alone; what a table consists of is for whom the machine says."""
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://?")
 
 
@@ -39,6 +46,11 @@ class Location:
         return None if _SCHEME.match(self.text) else Path(self.text)
 
     @property
+    def for_spark(self) -> str:
+        """As Spark takes it: a path of this machine says so, whatever Hadoop's default file system is."""
+        return self.text if self.path is None else f"file:{self.text}"
+
+    @property
     def renames_at_once(self) -> bool:
         """Whether its file system moves a directory in one step: disks and HDFS do, object stores do not."""
         scheme = _SCHEME.match(self.text)
@@ -60,7 +72,7 @@ class Found(NamedTuple):
 
 
 class Files:
-    """Small texts beside a table: read whole, replaced whole."""
+    """What lies below a location: small texts, read whole and replaced whole; a table's files."""
 
     def __init__(self, spark: SparkSession, location: Location) -> None:
         self._spark = spark
@@ -84,7 +96,9 @@ class Files:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file's text: whoever reads it meanwhile sees the old one or the new one, whole."""
+        """Replace a file's text. On this machine it is the old one or the new one, whole; a kill may cut it
+        short elsewhere.
+        """
         place = self.location / name
         if place.path is not None:
             _replace(place.path, text)
@@ -150,12 +164,13 @@ class Files:
         finally:
             stream.close()
 
-    def settle(self, folder: str) -> None:
-        """See that a power failure takes nothing of a folder of this machine; other systems see to it."""
-        place = self.location / folder
-        if place.path is None:
+    def settle(self, names: Collection[str]) -> None:
+        """See that a power failure takes none of these files of this machine; other systems see to it."""
+        if self.location.path is None:
             return
-        for path in (place.path.parent, place.path, *place.path.rglob("*")):
+        paths = [self.location.path / name for name in names]
+        folders = {folder for path in paths for folder in path.relative_to(self.location.path).parents}
+        for path in (*paths, *(self.location.path / folder for folder in folders)):
             _sync(path)
 
     def exists(self, name: str) -> bool:
@@ -174,6 +189,7 @@ class Files:
         if source.path is not None and target.path is not None:
             try:
                 source.path.rename(target.path)
+                _sync(target.path.parent)
             except OSError as error:
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT}:
                     return False
@@ -233,15 +249,31 @@ def _create(path: Path, text: str) -> bool:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            # Unlike a rename it never takes the place of another file.
-            path.hardlink_to(temporary)
-        except FileExistsError:
+        Path(temporary).chmod(READABLE)
+        if not _linked(Path(temporary), path):
             return False
         _sync(path.parent)
+        _sync(path.parent.parent)
         return True
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _linked(file: Path, path: Path) -> bool:
+    """Give a file another name that nothing has; False where something has it."""
+    try:
+        # Unlike a rename it never takes the place of another file.
+        path.hardlink_to(file)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        # A lock of this machine keeps others away between the look and the rename.
+        if path.exists():
+            return False
+        file.rename(path)
+    return True
 
 
 def _sync(path: Path) -> None:
@@ -265,6 +297,7 @@ def _replace(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        Path(temporary).chmod(READABLE)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -25,7 +25,7 @@ ENGINE: Final = "dafka-pipeline"
 READER_VERSION, WRITER_VERSION = 1, 2
 """The protocol of our tables: everything that knows Delta reads it. Commits of ours know no other."""
 _NAME: Final = re.compile(r"(\d{20})\.json")
-_FEW: Final = ('{"commitInfo"', '{"txn"', '{"protocol"')
+_FEW: Final = ('{"commitInfo"', '{"txn"', '{"protocol"', '{"metaData"')
 """Actions of which a commit has few. The others are long: a file with its statistics each."""
 _FILE: Final = '{"add"'
 NO_NUMBERS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -36,7 +36,8 @@ class Commit(NamedTuple):
 
     said: what was said with it (`userMetadata`). rows: how many it added. restored: the version whose rows it
     brought back (RESTORE). numbers: by application (`txn`). writer: the protocol's version that writers must
-    know from now on; None where the commit does not change it. files: how many it added.
+    know from now on; None where the commit does not change it. files: how many it added. reshaped: whether it
+    changed the table's columns or properties.
     """
 
     version: int
@@ -46,6 +47,7 @@ class Commit(NamedTuple):
     numbers: Mapping[str, int] = NO_NUMBERS
     writer: int | None = None
     files: int = 0
+    reshaped: bool = False
 
 
 class DeltaLog:
@@ -87,7 +89,7 @@ class DeltaLog:
 
     def _commit(self, version: int) -> Commit | None:
         text = None if version < 0 else self._files.read(name_of(version))
-        return None if text is None else parse_commit(version, text.splitlines())
+        return None if text is None else parse_commit(version, text.split("\n"))
 
     def _listed(self) -> int:
         versions = [int(found[1]) for name in self._files.names(FOLDER) if (found := _NAME.fullmatch(name))]
@@ -117,7 +119,9 @@ def parse_commit(version: int, lines: Iterable[str]) -> Commit:
     rows = int((info.get("operationMetrics") or {}).get("numOutputRows", 0))
     protocol = few.get("protocol")
     writer = None if protocol is None else int(protocol["minWriterVersion"])
-    return Commit(version, info.get("userMetadata"), rows, _restored(info), numbers, writer, files)
+    return Commit(
+        version, info.get("userMetadata"), rows, _restored(info), numbers, writer, files, "metaData" in few
+    )
 
 
 def appending(

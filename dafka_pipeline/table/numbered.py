@@ -7,11 +7,12 @@ The table is everything: rows and what is said about them are one commit. See `s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from dafka_pipeline.failures import PipelineError
+from dafka_pipeline.table.data_files import DataFile
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.log import Commit
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Constant = Mapping[str, str | None]
 """Values of partition columns."""
+Counted = Callable[[], int]
+"""How many rows a frame had, after they were written."""
 NOTHING: Final[Constant] = MappingProxyType({})
 
 
@@ -75,14 +78,24 @@ class NumberedTable(ABC):
         """The highest number of a commit, as the table keeps it; 0 where there is none."""
 
     @abstractmethod
-    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
+    def append(
+        self,
+        frame: DataFrame | None,
+        number: int,
+        said: str,
+        constant: Constant = NOTHING,
+        counted: Counted | None = None,
+    ) -> Commit:
         """Add rows (None: no rows), and say something, in one commit with that number.
 
         constant: values of partition columns that are the same in all rows; saying so saves work for each
         row.
 
+        counted: asked, once the rows are written, how many there were.
+
         Raises Superseded when the table has a commit with this number or a higher one, or when somebody else
-        commits at the same time: nothing was added.
+        commits at the same time; PipelineError where rows were written that are not to be seen. Nothing was
+        added then.
         """
 
     @abstractmethod
@@ -98,6 +111,19 @@ class NumberedTable(ABC):
         What a RESTORE undid does not count: its rows are gone.
         """
         return newest_in(self.commits(), parse)
+
+
+def check_count(files: Collection[DataFile], counted: Counted | None, location: Location) -> None:
+    """Raises PipelineError where the files that are seen here do not have all the rows that tasks wrote."""
+    if counted is None:
+        return
+    there, written = sum(one.rows for one in files), counted()
+    if there != written:
+        raise PipelineError(
+            f"Tasks wrote {written:,} rows to {location}, and {there:,} of them are seen from here: nothing "
+            "was committed. All machines of a cluster must see the same directory: a shared one, hdfs:// or "
+            "s3a://."
+        )
 
 
 def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]) -> Newest[T] | None:

@@ -2,9 +2,9 @@
 
 It keeps the rule of `state.py` without Delta: a commit is a directory, `batch=N`, that holds the rows' files
 and `_said.json`. It is written under `_pipeline/staging` and comes to its place by one rename, which the file
-system refuses when there is a `batch=N` already. So of two that commit N one wins, readers see whole batches
-only, and the newest directory says how far the table is. What a kill leaves lies in the staging area, where
-no reader looks; the next start removes it.
+system refuses when there is a `batch=N` already. So of two that commit N one wins, a batch is seen whole or
+not at all, and the newest directory says how far the table is. What a kill leaves lies in the staging area,
+where no reader looks; the next start removes it.
 
 Directories are never changed: there is no compaction and no erasure, and no version is ever gone.
 """
@@ -23,7 +23,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.data_files import write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import Commit
-from dafka_pipeline.table.numbered import NOTHING, Constant, NumberedTable, Superseded
+from dafka_pipeline.table.numbered import NOTHING, Constant, Counted, NumberedTable, Superseded, check_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ class ParquetTable(NumberedTable):
             return
         columns = self._spark.createDataFrame([], schema).schema
         said = {"partitioned_by": list(partitioned_by), "schema": columns.jsonValue()}
-        self._files.write(COLUMNS, json.dumps(said))
+        self._files.create(COLUMNS, json.dumps(said))
 
     def read(self, version: int | None = None) -> DataFrame:
         """Its rows, now or as of a version: batches that come later are not in it."""
@@ -66,7 +66,7 @@ class ParquetTable(NumberedTable):
         schema = StructType.fromJson(self._columns()["schema"])
         newest = self.version() if version is None else version
         reader = self._spark.read.schema(StructType([*schema.fields]).add(BATCH, LongType()))
-        rows = reader.parquet(self.location.text).where(sql.col(BATCH) <= newest)
+        rows = reader.parquet(_literal(self.location.for_spark)).where(sql.col(BATCH) <= newest)
         return rows.select(*schema.names)
 
     def version(self) -> int:
@@ -82,18 +82,25 @@ class ParquetTable(NumberedTable):
         versions = self._versions()
         return 0 if not versions else int(self._said(versions[-1])["number"])
 
-    def append(self, frame: DataFrame | None, number: int, said: str, constant: Constant = NOTHING) -> Commit:
+    def append(
+        self,
+        frame: DataFrame | None,
+        number: int,
+        said: str,
+        constant: Constant = NOTHING,
+        counted: Counted | None = None,
+    ) -> Commit:
         """As `NumberedTable.append`."""
         versions = self._versions()
         if versions and int(self._said(versions[-1])["number"]) >= number:
-            raise Superseded(f"Somebody else writes to {self.location}: a later start has taken over.")
-        return self._add(frame, versions, {"number": number, "said": said}, constant)
+            raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+        return self._add(frame, versions, {"number": number, "said": said}, constant, counted)
 
     def add(self, frame: DataFrame) -> None:
         """As `NumberedTable.add`."""
         versions = self._versions()
         number = 0 if not versions else int(self._said(versions[-1])["number"])
-        self._add(frame, versions, {"number": number, "said": None}, NOTHING)
+        self._add(frame, versions, {"number": number, "said": None}, NOTHING, None)
 
     def tidy(self) -> None:
         """As `NumberedTable.tidy`. A late writer's batch may be among it: its number is taken by then."""
@@ -105,6 +112,7 @@ class ParquetTable(NumberedTable):
         versions: Sequence[int],
         said: dict[str, Any],
         constant: Constant,
+        counted: Counted | None,
     ) -> Commit:
         version = versions[-1] + 1 if versions else 0
         staged = f"{STAGING}/{name_of(version)}-{uuid.uuid4().hex}"
@@ -112,8 +120,10 @@ class ParquetTable(NumberedTable):
         if frame is not None:
             by = self._columns()["partitioned_by"]
             written = write_files(frame, self._files, staged, partitioned_by=by, constant=constant)
+            check_count(written, counted, self.location)
             rows = sum(one.rows for one in written)
         self._files.write(f"{staged}/{SAID}", json.dumps({**said, "rows": rows}))
+        self._files.settle([f"{staged}/{SAID}"])
         fail_point("table-before-commit")
         if not self._files.rename(staged, name_of(version)):
             raise Superseded(f"{self.location} was written to by somebody else at the same time.")
@@ -147,6 +157,11 @@ class ParquetTable(NumberedTable):
 
     def _columns(self) -> dict[str, Any]:
         return dict(json.loads(self._files.read(COLUMNS) or "{}"))
+
+
+def _literal(path: str) -> str:
+    """A path whose characters stand for themselves: Spark reads patterns."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
 def name_of(version: int) -> str:

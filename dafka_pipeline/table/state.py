@@ -4,8 +4,8 @@ The rule: **the table decides.** A commit adds rows and says, in the same atomic
 each partition everything is in the table. The next batch begins there, whatever process plans it. There is no
 checkpoint beside the table that could be lost, older or newer than it.
 
-Each commit has a number: its archiver's generation, and the batch in it. Delta drops a commit whose number is
-not above the newest (its `txn` action). A start commits a fence first, the lowest number of the next
+Each commit has a number: its archiver's generation, and the batch in it (Delta's `txn` action). A table takes
+no commit whose number is not above the newest. A start commits a fence first, the lowest number of the next
 generation; from then on an archiver that was thought dead, or a second one, can add nothing. Only then does
 it read how far the table is: a fence says nothing of ends, since a batch may have been added between the look
 before it and the fence itself.

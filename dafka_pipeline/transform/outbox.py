@@ -1,10 +1,9 @@
 """Exactly once into Kafka: a batch's rows are committed to a table once, and published from there.
 
 Spark's state and offsets are exact by its checkpoint; its Kafka sink is not, because a batch that is run
-again sends again. So a batch writes its rows into a Delta table under its number, which Delta takes once, and
-`producing` publishes
-them: it reads from the target's end what is there already. Whatever dies when, the next start publishes what
-the outbox has and the target lacks, and lets Spark go on.
+again sends again. So a batch writes its rows into a Delta table under its number, which the table takes once,
+and `producing` publishes them: it reads from the target's end what is there already. Whatever dies when, the
+next start publishes what the outbox has and the target lacks, and lets Spark go on.
 """
 
 from __future__ import annotations
@@ -53,6 +52,8 @@ class Outbox:
         self._spark = spark
         self._binding = binding
         self._checkpoint = checkpoint
+        self._tables: dict[str, DeltaTable] = {}
+        """By the query whose numbers they count; each remembers what it has seen of the log."""
         self._newest: Written | None = None
         self._trimmed_at = 0
         self._vacuumed_at: float | None = None
@@ -70,11 +71,7 @@ class Outbox:
         self.check()
         table = self._table("")
         if not table.exists():
-            table.create(SCHEMA, partitioned_by=("batch",))
-            self._spark.sql(
-                f"ALTER TABLE {table.sql} SET TBLPROPERTIES "
-                f"('delta.deletedFileRetentionDuration' = '{RETENTION}')"
-            )
+            table.create(SCHEMA, ("batch",), properties={"delta.deletedFileRetentionDuration": RETENTION})
 
     def write(self, frame: DataFrame, batch: int) -> None:
         """A batch's rows, once; `frame` has the columns that `outgoing` gives.
@@ -127,8 +124,10 @@ class Outbox:
             self._vacuumed_at = time.monotonic()
 
     def _table(self, query: str) -> DeltaTable:
-        # Numbers are the query's: under a fixed name those of a new query would be dropped without a word.
-        return DeltaTable(self._spark, self.location, f"dafka-outbox-{query}")
+        # Numbers are the query's: under a fixed name those of a new query would be too low.
+        if query not in self._tables:
+            self._tables[query] = DeltaTable(self._spark, self.location, f"dafka-outbox-{query}")
+        return self._tables[query]
 
     def _refuse_strangers(self) -> None:
         checkpoint = self._checkpoint

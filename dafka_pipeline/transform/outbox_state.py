@@ -1,9 +1,8 @@
 """What an outbox says of itself, and whether it and a checkpoint belong together. Pure.
 
 Batch N of a query is written to the outbox by one commit that says whose it is and which offsets it was made
-of. A checkpoint from a copy would plan other offsets under numbers that the outbox has already, and Delta
-would drop those rows without a word; a new checkpoint begins at number 0 again. Both are noticed here, before
-anything is read.
+of. A checkpoint from a copy would plan other offsets under numbers that the outbox has already; a
+new checkpoint begins at number 0 again. Both are noticed here, before anything is read.
 """
 
 from __future__ import annotations
@@ -85,9 +84,8 @@ def check_outbox(newest: Written | None, transform: str, spark: SparkSide, place
     if newest.transform != transform or newest.query != spark.query:
         raise Refused(
             f"The outbox {place} has batches of another checkpoint (query {newest.query}, this one is "
-            f"{spark.query or 'new'}): batches are numbered from 0 in each, and the table would drop those "
-            "of "
-            f"this one in silence. Give the checkpoint that belongs to it. {ANEW}"
+            f"{spark.query or 'new'}): batches are numbered from 0 in each, and the table takes each number "
+            f"once. Give the checkpoint that belongs to it. {ANEW}"
         )
     if spark.planned is None or spark.planned < newest.batch:
         raise Refused(

@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 
 from dafka_pipeline.archive import job
 from dafka_pipeline.compact.job import compact
-from dafka_pipeline.failures import Refused
+from dafka_pipeline.failures import PipelineError, Refused
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table.archive import DELTA, PARQUET, open_archive
-from dafka_pipeline.table.location import Location
+from dafka_pipeline.table.delta import DeltaTable as DeltaTableOfOurs
+from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import FOLDER, DeltaLog, appending
 from dafka_pipeline.table.numbered import Superseded
 from tests.clients.sample import records, small_records
@@ -219,3 +220,97 @@ def test_a_batch_of_plain_parquet_that_is_gone(
         archive_once(spark, bootstrap, tmp_path / "a", topic)
     kept.rename(batches[1])
     assert archive_once(spark, bootstrap, tmp_path / "a", topic).rows == 0
+
+
+@pytest.mark.parametrize("kept_as", [DELTA, PARQUET])
+def test_files_that_are_not_seen_from_here(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept_as: str,
+) -> None:
+    """As where each worker writes to a disk of its own: nothing is committed, nothing is skipped."""
+    put(bootstrap, topic, small_records(20))
+    below = Files.below
+    monkeypatch.setattr(Files, "below", lambda *_: [])
+    with pytest.raises(PipelineError, match=r"20 rows to .*, and 0 of them are seen from here"):
+        archive_once(spark, bootstrap, tmp_path / "a", topic, kept_as=kept_as)
+    monkeypatch.setattr(Files, "below", below)
+    archive_once(spark, bootstrap, tmp_path / "a", topic)
+    assert rows_in(tmp_path / "a", kept_as) == topic_rows(bootstrap, topic)
+
+
+def test_a_fence_between_a_late_ones_two_looks(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The late one has looked whether its number counts; then another run begins; then it commits."""
+    monkeypatch.setattr(job, "held", lambda *_, **__: nullcontext())
+    put(bootstrap, topic, small_records(80))
+    late = archiver(spark, bootstrap, tmp_path / "a", topic)
+    late._begin()
+    add = DeltaLog.add
+
+    def meanwhile(log: DeltaLog, version: int, actions: object) -> bool:
+        monkeypatch.setattr(DeltaLog, "add", add)
+        archive_once(spark, bootstrap, tmp_path / "a", topic)
+        return add(log, version, actions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DeltaLog, "add", meanwhile)
+    with pytest.raises(Refused, match="Another archiver has taken"):
+        late._step()
+    assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
+
+
+def test_restored_while_it_runs(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    put(bootstrap, topic, small_records(20))
+    running = archiver(spark, bootstrap, place, topic)
+    running._begin()
+    while running._step():
+        pass
+    spark.sql(f"RESTORE TABLE delta.`{place}` TO VERSION AS OF 2").collect()
+    put(bootstrap, topic, small_records(20, "more"))
+    running._goal = None
+    with pytest.raises(Refused, match="was restored to an older version while this job ran"):
+        running._step()
+    archive_once(spark, bootstrap, place, topic)
+    assert archive_rows(place) == topic_rows(bootstrap, topic)
+
+
+def test_what_a_killed_task_left_goes_with_a_compaction(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """VACUUM passes over hidden names: somebody's records would stay on the disk after their erasure."""
+    put(bootstrap, topic, small_records(20))
+    archive_once(spark, bootstrap, tmp_path / "a", topic)
+    left = tmp_path / "a" / "batch-0/archived_on=2026-01-01/_temporary/0/task_1/part-0.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"records")
+    compact(open_archive(spark, Location(str(tmp_path / "a"))), 0.0, "", Report("compact"), Stop())
+    assert not (tmp_path / "a" / "batch-0").exists()
+    assert archive_rows(tmp_path / "a") == topic_rows(bootstrap, topic)
+
+
+@pytest.mark.parametrize("kept_as", [DELTA, PARQUET])
+def test_a_directory_of_an_odd_name(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, kept_as: str
+) -> None:
+    place = tmp_path / "a[1] {b}* %20`"
+    put(bootstrap, topic, small_records(20))
+    archive_once(spark, bootstrap, place, topic, kept_as=kept_as)
+    assert rows_in(place, kept_as) == topic_rows(bootstrap, topic)
+    assert open_archive(spark, Location(str(place))).read().count() == 20
+
+
+def test_columns_that_the_oldest_protocol_has_not(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta makes such a table, and writes to it."""
+    table = DeltaTableOfOurs(spark, Location(str(tmp_path / "t")), "app")
+    frame = spark.sql("SELECT struct(TIMESTAMP_NTZ '2026-01-01 00:00:00' AS at) AS value")
+    table.create(frame.schema)
+    table.append(frame, 1, "said")
+    with pytest.raises(Superseded):
+        table.append(frame, 1, "said again")
+    assert table.read().count() == 1
+    assert table.last_number() == 1

@@ -46,6 +46,12 @@ CASES = {
         False,
         "A disk is full.*(java.io.IOException: No space left on device)",
     ),
+    "a directory's rights": (
+        "PermissionError: [Errno 13] Permission denied: '/srv/a/_delta_log'",
+        UsageFailure,
+        False,
+        "cannot be written: look at the directory's owner and rights",
+    ),
     "driver memory": (
         (
             "org.apache.spark.SparkIllegalArgumentException: [INVALID_DRIVER_MEMORY] System memory 268435456 "

@@ -12,20 +12,26 @@ import pytest
 from pyarrow import parquet
 
 from dafka_pipeline.table import data_files
-from dafka_pipeline.table.data_files import data_file
+from dafka_pipeline.table.data_files import NULL, data_file, is_data
 from dafka_pipeline.table.location import Files, Location
 
 MEASURED = ("partition", "offset", "timestamp")
 
 
-def measured(folder: Path, name: str, columns: dict[str, Any], **how: Any) -> Any:
+def measured(
+    folder: Path,
+    name: str,
+    columns: dict[str, Any],
+    constant: dict[str, str | None] | None = None,
+    **how: Any,
+) -> Any:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pa.table(columns), path, **how)
     nobody: Any = None
     files = Files(nobody, Location(str(folder)))
     (found,) = files.below(name.split("/", maxsplit=1)[0])
-    return data_file(files, found, MEASURED)
+    return data_file(files, found, MEASURED, constant or {})
 
 
 def times(*given: int) -> Any:
@@ -90,3 +96,30 @@ def test_a_long_footer_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(data_files, "FOOTER_BYTES", 16)
     found = measured(tmp_path, "b/x.parquet", {f"c{n}": pa.array([n]) for n in range(200)})
     assert found.rows == 1
+
+
+def test_times_in_another_unit_have_no_bounds(tmp_path: Path) -> None:
+    found = measured(tmp_path, "b/x.parquet", {"timestamp": pa.array([5], pa.timestamp("ms", "UTC"))})
+    assert found.statistics["minValues"] == {}
+
+
+@pytest.mark.parametrize("name", ["orders", "a/b", NULL])
+def test_what_all_rows_have_is_not_read_from_a_path(tmp_path: Path, name: str) -> None:
+    place = f"b/topic={name.replace('/', '%2F')}/x.parquet"
+    assert measured(tmp_path, place, {"n": [1]}, constant={"topic": name}).values == {"topic": name}
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("b/topic=a/part-1.zstd.parquet", True),
+        ("b/_topic=a/part-1.parquet", True),
+        ("b/topic=a/_temporary/0/task_1/part-1.parquet", False),
+        ("b/topic=a/_temporary/0/task_1/topic=b/part-1.parquet", False),
+        ("b/topic=a/.part-1.parquet.crc", False),
+        ("b/topic=a/.part-1.parquet", False),
+        ("b/_SUCCESS", False),
+    ],
+)
+def test_what_late_and_killed_tasks_leave_does_not_count(name: str, *, counts: bool) -> None:
+    assert is_data(name) is counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from pathlib import Path
@@ -34,7 +35,7 @@ def test_is_read_as_it_was_written(tmp_path: Path) -> None:
     expected = [
         Commit(2, None, 0),
         Commit(1, "what it says", 6, numbers={"app": 5}, files=2),
-        Commit(0, None, 0, writer=2),
+        Commit(0, None, 0, writer=2, reshaped=True),
     ]
     assert list(log.commits()) == expected
     assert list(log.after(0)) == expected[1::-1]
@@ -109,3 +110,36 @@ def test_somebody_elses_commit() -> None:
 def test_no_log(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no Delta table"):
         DeltaLog(files(tmp_path)).newest_version()
+
+
+def test_lines_end_where_json_ends_them(tmp_path: Path) -> None:
+    """Some writers leave characters as they are that Python takes for ends of lines."""
+    log = DeltaLog(files(tmp_path))
+    log.add(0, appending([], -1, "first", None))
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    info = {"operation": "DELETE", "operationParameters": {"predicate": "a = '\u2028\u0085'"}}
+    path.write_text(json.dumps({"commitInfo": info}, ensure_ascii=False) + "\n")
+    assert [one.said for one in log.commits()] == [None, "first"]
+
+
+def test_whoever_may_read_the_folder_may_read_the_log(tmp_path: Path) -> None:
+    DeltaLog(files(tmp_path)).add(0, appending([], -1, None, None))
+    files(tmp_path).write("state.json", "{}")
+    usual = tmp_path / "usual"
+    usual.touch()
+    for path in (tmp_path / "_delta_log" / f"{0:020d}.json", tmp_path / "state.json"):
+        assert path.stat().st_mode == usual.stat().st_mode
+
+
+def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on FAT: a look and a rename, and still no commit in another one's place."""
+
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", link)
+    log = DeltaLog(files(tmp_path))
+    assert log.add(0, appending([], -1, "first", None))
+    assert not log.add(0, appending([], -1, "second", None))
+    assert [one.said for one in log.commits()] == ["first"]
+    assert len(list((tmp_path / "_delta_log").iterdir())) == 1
