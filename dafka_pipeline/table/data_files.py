@@ -68,7 +68,7 @@ def write_files(
     if others:
         writer = writer.partitionBy(*others)
     writer.parquet((files.location / place).for_spark)
-    found = [one for one in files.below(folder) if is_data(one.name)]
+    found = [one for one in files.below(folder) if is_data(one.name.removeprefix(folder))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda one: data_file(files, one, measured, constant), found))
     files.settle([one.name for one in found])
@@ -76,7 +76,7 @@ def write_files(
 
 
 def is_data(name: str) -> bool:
-    """Whether it is a file of a table's rows, and not what a task leaves that is late or was killed."""
+    """Whether a name below a batch's folder is a file of rows, and not what a late or killed task left."""
     parts = name.split("/")
     hidden = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
     return parts[-1].endswith(".parquet") and not hidden

@@ -177,7 +177,7 @@ class DeltaTable(NumberedTable):
         for name in self._files.names(""):
             if name.startswith(BATCH):
                 found = self._files.below(name)
-                left = any(is_data(one.name) for one in found)
+                left = any(is_data(one.name.removeprefix(name)) for one in found)
                 if not left and all(one.modified < youngest for one in found):
                     self._files.remove(name)
 

@@ -37,7 +37,12 @@ def arguments(bootstrap: str, topic: str, to: Path, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "place", ["archive-before-commit:2", "archive-after-commit:2", "archive-after-fence"]
+    "place",
+    [
+        "archive-before-commit:2",
+        "archive-after-commit:2",
+        pytest.param("archive-after-fence", marks=pytest.mark.long),
+    ],
 )
 def test_killed_there(bootstrap: str, new_topic: Callable[..., str], tmp_path: Path, place: str) -> None:
     topic = new_topic(partitions=2)

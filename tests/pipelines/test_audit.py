@@ -43,7 +43,7 @@ def audit(spark: SparkSession, left: Path, right: Path, options: AuditOptions) -
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(False, id="xxhash64"), pytest.param(True, id="sha256", marks=pytest.mark.matrix)],
+    params=[pytest.param(False, id="xxhash64"), pytest.param(True, id="sha256", marks=pytest.mark.long)],
 )
 def verdict(spark: SparkSession, archives: tuple[Path, Path], request: pytest.FixtureRequest) -> Verdict:
     options = AuditOptions(range_offsets=16, strong=request.param, rows=10_000)

@@ -78,7 +78,7 @@ def test_from_the_command_line(
     ]
 
 
-@pytest.mark.matrix
+@pytest.mark.long
 def test_what_cannot_be_audited(tmp_path: Path) -> None:
     nowhere = audit(str(tmp_path / "nothing"), "127.0.0.1:1")
     assert (nowhere.returncode, "There is no archive at" in nowhere.stderr) == (EXIT_REFUSED, True), nowhere

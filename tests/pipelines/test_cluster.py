@@ -127,7 +127,7 @@ def test_configs_that_were_set_are_told_from_defaults(server: str, cluster: Clus
     assert cluster.config(name, "no.such.config") is None
 
 
-@pytest.mark.matrix
+@pytest.mark.long
 def test_nobody_there() -> None:
     (port,) = free_ports(1)
     with pytest.raises(

@@ -43,7 +43,12 @@ def command(bootstrap: str, folder: Path, source: str, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "place", [pytest.param("replay-created", marks=pytest.mark.long), "publish-leased", "publish-sent"]
+    "place",
+    [
+        pytest.param("replay-created", marks=pytest.mark.long),
+        pytest.param("publish-leased", marks=pytest.mark.long),
+        "publish-sent",
+    ],
 )
 def test_killed_with_all_it_started(bootstrap: str, source: str, tmp_path: Path, place: str) -> None:
     """The same command again goes on."""

@@ -57,7 +57,14 @@ def test_the_same_options_let_both_clients_in(spark: SparkSession, secured: Secu
     assert found == expected
 
 
-@pytest.mark.parametrize("way", ["plain", "scram", "scram over TLS"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("plain", marks=pytest.mark.long),
+        pytest.param("scram", marks=pytest.mark.long),
+        "scram over TLS",
+    ],
+)
 def test_a_wrong_password_is_refused_by_both(spark: SparkSession, secured: Secured, way: str) -> None:
     options = KafkaOptions(secured.bootstrap(way), secured.options(way, "wrong-password"))
     with pytest.raises(

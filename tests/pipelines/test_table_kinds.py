@@ -44,8 +44,15 @@ def rows_in(folder: Path, kept_as: str) -> list[Row]:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("by_hadoop", [ON_DISK, BY_HADOOP])
-@pytest.mark.parametrize("kept_as", [DELTA, PARQUET])
+@pytest.mark.parametrize(
+    ("kept_as", "by_hadoop"),
+    [
+        pytest.param(DELTA, False, id="Delta on a disk"),
+        pytest.param(DELTA, True, id="Delta by Hadoop", marks=pytest.mark.long),
+        pytest.param(PARQUET, False, id="Parquet on a disk"),
+        pytest.param(PARQUET, True, id="Parquet by Hadoop"),
+    ],
+)
 def test_run_after_run_and_over_deaths(
     spark: SparkSession,
     bootstrap: str,
@@ -297,7 +304,7 @@ def test_what_a_killed_task_left_goes_with_a_compaction(
 def test_a_directory_of_an_odd_name(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, kept_as: str
 ) -> None:
-    place = tmp_path / "a[1] {b}* %20`"
+    place = tmp_path / "a[1] {b}* `"
     put(bootstrap, topic, small_records(20))
     archive_once(spark, bootstrap, place, topic, kept_as=kept_as)
     assert rows_in(place, kept_as) == topic_rows(bootstrap, topic)

@@ -52,7 +52,7 @@ def test_a_new_checkpoint_over_an_old_outbox(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_checkpoint_from_a_copy(
     spark: SparkSession,
     bootstrap: str,
