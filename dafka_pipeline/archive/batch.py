@@ -18,6 +18,7 @@ from dafka_pipeline.kafka.frames import read_spans
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.spark.observed import Observed
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.data_files import NULL
 from dafka_pipeline.table.log import Commit
@@ -49,27 +50,32 @@ def run_batch(
     Raises Superseded, or what Spark raises; then the table has nothing of it, unless a later look at its
     newest commit says otherwise.
     """
-    from pyspark.sql import Observation
     from pyspark.sql import functions as sql
 
     began = time.monotonic()
     if not spans:
         after = state.after(())
         return Done(archive.records.append(None, after.number, after.to_json()), after, 0.0)
-    measured = Observation("batch")
+    measured = Observed()
     lengths = [sql.coalesce(sql.octet_length(name), sql.lit(0)) for name in ("key", "value")]
     # The driver's day, the same in all tasks and for as long as this batch takes.
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    frame = _records(archive, kafka, state, spans, day, loss_is_fine=loss_is_fine).observe(
-        measured, sql.sum(lengths[0] + lengths[1]).alias("bytes"), sql.count(sql.lit(1)).alias("rows")
+    frame = measured.over(
+        _records(archive, kafka, state, spans, day, loss_is_fine=loss_is_fine),
+        sql.sum(lengths[0] + lengths[1]).alias("bytes"),
+        sql.count(sql.lit(1)).alias("rows"),
     )
     after = state.after(spans)
     fail_point("archive-before-commit")
     commit = archive.records.append(
-        frame, after.number, after.to_json(), _constant(state, spans, day), lambda: measured.get["rows"]
+        frame,
+        after.number,
+        after.to_json(),
+        _constant(state, spans, day),
+        lambda: int(measured.get()["rows"]),
     )
     fail_point("archive-after-commit")
-    seen = measured.get
+    seen = measured.get()
     weights = _weights(state, {span.topic for span in spans}, seen["bytes"] or 0, seen["rows"])
     return Done(commit, replace(after, weights=weights), time.monotonic() - began)
 

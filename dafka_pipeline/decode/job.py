@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dafka_pipeline.decode.formats import Format, decoded
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.ranges import Span
 from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.spark.observed import rows_of
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.numbered import NumberedTable
-from dafka_pipeline.table.state import State, TopicEnds, parse_state
+from dafka_pipeline.table.state import State, TopicEnds, batch_of, parse_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,13 +37,14 @@ class Decoder:
         self._archive = archive
         self._how = how
         self._states: dict[str, State] = {}
+        self._tables: dict[str, NumberedTable] = {}
 
     def catch_up(self, state: State) -> int:
         """Decode what `state` says is archived and is not decoded yet; how many records could not be."""
         return sum(self._topic(name, topic, state.archive) for name, topic in sorted(state.topics.items()))
 
     def _topic(self, name: str, topic: TopicEnds, archive: str) -> int:
-        table = self._archive.decoded_table(name)
+        table = self._tables.setdefault(name, self._archive.decoded_table(name))
         state = self._states.get(name)
         bad = 0
         if state is None:
@@ -61,7 +64,8 @@ class Decoder:
             _refuse_another_schema(table, good)
             # Should this fail, the table itself says next time how far it is.
             self._states.pop(name, None)
-            table.append(good, state.number, state.to_json())
+            rows, count = rows_of(good)
+            table.append(rows, state.number, state.to_json(), counted=lambda: int(count.get()["rows"]))
             fail_point("decode-after-commit")
             bad += self._bury(name, topic, spans)
         self._states[name] = state
@@ -130,7 +134,8 @@ def _refuse_another_schema(table: NumberedTable, rows: DataFrame) -> None:
 def _newest(table: NumberedTable, archive: str) -> State:
     found = table.newest(parse_state) if table.exists() else None
     if found is not None:
-        return found.said
+        # After a RESTORE the newest state in force has a lower number than the table will take.
+        return replace(found.said, batch=max(found.said.batch, batch_of(table.last_number())))
     return State(archive, 1, uuid.uuid4().hex)
 
 

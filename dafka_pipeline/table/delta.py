@@ -83,8 +83,9 @@ class DeltaTable(NumberedTable):
         self._files = Files(spark, location)
         self._log = DeltaLog(self._files)
         self._known: _Seen | None = None
+        self._last: int | None = None
         self._restored: int | None = None
-        """As it was at the last numbered commit of this object."""
+        """The number of the last commit that this object has made, and the last RESTORE before it."""
 
     @property
     def sql(self) -> str:
@@ -153,7 +154,10 @@ class DeltaTable(NumberedTable):
         seen = self._seen()
         self._refuse_late(seen, number)
         if seen.writer > WRITER_VERSION:
-            return self._append_by_delta(frame, number, said)
+            restored = seen.restored
+            commit = self._append_by_delta(frame, number, said)
+            self._last, self._restored = number, restored
+            return commit
         shape = seen.reshaped
         files = [] if frame is None else self._written(frame, constant, counted)
         fail_point("table-before-commit")
@@ -176,18 +180,25 @@ class DeltaTable(NumberedTable):
         youngest = (time.time() - seconds) * 1000
         for name in self._files.names(""):
             if name.startswith(BATCH):
-                found = self._files.below(name)
+                try:
+                    found = self._files.below(name)
+                except Exception as error:  # Hadoop's and Python's
+                    if "FileNotFound" not in f"{type(error).__name__} {error}":
+                        raise
+                    continue  # a batch in work has just moved its files
                 left = any(is_data(one.name.removeprefix(name)) for one in found)
-                if not left and all(one.modified < youngest for one in found):
+                old = all(one.modified < youngest for one in found) and (found or not seconds)
+                if old and not left:
                     self._files.remove(name)
 
     def _refuse_late(self, seen: _Seen, number: int) -> None:
         if seen.number is not None and seen.number >= number:
             raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
-        if self._restored is not None and seen.restored != self._restored:
+        if self._last is not None and (seen.restored, seen.number) != (self._restored, self._last):
             raise Refused(
-                f"{self.location} was restored to an older version while this job ran: rows that the job has "
-                "added are gone from it. Start the job again; it goes on from what the table has."
+                f"{self.location} was restored to an older version, or put back from a copy, while this job "
+                "ran: rows that the job has added are gone from it. Start the job again: it sees what the "
+                "table has now."
             )
 
     def _written(self, frame: DataFrame, constant: Constant, counted: Counted | None) -> list[DataFile]:
@@ -215,11 +226,14 @@ class DeltaTable(NumberedTable):
             if number is not None:
                 self._refuse_late(seen, number)
             if seen.writer > WRITER_VERSION or seen.reshaped != shape:
-                raise Superseded(f"The columns or properties of {self.location} were changed meanwhile.")
+                raise Superseded(
+                    f"The columns or properties of {self.location} were changed meanwhile. Start the job "
+                    "again."
+                )
             version = seen.version + 1
             if self._log.add(version, appending(files, seen.version, said, numbered)):
                 if number is not None:
-                    self._restored = seen.restored
+                    self._last, self._restored = number, seen.restored
                 self._checkpoint_if_due(version)
                 return Commit(version, said, sum(one.rows for one in files))
             if not self._log.has(version):
@@ -229,14 +243,22 @@ class DeltaTable(NumberedTable):
 
     def _seen(self) -> _Seen:
         """What is known, up to the newest version."""
-        if self._known is None or not self._log.has(self._known.version):
-            self._known = self._looked_at()
-        shape = self._known.reshaped
-        for commit in self._log.after(self._known.version):
-            self._known.take(commit, self._application)
-        if self._known.reshaped != shape:
-            self._known = replace(self._looked_at(), restored=self._known.restored)
-        return self._known
+        known, self._known = self._known, None
+        if known is None:
+            known = self._looked_at()
+        elif not self._log.has(known.version):
+            known = replace(self._looked_at(), restored=known.restored)
+        shape = known.reshaped
+        for commit in self._log.after(known.version):
+            known.take(commit, self._application)
+        if known.reshaped != shape:
+            version, restored = known.version, known.restored
+            known = self._looked_at()
+            since = [one.version for one in self._log.after(version) if one.restored is not None]
+            known.restored = max([restored, *since])
+        # Whatever is raised on the way leaves nothing known.
+        self._known = known
+        return known
 
     def _looked_at(self) -> _Seen:
         """What Delta itself says: some jobs of Spark, once."""

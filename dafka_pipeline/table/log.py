@@ -28,6 +28,8 @@ _NAME: Final = re.compile(r"(\d{20})\.json")
 _FEW: Final = ('{"commitInfo"', '{"txn"', '{"protocol"', '{"metaData"')
 """Actions of which a commit has few. The others are long: a file with its statistics each."""
 _FILE: Final = '{"add"'
+SOME_VERSION: Final = -1
+"""A RESTORE to a time does not say which version that was."""
 NO_NUMBERS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -35,9 +37,9 @@ class Commit(NamedTuple):
     """A commit as the table's log has it.
 
     said: what was said with it (`userMetadata`). rows: how many it added. restored: the version whose rows it
-    brought back (RESTORE). numbers: by application (`txn`). writer: the protocol's version that writers must
-    know from now on; None where the commit does not change it. files: how many it added. reshaped: whether it
-    changed the table's columns or properties.
+    brought back (RESTORE), or SOME_VERSION. numbers: by application (`txn`). writer: the protocol's version
+    that writers must know from now on; None where the commit does not change it. files: how many it added.
+    reshaped: whether it changed the table's columns or properties.
     """
 
     version: int
@@ -198,9 +200,4 @@ def _restored(info: Mapping[str, Any]) -> int | None:
     if info.get("operation") != "RESTORE":
         return None
     version = (info.get("operationParameters") or {}).get("version")
-    if version in {None, "null"}:
-        raise Refused(
-            "The table was restored to a time, and its log does not say which version that was. Restore it "
-            "to a version (RESTORE TABLE ... TO VERSION AS OF N)."
-        )
-    return int(version)
+    return SOME_VERSION if version in {None, "null"} else int(version)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from dafka_pipeline.failures import PipelineError
+from dafka_pipeline.failures import PipelineError, Refused
 from dafka_pipeline.table.data_files import DataFile
 from dafka_pipeline.table.location import Location
-from dafka_pipeline.table.log import Commit
+from dafka_pipeline.table.log import SOME_VERSION, Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,11 +118,13 @@ def check_count(files: Collection[DataFile], counted: Counted | None, location: 
     if counted is None:
         return
     there, written = sum(one.rows for one in files), counted()
-    if there != written:
+    if there > written:
+        raise Superseded(f"A task that failed has left rows in the files of a batch in {location}.")
+    if there < written:
         raise PipelineError(
             f"Tasks wrote {written:,} rows to {location}, and {there:,} of them are seen from here: nothing "
-            "was committed. All machines of a cluster must see the same directory: a shared one, hdfs:// or "
-            "s3a://."
+            "was committed. All machines of a cluster must see the same directory: give a shared one, "
+            "hdfs:// or s3a://."
         )
 
 
@@ -132,6 +134,11 @@ def newest_in(commits: Iterable[Commit], parse: Callable[[str | None], T | None]
     for commit in commits:
         if in_force is not None and commit.version > in_force:
             continue
+        if commit.restored == SOME_VERSION:
+            raise Refused(
+                "The table was restored to a time, and its log does not say which version that was. Restore "
+                "it to a version (RESTORE TABLE ... TO VERSION AS OF N)."
+            )
         if commit.restored is not None:
             in_force = commit.restored
             continue

@@ -157,6 +157,11 @@ def generation_of(number: int) -> int:
     return number >> BATCH_BITS
 
 
+def batch_of(number: int) -> int:
+    """Which batch of its generation a commit's number is."""
+    return number & ((1 << BATCH_BITS) - 1)
+
+
 def _ours(text: str | None) -> dict[str, Any] | None:
     try:
         found: Any = json.loads(text or "")

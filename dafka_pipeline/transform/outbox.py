@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.replay.murmur import partition_sql
 from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.spark.observed import rows_of
 from dafka_pipeline.table.delta import DeltaTable
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.transform.binding import Binding
@@ -91,8 +92,9 @@ class Outbox:
             frame.write.format("noop").mode("overwrite").save()
             return
         fail_point("transform-before-outbox")
+        rows, count = rows_of(self._rows(frame, batch))
         self._table(written.query).append(
-            self._rows(frame, batch), batch, written.to_json(), {"batch": str(batch)}
+            rows, batch, written.to_json(), {"batch": str(batch)}, lambda: int(count.get()["rows"])
         )
         self._newest = written
         fail_point("transform-after-outbox")

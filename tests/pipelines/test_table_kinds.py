@@ -4,6 +4,7 @@ only Hadoop knows.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -280,7 +281,29 @@ def test_restored_while_it_runs(spark: SparkSession, bootstrap: str, topic: str,
     spark.sql(f"RESTORE TABLE delta.`{place}` TO VERSION AS OF 2").collect()
     put(bootstrap, topic, small_records(20, "more"))
     running._goal = None
-    with pytest.raises(Refused, match="was restored to an older version while this job ran"):
+    with pytest.raises(Refused, match="was restored to an older version, or put back from a copy, while"):
+        running._step()
+    archive_once(spark, bootstrap, place, topic)
+    assert archive_rows(place) == topic_rows(bootstrap, topic)
+
+
+def test_put_back_from_a_copy_while_it_runs(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """The copy ends before what the job has archived since: going on from there would skip records."""
+    place = tmp_path / "a"
+    put(bootstrap, topic, small_records(20))
+    archive_once(spark, bootstrap, place, topic)
+    shutil.copytree(place, tmp_path / "copy")
+    running = archiver(spark, bootstrap, place, topic)
+    running._begin()
+    put(bootstrap, topic, small_records(20, "more"))
+    running._goal = None
+    running._step()
+    shutil.rmtree(place)
+    (tmp_path / "copy").rename(place)
+    put(bootstrap, topic, small_records(20, "most"))
+    with pytest.raises(Refused, match="put back from a copy, while this job ran"):
         running._step()
     archive_once(spark, bootstrap, place, topic)
     assert archive_rows(place) == topic_rows(bootstrap, topic)

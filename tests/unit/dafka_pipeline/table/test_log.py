@@ -14,6 +14,7 @@ from dafka_pipeline.failures import Refused
 from dafka_pipeline.table.data_files import DataFile
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import Commit, DeltaLog, appending, creating, parse_commit
+from dafka_pipeline.table.numbered import newest_in
 
 FILE = DataFile("batch-1/topic=a%20b/x.parquet", {"topic": "a b"}, 7, 8, 3, {"numRecords": 3})
 
@@ -90,10 +91,15 @@ def test_a_restore(operation: str, parameters: dict[str, Any], restored: int | N
     assert parse_commit(9, written([info])) == Commit(9, None, 0, restored)
 
 
-def test_a_restore_to_a_time_is_refused() -> None:
+def test_a_restore_to_a_time_is_refused_while_it_is_in_force() -> None:
     info = {"commitInfo": {"operation": "RESTORE", "operationParameters": {"version": "null"}}}
+    restored = parse_commit(9, written([info]))
+    older = [Commit(8, "eight", 0), Commit(7, "seven", 0)]
     with pytest.raises(Refused, match="TO VERSION AS OF"):
-        parse_commit(9, written([info]))
+        newest_in([restored, *older], lambda said: said)
+    repaired = newest_in([Commit(10, None, 0, restored=7), restored, *older], lambda said: said)
+    assert repaired is not None
+    assert repaired.said == "seven"
 
 
 def test_words_in_a_file_or_in_what_is_said_are_no_actions() -> None:
