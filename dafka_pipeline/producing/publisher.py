@@ -28,6 +28,7 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.running.waiting import patiently
+from dafka_pipeline.spark.errors import explain_spark
 from dafka_pipeline.table.location import Files
 from dafka_pipeline.table.lock import held
 
@@ -232,6 +233,10 @@ class Publisher:
                 raise Stopped("asked to") from error
             if isinstance(error, PythonException) and RetriedTask.__name__ not in str(error):
                 raise
+            explained = explain_spark(error)
+            if isinstance(explained, UsageFailure):
+                # No further round would go better.
+                raise explained from error
             return FAILED, _first_line(error), {}
         fail_point("publish-sent")
         sent = {

@@ -60,6 +60,12 @@ RULES: Final = (
         "its disk is mounted read-only.",
     ),
     _rule(
+        r"PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION",
+        UsageFailure,
+        "A Python package is missing, here or on a worker: pip install 'dafka-gateway[spark]' there (on a "
+        "cluster by --archives).",
+    ),
+    _rule(
         r"INVALID_(DRIVER|EXECUTOR)_MEMORY|must be at least \d+\.? Please increase (?:heap|executor)",
         UsageFailure,
         "Spark refuses to start with so little memory: give 512 MiB or more by --conf "

@@ -8,7 +8,12 @@ from typing import Final
 
 from dafka_pipeline.failures import UsageFailure
 
-MODULES: Final = {"pyspark": "PySpark", "confluent_kafka": "confluent-kafka", "pyarrow": "PyArrow"}
+MODULES: Final = {
+    "pyspark": "PySpark",
+    "confluent_kafka": "confluent-kafka",
+    "pyarrow": "PyArrow",
+    "pandas": "pandas",
+}
 """What the extra `spark` brings: module -> its name for people."""
 HOW: Final = "Install this package with its extra: pip install 'dafka-gateway[spark]'."
 

@@ -46,6 +46,12 @@ CASES = {
         False,
         "A disk is full.*(java.io.IOException: No space left on device)",
     ),
+    "a package": (
+        "[PACKAGE_NOT_INSTALLED] Pandas >= 2.0.0 must be installed; however, it was not found.",
+        UsageFailure,
+        False,
+        r"A Python package is missing.*dafka-gateway\[spark\]",
+    ),
     "a directory's rights": (
         "PermissionError: [Errno 13] Permission denied: '/srv/a/_delta_log'",
         UsageFailure,
