@@ -72,7 +72,7 @@ def run_batch(
         after.number,
         after.to_json(),
         _constant(state, spans, day),
-        lambda: int(measured.get()["rows"]),
+        measured.rows,
     )
     fail_point("archive-after-commit")
     seen = measured.get()

@@ -71,7 +71,7 @@ def of_partition(frame: DataFrame, topic: str, topic_id: str | None, partition: 
     """The rows of one partition of one life of a topic."""
     from pyspark.sql import functions as sql
 
-    same_id = sql.col("topic_id").isNull() if topic_id is None else sql.col("topic_id") == topic_id
+    same_id = sql.col("topic_id").eqNullSafe(sql.lit(topic_id))
     return frame.where((sql.col("topic") == topic) & same_id & (sql.col("partition") == partition))
 
 

@@ -133,9 +133,7 @@ def _outside(state: State) -> Column:
     topic_id, partition, offset = sql.col("topic_id"), sql.col("partition"), sql.col("offset")
     topics = []
     for name, one in sorted(state.topics.items()):
-        other = (
-            topic_id.isNotNull() if one.topic_id is None else topic_id.isNull() | (topic_id != one.topic_id)
-        )
+        other = ~topic_id.eqNullSafe(sql.lit(one.topic_id))
         behind = [(partition == number) & (offset >= end) for number, end in enumerate(one.ends)]
         topics.append((sql.col("topic") == name) & (other | (partition >= len(one.ends)) | either(behind)))
     return either(topics)

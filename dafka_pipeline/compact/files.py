@@ -25,8 +25,8 @@ FILE_BYTES: Final = 128 << 20
 SMALL: Final = FILE_BYTES * 3 // 4
 """A file below this is small; a day with two of them is worth a rewrite."""
 HOUR: Final = 3600.0
-UNFINISHED_SECONDS: Final = 86400.0
-"""No batch takes a day."""
+SAFE_SECONDS: Final = 86400.0
+"""No batch takes a day: files that are older belong to a commit, or to none."""
 
 
 class Day(NamedTuple):
@@ -95,6 +95,6 @@ def vacuum(
     try:
         with committing():
             spark.sql(f"VACUUM {as_delta(table).sql} RETAIN {retain_seconds / HOUR} HOURS").collect()
-            as_delta(table).remove_unfinished(0.0 if alone else UNFINISHED_SECONDS)
+            as_delta(table).remove_unfinished(0.0 if alone else SAFE_SECONDS)
     finally:
         spark.conf.set(check, before)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
 
 from dafka_pipeline.compact.erase import Committing, erase
-from dafka_pipeline.compact.files import Day, compact_days, vacuum
+from dafka_pipeline.compact.files import SAFE_SECONDS, Day, compact_days, vacuum
 from dafka_pipeline.failures import UsageFailure
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
@@ -18,9 +17,6 @@ from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.delta import as_delta
 from dafka_pipeline.table.lock import held
-
-SAFE_SECONDS: Final = 86400.0
-"""No batch takes a day: files that are older belong to a commit, or to none."""
 
 
 @dataclass(frozen=True)

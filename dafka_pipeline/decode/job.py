@@ -65,7 +65,7 @@ class Decoder:
             # Should this fail, the table itself says next time how far it is.
             self._states.pop(name, None)
             rows, count = rows_of(good)
-            table.append(rows, state.number, state.to_json(), counted=lambda: int(count.get()["rows"]))
+            table.append(rows, state.number, state.to_json(), counted=count.rows)
             fail_point("decode-after-commit")
             bad += self._bury(name, topic, spans)
         self._states[name] = state
@@ -102,9 +102,7 @@ class Decoder:
             [(span.partition, span.start, span.end) for span in spans],
             "wanted_partition INT, first_offset BIGINT, end_offset BIGINT",
         )
-        same_id = (
-            sql.col("topic_id").isNull() if topic.topic_id is None else sql.col("topic_id") == topic.topic_id
-        )
+        same_id = sql.col("topic_id").eqNullSafe(sql.lit(topic.topic_id))
         # The least and the greatest of all let files be passed over; the join says it exactly.
         lowest, highest = min(span.start for span in spans), max(span.end for span in spans)
         rows = self._archive.read().where(

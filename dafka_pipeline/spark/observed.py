@@ -47,6 +47,10 @@ class Observed:
             raise NotTold("Spark has not told how many rows it wrote.")
         return self._found
 
+    def rows(self) -> int:
+        """What was counted as `rows`. Raises NotTold."""
+        return int(self.get()["rows"])
+
     def _ask(self) -> None:
         self._found = self._observation.get
 

@@ -22,7 +22,15 @@ from dafka_pipeline.running.fail_points import fail_point
 from dafka_pipeline.table.data_files import DataFile, is_data, write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import FOLDER, WRITER_VERSION, Commit, DeltaLog, appending, creating
-from dafka_pipeline.table.numbered import NOTHING, Constant, Counted, NumberedTable, Superseded, check_count
+from dafka_pipeline.table.numbered import (
+    NOTHING,
+    Constant,
+    Counted,
+    NumberedTable,
+    Superseded,
+    check_count,
+    taken_over,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +55,7 @@ PLAIN: Final = re.compile(
 ODD_NAME: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Seen:
     """What of the table is known without asking Spark: up to a version, the highest number of ours, and what
     it takes to write.
@@ -64,14 +72,16 @@ class _Seen:
     reshaped: int = 0
     restored: int = -1
 
-    def take(self, commit: Commit, application: str) -> None:
-        """Go on by the commit that follows."""
-        self.version = commit.version
-        self.writer = self.writer if commit.writer is None else commit.writer
-        self.reshaped = commit.version if commit.reshaped else self.reshaped
-        self.restored = self.restored if commit.restored is None else commit.version
-        if application in commit.numbers:
-            self.number = commit.numbers[application]
+    def after(self, commit: Commit, application: str) -> _Seen:
+        """What is known with the commit that follows."""
+        return replace(
+            self,
+            version=commit.version,
+            number=commit.numbers.get(application, self.number),
+            writer=self.writer if commit.writer is None else commit.writer,
+            reshaped=commit.version if commit.reshaped else self.reshaped,
+            restored=self.restored if commit.restored is None else commit.version,
+        )
 
 
 class DeltaTable(NumberedTable):
@@ -154,14 +164,12 @@ class DeltaTable(NumberedTable):
         seen = self._seen()
         self._refuse_late(seen, number)
         if seen.writer > WRITER_VERSION:
-            restored = seen.restored
             commit = self._append_by_delta(frame, number, said)
-            self._last, self._restored = number, restored
+            self._last, self._restored = number, seen.restored
             return commit
-        shape = seen.reshaped
-        files = [] if frame is None else self._written(frame, constant, counted)
+        files = [] if frame is None else self._written(seen, frame, constant, counted)
         fail_point("table-before-commit")
-        return self._commit(files, said, number, shape)
+        return self._commit(files, said, number, seen.reshaped)
 
     def add(self, frame: DataFrame) -> None:
         """As `NumberedTable.add`."""
@@ -169,8 +177,7 @@ class DeltaTable(NumberedTable):
         if seen.writer > WRITER_VERSION:
             frame.write.format("delta").mode("append").save(self.location.for_spark)
         else:
-            shape = seen.reshaped
-            self._commit(self._written(frame, {}, None), None, None, shape)
+            self._commit(self._written(seen, frame, NOTHING, None), None, None, seen.reshaped)
 
     def remove_unfinished(self, seconds: float) -> None:
         """Remove folders of batches without a file of rows, unless something in them is younger than that.
@@ -193,7 +200,7 @@ class DeltaTable(NumberedTable):
 
     def _refuse_late(self, seen: _Seen, number: int) -> None:
         if seen.number is not None and seen.number >= number:
-            raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+            raise taken_over(self.location)
         if self._last is not None and (seen.restored, seen.number) != (self._restored, self._last):
             raise Refused(
                 f"{self.location} was restored to an older version, or put back from a copy, while this job "
@@ -201,8 +208,9 @@ class DeltaTable(NumberedTable):
                 "table has now."
             )
 
-    def _written(self, frame: DataFrame, constant: Constant, counted: Counted | None) -> list[DataFile]:
-        seen = self._seen()
+    def _written(
+        self, seen: _Seen, frame: DataFrame, constant: Constant, counted: Counted | None
+    ) -> list[DataFile]:
         found = write_files(
             frame,
             self._files,
@@ -243,20 +251,18 @@ class DeltaTable(NumberedTable):
 
     def _seen(self) -> _Seen:
         """What is known, up to the newest version."""
-        known, self._known = self._known, None
-        if known is None:
-            known = self._looked_at()
-        elif not self._log.has(known.version):
-            known = replace(self._looked_at(), restored=known.restored)
-        shape = known.reshaped
+        before = self._known
+        if before is None:
+            before = self._looked_at()
+        elif not self._log.has(before.version):
+            before = replace(self._looked_at(), restored=before.restored)
+        known = before
         for commit in self._log.after(known.version):
-            known.take(commit, self._application)
-        if known.reshaped != shape:
-            version, restored = known.version, known.restored
-            known = self._looked_at()
-            since = [one.version for one in self._log.after(version) if one.restored is not None]
-            known.restored = max([restored, *since])
-        # Whatever is raised on the way leaves nothing known.
+            known = known.after(commit, self._application)
+        if known.reshaped != before.reshaped:
+            looked = self._looked_at()
+            since = [one.version for one in self._log.after(known.version) if one.restored is not None]
+            known = replace(looked, restored=max([known.restored, *since]))
         self._known = known
         return known
 
@@ -315,7 +321,7 @@ class DeltaTable(NumberedTable):
         for commit in self.commits(LOOK_BACK):
             if commit.said == said:
                 return commit
-        raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+        raise taken_over(self.location)
 
 
 def is_plain(schema: Any) -> bool:

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -241,22 +242,35 @@ class Files:
         return path.getFileSystem(configuration), path
 
 
-def _create(path: Path, text: str) -> bool:
+@contextmanager
+def _written_beside(path: Path, text: str) -> Iterator[Path]:
+    """A file with the text, on the disk, beside `path`; removed at the end, if it is still there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(READABLE)
-        if not _linked(Path(temporary), path):
+        temporary.chmod(READABLE)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _create(path: Path, text: str) -> bool:
+    with _written_beside(path, text) as temporary:
+        if not _linked(temporary, path):
             return False
         _sync(path.parent)
         _sync(path.parent.parent)
         return True
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+
+
+def _replace(path: Path, text: str) -> None:
+    with _written_beside(path, text) as temporary:
+        temporary.replace(path)
 
 
 def _linked(file: Path, path: Path) -> bool:
@@ -287,18 +301,3 @@ def _sync(path: Path) -> None:
 def _found(path: Path, name: str) -> Found:
     status = path.stat()
     return Found(name, status.st_size, status.st_mtime_ns // 1_000_000)
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(READABLE)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

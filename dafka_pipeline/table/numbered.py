@@ -33,6 +33,11 @@ class Superseded(PipelineError):
     retriable = True
 
 
+def taken_over(location: Location) -> Superseded:
+    """What a commit raises whose number is not above the table's."""
+    return Superseded(f"Somebody else writes to {location}: another process has taken over.")
+
+
 class Newest(NamedTuple, Generic[T]):
     """The newest commit in force that says something, and what it says."""
 

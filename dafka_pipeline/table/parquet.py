@@ -20,10 +20,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.running.fail_points import fail_point
+from dafka_pipeline.table import layout
 from dafka_pipeline.table.data_files import write_files
 from dafka_pipeline.table.location import Files, Location
 from dafka_pipeline.table.log import Commit
-from dafka_pipeline.table.numbered import NOTHING, Constant, Counted, NumberedTable, Superseded, check_count
+from dafka_pipeline.table.numbered import (
+    NOTHING,
+    Constant,
+    Counted,
+    NumberedTable,
+    Superseded,
+    check_count,
+    taken_over,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
 BATCH: Final = "batch"
 SAID: Final = "_said.json"
 COLUMNS: Final = "_columns.json"
-STAGING: Final = "_pipeline/staging"
+STAGING: Final = f"{layout.PIPELINE}/staging"
 _NAME: Final = re.compile(rf"{BATCH}=(\d{{12}})")
 
 
@@ -79,8 +88,7 @@ class ParquetTable(NumberedTable):
 
     def last_number(self) -> int:
         """The highest number of a commit; 0 where there is none."""
-        versions = self._versions()
-        return 0 if not versions else int(self._said(versions[-1])["number"])
+        return self._number(self._versions())
 
     def append(
         self,
@@ -92,15 +100,14 @@ class ParquetTable(NumberedTable):
     ) -> Commit:
         """As `NumberedTable.append`."""
         versions = self._versions()
-        if versions and int(self._said(versions[-1])["number"]) >= number:
-            raise Superseded(f"Somebody else writes to {self.location}: another process has taken over.")
+        if versions and self._number(versions) >= number:
+            raise taken_over(self.location)
         return self._add(frame, versions, {"number": number, "said": said}, constant, counted)
 
     def add(self, frame: DataFrame) -> None:
         """As `NumberedTable.add`."""
         versions = self._versions()
-        number = 0 if not versions else int(self._said(versions[-1])["number"])
-        self._add(frame, versions, {"number": number, "said": None}, NOTHING, None)
+        self._add(frame, versions, {"number": self._number(versions), "said": None}, NOTHING, None)
 
     def tidy(self) -> None:
         """As `NumberedTable.tidy`. A late writer's batch may be among it: its number is taken by then."""
@@ -141,6 +148,9 @@ class ParquetTable(NumberedTable):
                 "that directory back from a copy, or archive to another directory."
             )
         return found
+
+    def _number(self, versions: Sequence[int]) -> int:
+        return int(self._said(versions[-1])["number"]) if versions else 0
 
     def _commit(self, version: int) -> Commit:
         found = self._said(version)

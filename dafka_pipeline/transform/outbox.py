@@ -93,9 +93,7 @@ class Outbox:
             return
         fail_point("transform-before-outbox")
         rows, count = rows_of(self._rows(frame, batch))
-        self._table(written.query).append(
-            rows, batch, written.to_json(), {"batch": str(batch)}, lambda: int(count.get()["rows"])
-        )
+        self._table(written.query).append(rows, batch, written.to_json(), {"batch": str(batch)}, count.rows)
         self._newest = written
         fail_point("transform-after-outbox")
 

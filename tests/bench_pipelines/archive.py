@@ -9,7 +9,6 @@ tasks, and the server's.
 
 from __future__ import annotations
 
-import argparse
 import io
 import shutil
 import statistics
@@ -27,13 +26,10 @@ from dafka_pipeline.kafka.frames import COLUMNS, READER
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
-from dafka_pipeline.spark.session import SparkOptions, spark_session
 from dafka_pipeline.table.location import Location
+from tests.bench_pipelines.frame import server_and_folder, sizes_and_server, spark_in
 from tests.clients.stored import create_topic
-from tests.peers.apache_kafka import ApacheKafka
-from tests.peers.maven import pipeline_jars
 from tests.peers.process import ServerProcess
-from tests.peers.standalone import Standalone
 
 PARTITIONS = 4
 VALUE_BYTES = 100
@@ -128,20 +124,21 @@ def bench(spark: SparkSession, server: ServerProcess, bootstrap: str, records: i
     )
 
 
+def on_a_topic(
+    description: str | None,
+    bench: Callable[[SparkSession, ServerProcess, str, int, int], None],
+    arguments: list[str] | None,
+) -> None:
+    """Run a bench beside a server whose topic is full."""
+    given = sizes_and_server(description).parse_args(arguments)
+    with server_and_folder(given.server) as (server, folder):
+        fill(server.bootstrap, given.records)
+        with spark_in(folder) as spark:
+            bench(spark, server, server.bootstrap, given.records, given.rounds)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--server", choices=["dafka", "kafka"], default="dafka")
-    given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        kafka = given.server == "kafka"
-        server = ApacheKafka(jvm_options=()) if kafka else Standalone(directory=Path(folder) / "server")
-        with server:
-            fill(server.bootstrap, given.records)
-            conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
-            with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
-                bench(spark, server, server.bootstrap, given.records, given.rounds)
+    on_a_topic(__doc__, bench, arguments)
 
 
 if __name__ == "__main__":

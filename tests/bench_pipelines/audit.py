@@ -7,7 +7,6 @@ both tables to Spark's `noop` sink and audits them, in turns, after one warm-up.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
@@ -25,12 +24,11 @@ from dafka_pipeline.audit.settings import AuditOptions
 from dafka_pipeline.audit.sides import COLUMNS
 from dafka_pipeline.audit.verdict import ALTERED, Verdict
 from dafka_pipeline.ranges import Span
-from dafka_pipeline.spark.session import SparkOptions, spark_session
 from dafka_pipeline.table import layout
 from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.state import State, TopicEnds
-from tests.peers.maven import pipeline_jars
+from tests.bench_pipelines.frame import sizes, spark_in
 
 PARTITIONS = 4
 TOPIC = "bench"
@@ -131,14 +129,9 @@ def _text(costs: list[Cost]) -> str:
 
 
 def main(given: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args(given)
-    with tempfile.TemporaryDirectory() as folder:
-        conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
-        with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
-            bench(spark, Path(folder), arguments.records, arguments.rounds)
+    arguments = sizes(__doc__).parse_args(given)
+    with tempfile.TemporaryDirectory() as folder, spark_in(Path(folder)) as spark:
+        bench(spark, Path(folder), arguments.records, arguments.rounds)
 
 
 if __name__ == "__main__":

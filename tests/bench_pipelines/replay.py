@@ -9,7 +9,6 @@ Python workers, and of the server.
 
 from __future__ import annotations
 
-import argparse
 import io
 import shutil
 import statistics
@@ -27,14 +26,11 @@ from dafka_pipeline.replay.job import Replay, ReplaySettings
 from dafka_pipeline.replay.selection import Selection
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
-from dafka_pipeline.spark.session import SparkOptions, spark_session
 from dafka_pipeline.table.location import Location
 from tests.bench_pipelines.audit import PARTITIONS, TOPIC, write_table
+from tests.bench_pipelines.frame import server_and_folder, sizes_and_server, spark_in
 from tests.clients.stored import create_topic
-from tests.peers.apache_kafka import ApacheKafka
-from tests.peers.maven import pipeline_jars
 from tests.peers.process import ServerProcess
-from tests.peers.standalone import Standalone
 
 TICKS = 100
 
@@ -136,19 +132,11 @@ def bench(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--server", choices=["dafka", "kafka"], default="dafka")
+    parser = sizes_and_server(__doc__)
     parser.add_argument("--transactions", choices=["auto", "yes", "no"], default="no")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        kafka = given.server == "kafka"
-        server = ApacheKafka(jvm_options=()) if kafka else Standalone(directory=Path(folder) / "server")
-        with server:
-            conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
-            with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
-                bench(spark, server, server.bootstrap, given.records, given.rounds, given.transactions)
+    with server_and_folder(given.server) as (server, folder), spark_in(folder) as spark:
+        bench(spark, server, server.bootstrap, given.records, given.rounds, given.transactions)
 
 
 if __name__ == "__main__":

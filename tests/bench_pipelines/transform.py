@@ -8,7 +8,6 @@ query that somebody would write by hand: the same reader, function, sink and che
 
 from __future__ import annotations
 
-import argparse
 import io
 import statistics
 import tempfile
@@ -23,19 +22,16 @@ from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import Timing
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
-from dafka_pipeline.spark.session import SparkOptions, spark_session
+from dafka_pipeline.spark.session import SparkOptions
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.transform.frames import SETTINGS
 from dafka_pipeline.transform.function import load_function
 from dafka_pipeline.transform.job import Transform
 from dafka_pipeline.transform.settings import TransformSettings
-from tests.bench_pipelines.archive import PARTITIONS, TOPIC, fill
+from tests.bench_pipelines.archive import PARTITIONS, TOPIC, on_a_topic
 from tests.bench_pipelines.replay import end, timed
 from tests.clients.stored import create_topic
-from tests.peers.apache_kafka import ApacheKafka
-from tests.peers.maven import pipeline_jars
 from tests.peers.process import ServerProcess
-from tests.peers.standalone import Standalone
 
 
 def shouts(records: DataFrame) -> DataFrame:
@@ -101,19 +97,7 @@ def bench(spark: SparkSession, server: ServerProcess, bootstrap: str, records: i
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--server", choices=["dafka", "kafka"], default="dafka")
-    given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        kafka = given.server == "kafka"
-        server = ApacheKafka(jvm_options=()) if kafka else Standalone(directory=Path(folder) / "server")
-        with server:
-            fill(server.bootstrap, given.records)
-            conf = {"spark.driver.memory": "2g", "spark.local.dir": f"{folder}/local"}
-            with spark_session(SparkOptions("local[2]", pipeline_jars(), conf), "bench") as spark:
-                bench(spark, server, server.bootstrap, given.records, given.rounds)
+    on_a_topic(__doc__, bench, arguments)
 
 
 if __name__ == "__main__":

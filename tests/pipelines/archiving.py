@@ -20,6 +20,7 @@ from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table import delta, parquet
 from dafka_pipeline.table.location import Location
 from tests.pipelines.dumps import Row, topic_rows
+from tests.pipelines.dying import Killed, dying_at
 
 PATIENCE_SECONDS = 30.0
 
@@ -47,26 +48,11 @@ def archive_once(
     return archiver(spark, bootstrap, to, *topics, **settings).run()
 
 
-class Killed(BaseException):
-    """What a SIGKILL leaves: nothing after it runs. Not an Exception, so that nobody handles it."""
-
-
 @contextmanager
 def killed_at(place: str, time: int = 1) -> Iterator[None]:
     """The block dies at the fail point, at that time of passing it."""
-    passed = 0
-
-    def fail_point(name: str) -> None:
-        nonlocal passed
-        passed += name == place
-        if name == place and passed == time:
-            raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (batch, job, opening, delta, parquet):
-            patch.setattr(module, "fail_point", fail_point)
-        with pytest.raises(Killed):
-            yield
+    with dying_at(place, time, (batch, job, opening, delta, parquet)), pytest.raises(Killed):
+        yield
 
 
 def all_rows(bootstrap: str, **partitions: int) -> list[Row]:

@@ -21,7 +21,7 @@ from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table.location import Location
 from tests.clients.stored import stored_records
 from tests.differential.batches import Record
-from tests.pipelines.archiving import Killed
+from tests.pipelines.dying import Killed, dying_at
 
 QUICK = Timing(lease=20, message=3, stall=2, spread=1, clocks=0.5)
 PATIENCE_SECONDS = 30.0
@@ -85,19 +85,8 @@ def replay(
 @contextmanager
 def killed_at(place: str, time: int = 1) -> Iterator[None]:
     """The driver dies at the fail point, at that time of passing it."""
-    passed = 0
-
-    def fail_point(name: str) -> None:
-        nonlocal passed
-        passed += name == place
-        if name == place and passed == time:
-            raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (publisher, job):
-            patch.setattr(module, "fail_point", fail_point)
-        with pytest.raises(Killed):
-            yield
+    with dying_at(place, time, (publisher, job)), pytest.raises(Killed):
+        yield
 
 
 def own(stream: str, records: Sequence[tuple[int, Record]]) -> list[Record]:

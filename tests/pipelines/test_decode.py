@@ -14,8 +14,9 @@ from dafka_pipeline.decode.job import Decoder
 from dafka_pipeline.failures import Refused, UsageFailure
 from tests.clients.stored import put
 from tests.differential.batches import Record
-from tests.pipelines.archiving import Killed, archive_once
+from tests.pipelines.archiving import archive_once
 from tests.pipelines.dumps import archive_rows, delta_dicts, topic_rows
+from tests.pipelines.dying import Killed
 
 pytestmark = pytest.mark.slow
 DDL = "id BIGINT, name STRING, tags ARRAY<STRING>"

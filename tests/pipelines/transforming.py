@@ -29,6 +29,7 @@ from dafka_pipeline.transform.query import Counts
 from dafka_pipeline.transform.settings import TransformSettings
 from tests.clients.stored import stored_records
 from tests.differential.batches import Record
+from tests.pipelines.dying import dying_at
 
 JOBS = str(Path(__file__).with_name("transform_jobs.py"))
 PATIENCE_SECONDS = 180.0
@@ -110,26 +111,16 @@ class Running:
         assert not self._thread.is_alive()
 
 
-class Killed(Exception):
-    """What a SIGKILL leaves: nothing after it runs."""
+class KilledInBatch(Exception):
+    """As `Killed`, for code that Spark calls: only an Exception comes back through it."""
 
 
 @contextmanager
 def killed_at(place: str, time: int = 1) -> Iterator[None]:
     """The run in this block dies at the fail point, at that time of passing it."""
-    passed = 0
-
-    def fail_point(name: str) -> None:
-        nonlocal passed
-        passed += name == place
-        if name == place and passed == time:
-            raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (outbox, publishing, publisher):
-            patch.setattr(module, "fail_point", fail_point)
-        with pytest.raises(Exception, match="Killed"):
-            yield
+    modules = (outbox, publishing, publisher)
+    with dying_at(place, time, modules, KilledInBatch), pytest.raises(Exception, match="Killed"):
+        yield
 
 
 def without_position(records: Sequence[tuple[int, Record]]) -> list[Record]:
