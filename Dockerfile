@@ -5,6 +5,7 @@ COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY wireproto wireproto
 COPY mesh mesh
 COPY gateway gateway
+COPY dafka dafka
 # Only because the package has it: pipelines need Java and PySpark, which this image has not.
 COPY dafka_pipeline dafka_pipeline
 RUN python -m venv /opt/dafka \

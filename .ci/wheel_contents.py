@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 
-PACKAGES = ("dafka_pipeline", "gateway", "mesh", "wireproto")
+PACKAGES = ("dafka", "dafka_pipeline", "gateway", "mesh", "wireproto")
 
 
 def main(wheel: str, checkout: str) -> None:

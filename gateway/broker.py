@@ -1,219 +1,29 @@
-"""What handlers see of the gateway: identity, topics, and the few things that change them."""
+"""What handlers see of the gateway: its cluster, and what serves clients of it."""
 
-import uuid
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from __future__ import annotations
 
-import trio
+from collections.abc import Callable
 
-from gateway.catalog.interface import Compare, CompareFailed
-from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
-from gateway.deletion import Deletion
-from gateway.dynamic_configs import DynamicConfigs
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.stores import Stores
+from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
-from gateway.log import catalog_keys as keys
-from gateway.log.appends import Completions
-from gateway.log.compaction import Compaction
 from gateway.log.context import LogContext
-from gateway.log.partition import Partition
-from gateway.log.recovery import Recovery
-from gateway.log.replacement import Replacement
-from gateway.log.retention import Retention
 from gateway.log.topic import Topic
-from gateway.settings import LogSettings
-from gateway.topics import Topics, apply_configs, build_topic, load_topics, topic_record
-from wireproto.kafka.errors import ErrorCode, KafkaError
-
-NODE_ID = 1
-"""This gateway's node id: gateways have 1 to 999, stores start at 1000."""
-
-ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
-"""The configs that there are -> those that there shall be. Raises KafkaError."""
 
 
-class Parked(Protocol):
-    """A Fetch that waits for records."""
+class Broker(Cluster):
+    """One gateway, as Kafka clients know it."""
 
-    def hurry(self) -> None:
-        """Answer with what there is."""
-
-
-class Broker:
-    """One gateway. Made when the catalog is open and the stores are known; `recover` before it serves."""
-
-    def __init__(self, context: LogContext, settings: LogSettings, deliver: Callable[[], None]) -> None:
-        self.node_id = NODE_ID
-        self.deliver = deliver
-        """Hands what was just published to nodes in this process (`mesh.zmq_trio.Context.deliver`)."""
-        self.cluster_id = context.cluster_id
-        self.settings = settings
-        self.context = context
-        self.dynamic = DynamicConfigs(context.catalog, self.node_id)
-        self.topics: Topics = load_topics(context, self.dynamic.in_force)
-        self.recovery = Recovery(context, accept_loss=settings.accept_loss)
-        self.deletion = Deletion(context)
-        self.log_starts = context.log_starts
-        self.replacement = Replacement(context, self.topics)
-        self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
-        self.compaction = Compaction(context, self.topics, settings.compaction_backoff_ms)
-        self._apply_dynamic()
-        self.completions = Completions()
+    def __init__(
+        self, context: LogContext, stores: Stores, settings: LogSettings, deliver: Callable[[], None]
+    ) -> None:
+        super().__init__(context, stores, settings, deliver)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
-        self.parked: set[Parked] = set()
-        """Fetches that wait for records."""
-        self._changing = trio.Lock()
-        self._closer_loaded = trio.Event()
-
-    def wake_parked(self) -> None:
-        """Have parked fetches answered at once: the gateway stops, or others wait for their memory."""
-        for waiter in tuple(self.parked):
-            waiter.hurry()
-
-    async def recover(self) -> None:
-        """Recover all partitions: afterwards all of them serve, or say why not."""
-        partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
-        self.context.closer.load()
-        self._closer_loaded.set()
-        await self.recovery.recover(partitions)
-
-    async def run(self) -> None:
-        """The background work of the log, for ever."""
-        async with trio.open_nursery() as nursery:
-            for worker in (
-                self.completions.run,
-                self.context.opener.run,
-                self.context.closer.run,
-                self.context.cold.ahead.run,
-                self.recovery.run,
-                self.retention.run,
-                self.compaction.run,
-            ):
-                nursery.start_soon(worker)
-            # These look whose ends are yet to be heard: the closer has to know that first.
-            await self._closer_loaded.wait()
-            nursery.start_soon(self.deletion.run)
-            nursery.start_soon(self.replacement.run)
-
-    async def create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
-    ) -> Topic:
-        """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS."""
-        async with self._changing:
-            # A client that goes away in the middle must not leave half of it.
-            with trio.CancelScope(shield=True):
-                topic_id = uuid.uuid4().bytes
-                topic = build_topic(
-                    self.context,
-                    name,
-                    topic_id,
-                    partitions,
-                    replication_factor,
-                    configs,
-                    self.dynamic.in_force,
-                )
-                await self._create(topic)
-            return topic
-
-    async def _create(self, topic: Topic) -> None:
-        exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-        if self.topics.get(topic.name) is not None:
-            raise exists
-        key = keys.topic_key(topic.name)
-        try:
-            await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
-        except CompareFailed:
-            raise exists from None
-        await self.recovery.recover(topic.partitions, new=True)
-        self.topics.add(topic)
-
-    async def add_partitions(self, topic: Topic, count: int) -> None:
-        """Have a topic of `count` partitions; the new ones serve at once.
-
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster.
-        """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                before = len(topic.partitions)
-                if count <= before:
-                    raise KafkaError(
-                        ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s)."
-                    )
-                added = [Partition(self.context, topic, index) for index in range(before, count)]
-                await self._put_topic(topic, topic_record(topic, partitions=count))
-                await self.recovery.recover(added, new=True)
-                # Another list: who goes through the partitions at this moment sees those from before.
-                topic.partitions = [*topic.partitions, *added]
-                for partition in topic.partitions:
-                    partition.settings_changed(announce=True)
-                self.topics.changed()
-
-    async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
-        """Change a topic's configs; what takes effect does so for the next request.
-
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or what `change` raises.
-        """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                configs = change(topic.configs)
-                if configs == topic.configs:
-                    return
-                await self._put_topic(topic, topic_record(topic, configs=configs))
-                topic.configs = configs
-                apply_configs([topic], self.dynamic.in_force, announce=True)
-                self.topics.changed()
-
-    async def alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
-        """Change the configs of this node (its id), or of all nodes of the cluster (None).
-
-        Raises KafkaError: what `change` raises.
-        """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                await self.dynamic.alter(node, change)
-                apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
-                self._apply_dynamic()
-
-    def _apply_dynamic(self) -> None:
-        """Have broker configs take effect that are no topic's (`broker_validation.OWN_EFFECT`)."""
-        backoff_ms = self.dynamic.in_force.get(CLEANER_BACKOFF)
-        self.compaction.set_backoff(
-            self.settings.compaction_backoff_ms
-            if backoff_ms is None
-            else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
-        )
-
-    def _check_there(self, topic: Topic) -> None:
-        if self.topics.get(topic.name) is not topic:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    async def _put_topic(self, topic: Topic, record: bytes) -> None:
-        key = keys.topic_key(topic.name)
-        entry = self.context.catalog.get(key)
-        try:
-            await self.context.catalog.transact(
-                [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
-            )
-        except CompareFailed:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed this topic") from None
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic: gone for clients at once, from the stores' disks in the background.
-
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
-        """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                for partition in topic.partitions:
-                    partition.delete()
-                await self.deletion.bury(topic)
-                self.topics.remove(topic)
-                self.groups.expiry.topic_deleted()
-
-    async def allocate_producer_id(self) -> int:
-        """A producer id that was never given before, over all lives."""
-        return await self.context.producer_ids.allocate()
+        """As of the cluster; committed offsets of the topic go, too."""
+        await super().delete_topic(topic)
+        self.groups.expiry.topic_deleted()

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import trio
 
-from mesh.names import Names
+from mesh.host_names import Names
 from mesh.node import Node
-from mesh.protocol.endpoints import parse_endpoint, parse_host
+from mesh.protocol.endpoints import TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
-from mesh.tower_link import TowerAddress, TowerLink, TowerStatus
+from mesh.tower_link import TowerLink, TowerStatus
 from mesh.zmq_trio import Context
 from wireproto.dafka.beacons import NodeBeacon, TowerBeacon
 from wireproto.dafka.errors import MalformedMessage
@@ -65,13 +65,14 @@ class Beacon:
         self,
         context: Context,
         node: Node,
-        towers: Sequence[tuple[str, int, int]],
+        towers: Sequence[TowerAddress],
         *,
         host: str,
         port: int,
     ) -> None:
         self.node_id = uuid4().hex.upper()
         """Of this process life, as the C nodes' ids: 32 upper-case hex characters."""
+        self.port = port
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
         self._node = node

@@ -4,7 +4,7 @@ import ipaddress
 import logging
 import socket
 
-from mesh.names import preferred
+from mesh.host_names import preferred
 from mesh.zmq_trio import EndpointTaken, Publisher
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import trio
 
-from mesh.names import look_up
-from mesh.protocol.endpoints import in_brackets
+from mesh.host_names import look_up
+from mesh.protocol.endpoints import TowerAddress, in_brackets
 from mesh.zmq_trio import BEACONS, Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
@@ -20,19 +20,6 @@ LOOKUP_AGAIN_SECONDS = 2.0
 """A tower's host name that has no address is looked up again after so long."""
 
 logger = logging.getLogger(__name__)
-
-
-class TowerAddress(NamedTuple):
-    """A tower as nodes reach it; `host` has no brackets."""
-
-    host: str
-    port_in: int
-    """Where nodes publish their beacons."""
-    port_out: int
-    """Where nodes hear the tower."""
-
-    def __str__(self) -> str:
-        return f"{in_brackets(self.host)}:{self.port_in}:{self.port_out}"
 
 
 class TowerStatus(NamedTuple):

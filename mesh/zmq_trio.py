@@ -9,7 +9,7 @@ A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slo
 protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
 loop's.
 
-Connect to addresses, not to host names (`mesh.names`): ZeroMQ looks names up within the one thread that
+Connect to addresses, not to host names (`mesh.host_names`): ZeroMQ looks names up within the one thread that
 serves all links, and a name server that does not answer would stop their heartbeats, and so cut them.
 """
 

@@ -116,7 +116,7 @@ BUGS: dict[str, Callable[[], None]] = {
 
 def main() -> None:
     BUGS[sys.argv.pop(1)]()
-    from gateway.cli import main as dafka
+    from dafka.cli import main as dafka
 
     dafka()
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.config_changes import Change, answer_changes
-from gateway.api.registry import Request, Response, api
+from gateway.administration.config_changes import Change, answer_changes
+from gateway.common.handlers import Request, Response, api
 from gateway.configs.alteration import Alteration, Operation, altered, check_alterations
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import RESPONSE_CLASSES

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of, breathe, check_elements
-from gateway.api.registry import Request, Response, api
-from gateway.api.topic_creation import check_replicas
+from gateway.administration.topic_creation import check_replicas
+from gateway.answers.encoding import answer_of, breathe, check_elements
+from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

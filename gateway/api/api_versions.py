@@ -28,7 +28,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from gateway.api.registry import DEFAULT_REGISTRY, Handler, Registry, Request, Response
+from gateway.common.handlers import DEFAULT_REGISTRY, Handler, Registry, Request, Response
 from wireproto.kafka.errors import ErrorCode
 
 API_VERSIONS_KEY = 18

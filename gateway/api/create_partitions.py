@@ -15,8 +15,8 @@ Version notes
 Differs from Kafka
   Kafka adds partitions to its internal topics, too, and then does not find the groups that were kept there:
   INVALID_PARTITIONS here. Assignments by hand may name this node only. The number of partitions of all topics
-  together is limited (`gateway.api.topic_creation.MAX_PARTITIONS`), and so is the number that one request may
-  make: POLICY_VIOLATION.
+  together is limited (`gateway.administration.topic_creation.MAX_PARTITIONS`), and so is the number that one
+  request may make: POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer_of, check_elements
-from gateway.api.registry import Request, Response, api
-from gateway.api.topic_creation import (
+from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
     check_replicas,
     check_room,
 )
+from gateway.answers.encoding import answer_of, check_elements
+from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES

@@ -16,7 +16,7 @@ Version notes
 
 Differs from Kafka
   Assignments by hand may name this node only. The number of partitions of all topics together is limited
-  (`gateway.api.topic_creation.MAX_PARTITIONS`): POLICY_VIOLATION.
+  (`gateway.administration.topic_creation.MAX_PARTITIONS`): POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from uuid import UUID, uuid4
 
 import trio
 
-from gateway.api.answers import answer_of
-from gateway.api.broker_values import own_broker_configs
-from gateway.api.registry import Request, Response, api
-from gateway.api.topic_creation import (
+from gateway.administration.broker_values import own_broker_configs
+from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     NewTopic,
     TakenNames,
     check_new_topic,
     create_topic,
 )
+from gateway.answers.encoding import answer_of
+from gateway.common.handlers import Request, Response, api
+from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from gateway.configs.describe import DescribedConfig, Dynamic, describe_topic_configs
-from gateway.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES

@@ -20,8 +20,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.api.answers import answer_of, breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe
+from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES

@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer_of, check_elements
-from gateway.api.broker_values import own_broker_configs
-from gateway.api.registry import Request, Response, api
+from gateway.administration.broker_values import own_broker_configs
+from gateway.answers.encoding import answer_of, check_elements
+from gateway.common.handlers import Request, Response, api
+from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.describe import (
     DescribedConfig,
     Dynamic,
@@ -41,7 +42,6 @@ from gateway.configs.describe import (
     describe_topic_configs,
 )
 from gateway.configs.values import quoted
-from gateway.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES

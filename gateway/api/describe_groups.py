@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_state import GroupState
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import answer_of, breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe
+from gateway.cluster.stores import LEAVING, REMOVED
+from gateway.common.handlers import Request, Response, api
 from gateway.log.segment import UNKNOWN
 from gateway.log.segment_sizes import count_sizes
-from gateway.stores import LEAVING, REMOVED
 from mesh.reader import UNKNOWN_BYTES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gateway.broker import Broker
+    from gateway.cluster.stores import StoreEntry
     from gateway.log.partition import Partition
-    from gateway.stores import StoreEntry
     from mesh.reader import Disk
 
 DISK_SECONDS: Final = 2.0
@@ -62,7 +62,7 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
     """Ask the stores, and sum up what is known of segments."""
     partitions = await _asked(request, broker)
     disks: dict[str, Disk] = {}
-    stores = [store for store in broker.context.stores.entries if store.state != REMOVED]
+    stores = [store for store in broker.stores.entries if store.state != REMOVED]
     async with trio.open_nursery() as nursery:
         for store in stores:
             nursery.start_soon(_ask_disk, broker, store, disks)
@@ -128,7 +128,7 @@ async def _result(
         topics.append(_Topic(name=name, partitions=kept))
     return _Result(
         error_code=ErrorCode.KAFKA_STORAGE_ERROR if disk is None else ErrorCode.NONE,
-        log_dir=f"store {broker.context.stores.name(store.incarnation)}",
+        log_dir=f"store {broker.stores.name(store.incarnation)}",
         topics=[] if disk is None else topics,
         total_bytes=UNKNOWN_BYTES if disk is None else disk.total_bytes,
         usable_bytes=UNKNOWN_BYTES if disk is None else disk.free_bytes,

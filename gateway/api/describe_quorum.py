@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe, check_elements, for_each
-from gateway.api.registry import Request, Response, api
-from gateway.topic_names import CLUSTER_METADATA_TOPIC
+from gateway.answers.encoding import answer_of, breathe, check_elements, for_each
+from gateway.common.handlers import Request, Response, api
+from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES

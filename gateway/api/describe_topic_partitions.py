@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.api.answers import TOPIC_OPERATIONS, answer_of, breathe, check_elements
+from gateway.answers.encoding import TOPIC_OPERATIONS, answer_of, breathe, check_elements
 from gateway.api.metadata import states
-from gateway.api.registry import Request, Response, api
-from gateway.stores import Replicas
-from gateway.topic_names import invalid_topic_name, is_internal
+from gateway.cluster.stores import Replicas
+from gateway.common.handlers import Request, Response, api
+from gateway.common.topic_names import invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES

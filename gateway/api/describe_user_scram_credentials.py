@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of, check_elements
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, check_elements
+from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode

@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.api.answers import answer_of, breathe, check_elements, for_each
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe, check_elements, for_each
+from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode

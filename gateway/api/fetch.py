@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gateway.api.answers import encoded
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import encoded
+from gateway.common.handlers import Request, Response, api
 from gateway.fetch.full import FetchJob
 from gateway.fetch.incremental import SessionJob, SessionTaken
 from gateway.fetch.session_cache import NO_SESSION

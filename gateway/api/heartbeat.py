@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.api.registry import Request, Response, api
+from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.heartbeat import HeartbeatRequest, decode_heartbeat, encode_heartbeat_response

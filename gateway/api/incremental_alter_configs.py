@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.config_changes import BROKER, Change, answer_changes
-from gateway.api.registry import Request, Response, api
+from gateway.administration.config_changes import BROKER, Change, answer_changes
+from gateway.common.handlers import Request, Response, api
 from gateway.configs.alteration import Alteration, altered, check_alterations, topic_list_default
 from gateway.configs.broker_validation import broker_list_default, broker_not_a_list
 from wireproto.kafka.api_keys import ApiKey

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.api.answers import BREATH, answer, answer_of, for_each
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import BREATH, answer, answer_of, for_each
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Leaving
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of
-from gateway.api.config_changes import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from gateway.api.registry import Request, Response, api
+from gateway.administration.config_changes import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from gateway.answers.encoding import answer_of
+from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES

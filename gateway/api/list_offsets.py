@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
-from gateway.api.answers import BREATH, encoded
-from gateway.api.registry import Request, Response, api
-from gateway.api.remembered import Remembered, question_of
+from gateway.answers.encoding import BREATH, encoded
+from gateway.answers.questions import Remembered, question_of
+from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.list_offsets import (

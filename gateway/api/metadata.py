@@ -35,20 +35,19 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from gateway.api.answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe, warn_once
-from gateway.api.metadata_cache import AnswerCache
-from gateway.api.registry import Request, Response, api
-from gateway.api.remembered import Remembered, question_of
-from gateway.api.topic_creation import (
+from gateway.administration.topic_creation import (
     DEFAULT,
     MAX_PARTITIONS_PER_REQUEST,
     TakenNames,
     check_new_topic,
     create_topic,
 )
-from gateway.connection_limits import MAX_AT_ONCE_BYTES
-from gateway.stores import Replicas
-from gateway.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
+from gateway.answers.encoding import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe, warn_once
+from gateway.answers.kept import AnswerCache
+from gateway.answers.questions import Remembered, question_of
+from gateway.cluster.stores import Replicas
+from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
+from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -229,7 +228,7 @@ class TopicState(NamedTuple):
 
 def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | None]:
     """What is to be told of these topics; None stays None."""
-    stores = broker.context.stores
+    stores = broker.stores
     if stores.presence is None:
         return [_alone(topic) for topic in topics]
     known: dict[tuple[str, ...], Replicas] = {}

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
-from gateway.api.answers import BREATH, encoded
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import BREATH, encoded
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
 from wireproto.kafka.api_keys import ApiKey
@@ -96,7 +96,7 @@ async def offset_commit(request: Request, broker: Broker) -> Response:
 
 class OffsetCommit:
     """One request; `begin` it, and its `response` is there when it is `ready`
-    (`gateway.api.registry.PendingResponse`).
+    (`gateway.common.handlers.PendingResponse`).
     """
 
     __slots__ = (

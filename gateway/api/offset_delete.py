@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.answers import answer_of, breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.journal import pieces
 from gateway.groups.offsets import TopicPartition
 from wireproto.kafka.api_keys import ApiKey

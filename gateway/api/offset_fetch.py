@@ -24,8 +24,8 @@ from uuid import UUID
 
 import trio
 
-from gateway.api.answers import answer_of, breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import answer_of, breathe
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import NO_EPOCH, NO_TOPIC_ID, CommittedOffset

@@ -25,9 +25,9 @@ INVALID_TXN_STATE).
 from collections.abc import Callable
 from typing import Any
 
-from gateway.api.produce_appending import Appending, Refused
-from gateway.api.registry import NotNow, Request, Response, api
+from gateway.common.handlers import NotNow, Request, Response, api
 from gateway.log.appends import Append, Completion
+from gateway.produce.appending import Appending, Refused
 from wireproto.kafka.errors import ErrorCode, MalformedRequest
 from wireproto.kafka.produce import (
     ProducePartitionResult,
@@ -40,7 +40,7 @@ from wireproto.kafka.produce import (
 
 class PendingProduce:
     """A Produce that took effect; `ready` when it has the durability it asked for
-    (`gateway.api.registry.PendingResponse`).
+    (`gateway.common.handlers.PendingResponse`).
     """
 
     __slots__ = ("_appending", "_broker", "_completion", "_request")
@@ -78,7 +78,7 @@ class PendingProduce:
         if isinstance(outcome, Refused) or outcome.done or outcome.writer is None:
             return True
         writer = outcome.writer
-        return bool(self._broker.context.stores.enough(writer.members, writer.w))
+        return bool(self._broker.stores.enough(writer.members, writer.w))
 
     def response(self) -> Response:
         """The answer. Raises MalformedRequest when there can be none, for acks=0, and something failed."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.api.answers import breathe
-from gateway.api.registry import Request, Response, api
+from gateway.answers.encoding import breathe
+from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey

@@ -21,7 +21,7 @@ Two implementations have the same semantics and share their tests: `SqliteCatalo
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from gateway.failures import DiskFailed
+from gateway.common.failures import DiskFailed
 
 MAX_KEY_BYTES: Final = 1024
 """Bytes of a key in UTF-8. Ours are paths of names and numbers: a topic name has 249 at most."""

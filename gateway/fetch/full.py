@@ -7,11 +7,11 @@ from typing import Any
 
 import trio
 
-from gateway.api.answers import BREATH
-from gateway.api.registry import Request
+from gateway.answers.encoding import BREATH
+from gateway.common.handlers import Request
+from gateway.fetch.fetched_partition import Wanted, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import TopicKey
-from gateway.fetch.wanted import Wanted, missing_rank
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartitionResult, FetchTopic, ForgottenTopic, TopicResults

@@ -14,11 +14,11 @@ from typing import Any
 
 import trio
 
-from gateway.api.answers import BREATH, encoded
-from gateway.api.registry import Request
+from gateway.answers.encoding import BREATH, encoded
+from gateway.common.handlers import Request
+from gateway.fetch.fetched_partition import Wanted, bytes_of, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import FORGOTTEN, FetchSession, SessionPartition, place_of
-from gateway.fetch.wanted import Wanted, bytes_of, missing_rank
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartitionResult, TopicResults

@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from gateway.api.answers import BREATH
-from gateway.api.registry import Request
+from gateway.answers.encoding import BREATH
+from gateway.common.handlers import Request
+from gateway.fetch.fetched_partition import Wanted
 from gateway.fetch.reading import Reading
-from gateway.fetch.wanted import Wanted
 from wireproto.kafka.fetch import FetchRequest, TopicResults
 
 MAX_WAIT_MS = 300_000

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import trio
 
-from gateway.api.answers import BREATH
-from gateway.api.registry import Request
-from gateway.fetch.wanted import Wanted, bytes_of, within
+from gateway.answers.encoding import BREATH
+from gateway.common.handlers import Request
+from gateway.fetch.fetched_partition import Wanted, bytes_of, within
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.fetch import FetchRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from gateway.api.answers import BREATH
-from gateway.api.registry import Request
+from gateway.answers.encoding import BREATH
+from gateway.common.handlers import Request
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, SessionPartition, TopicKey
 from gateway.fetch.session_cache import MAX_SESSION_BYTES, MAX_SESSIONS, NO_SESSION, FetchSessionCache

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.common.log_limit import LogLimit
 from gateway.groups.events import Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
@@ -31,14 +32,13 @@ from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.partition_loads import PartitionLoads
 from gateway.groups.served import Group
-from gateway.log_limit import LogLimit
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
+    from gateway.common.settings import LogSettings
     from gateway.groups.replay import LoadedGroup
     from gateway.log.topic import Topic
-    from gateway.settings import LogSettings
 
 MAX_GROUPS_BYTES: Final = 128 * 1024 * 1024
 """Memory of all groups without their offsets: 90,000 members with a usual subscription, or 43,000 groups of
@@ -64,7 +64,7 @@ COORDINATOR_LOAD_IN_PROGRESS."""
 class Coordinator:
     """All groups of this gateway. `run` is its background work."""
 
-    def __init__(self, broker: Broker, settings: LogSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: LogSettings) -> None:
         self.groups: dict[str, Group] = {}
         self.bytes = 0
         """Memory of all groups, about, without their offsets."""
@@ -72,15 +72,15 @@ class Coordinator:
         """Requests that found no room for another group or member."""
         self.rebalances = 0
         """Generations that began in this life."""
-        self.journal = Journal(broker)
+        self.journal = Journal(cluster)
         self.journal.lost = self._lost
-        self.expiry = OffsetExpiry(self, broker.topics, settings.offsets_retention_minutes)
+        self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
         self._session_timeouts_ms = (
             settings.group_min_session_timeout_ms,
             settings.group_max_session_timeout_ms,
         )
-        self._broker = broker
+        self._cluster = cluster
         self._topic: Topic | None = None
         self._loading: PartitionLoads | None = None
         self._tasks: trio.Nursery | None = None
@@ -111,8 +111,8 @@ class Coordinator:
 
         Raises KafkaError: COORDINATOR_NOT_AVAILABLE.
         """
-        if self._broker.topics.get(OFFSETS_TOPIC) is None:
-            await ensure_offsets_topic(self._broker)
+        if self._cluster.topics.get(OFFSETS_TOPIC) is None:
+            await ensure_offsets_topic(self._cluster)
         self._look_at_topic()
         if self._loading is not None:
             with trio.move_on_after(LOAD_PATIENCE_SECONDS):
@@ -156,7 +156,7 @@ class Coordinator:
 
     def _look_at_topic(self) -> None:
         """The topic may have been made, deleted, or made again."""
-        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
         if topic is self._topic or self._tasks is None:
             return
         self._topic = topic

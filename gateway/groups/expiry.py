@@ -23,7 +23,7 @@ from gateway.groups.records import NO_TOPIC_ID
 from wireproto.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
-    from gateway.topics import Topics
+    from gateway.cluster.topics import Topics
 
 CHECK_SECONDS: Final = 600.0
 """Kafka's `offsets.retention.check.interval.ms`: how often all groups are looked at."""

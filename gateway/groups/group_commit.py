@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
-from gateway.connection_wait import Waiter
+from gateway.common.waiting import Waiter
 from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
 from gateway.groups.lane import KeyValue, Lane, Write
 from gateway.log.appends import Append, Completion, Completions
@@ -31,7 +31,7 @@ from wireproto.records.builder import build_batch
 from wireproto.records.header import HEADER_BYTES, read_header
 
 if TYPE_CHECKING:
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
 
 OFFSETS_COMMIT_TIMEOUT_SECONDS: Final = 5.0
 """Kafka's `offsets.commit.timeout.ms`: how long a write may take until it is durable; then its client is
@@ -157,13 +157,13 @@ class Pending:
 class GroupCommit:
     """The writes to all partitions of the topic."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.lost: Callable[[int], None] = lambda _partition: None
         """Called with a partition whose last writes may be kept or not."""
         self.batches = 0
         self.records = 0
         """Appended in this life."""
-        self._broker = broker
+        self._cluster = cluster
         self._places: dict[Partition, Place] = {}
         self._next: dict[Partition, Place] = {}
         """Where something was entered in this turn, to a lane of which nothing was on its way."""
@@ -182,9 +182,9 @@ class GroupCommit:
             places, self._next = self._next, {}
             for place in places.values():
                 self._go_on(place)
-            self._broker.deliver()
+            self._cluster.deliver()
             # What was refused is over as well.
-            self._broker.completions.settle()
+            self._cluster.completions.settle()
 
     def place(self, group_id: str) -> Place:
         """Where a group's records go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
@@ -196,7 +196,7 @@ class GroupCommit:
         return self._places.get(partition) or Place(partition, Lane())
 
     def _partitions(self) -> Sequence[Partition]:
-        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
         if topic is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
         return topic.partitions
@@ -208,7 +208,7 @@ class GroupCommit:
 
     async def durable(self, pending: Pending) -> None:
         """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
-        await pending.durable(self._broker.completions)
+        await pending.durable(self._cluster.completions)
 
     def enter(
         self, place: Place, records: Sequence[KeyValue], effect: Effect, size: int | None = None
@@ -257,7 +257,7 @@ class GroupCommit:
                 lane.settle(as_coordinator_error(error.code, error.message))
                 continue
             if append is not None and not append.done:
-                completion = Completion(self._broker.completions, math.inf)
+                completion = Completion(self._cluster.completions, math.inf)
                 append.wait_with(completion)
                 completion.when_over(partial(self._arrived, place, append))
                 return
@@ -267,7 +267,7 @@ class GroupCommit:
 
     def _append(self, partition: Partition, records: Sequence[KeyValue]) -> Append:
         """Raises KafkaError: the partition does not take it, and nothing was written."""
-        now_ms = self._broker.context.now_ms()
+        now_ms = self._cluster.context.now_ms()
         batch = build_batch([(key, value, (), now_ms) for key, value in records])
         view = memoryview(bytearray(batch))
         append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
     from gateway.log.topic import Topic
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -51,19 +51,19 @@ def partition_for(group_id: str, partitions: int) -> int:
     return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
-async def ensure_offsets_topic(broker: Broker) -> Topic:
+async def ensure_offsets_topic(cluster: Cluster) -> Topic:
     """The topic, made now if it is not there. Raises KafkaError: COORDINATOR_NOT_AVAILABLE."""
-    topic = broker.topics.get(OFFSETS_TOPIC)
+    topic = cluster.topics.get(OFFSETS_TOPIC)
     if topic is not None:
         return topic
-    copies = broker.context.stores.default_replication_factor
+    copies = cluster.stores.default_replication_factor
     try:
-        return await broker.create_topic(
+        return await cluster.create_topic(
             OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS, dict(OFFSETS_TOPIC_CONFIGS), copies
         )
     except KafkaError as error:
         # Another client was faster, or the catalog refused.
-        topic = broker.topics.get(OFFSETS_TOPIC)
+        topic = cluster.topics.get(OFFSETS_TOPIC)
         if topic is None:
             _logger.warning("%s cannot be made: %s", OFFSETS_TOPIC, error)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None

@@ -28,7 +28,7 @@ from gateway.groups.replay import LoadedGroup
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
 
 
 class Journal:
@@ -39,8 +39,8 @@ class Journal:
     group are in the log in the order of the calls. A caller that is cancelled does not take its write back.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self.group_commit = GroupCommit(broker)
+    def __init__(self, cluster: Cluster) -> None:
+        self.group_commit = GroupCommit(cluster)
 
     @property
     def lost(self) -> Callable[[int], None]:

@@ -15,7 +15,7 @@ from typing import Final, Protocol, cast
 
 import trio
 
-from gateway.connection_wait import Waiter
+from gateway.common.waiting import Waiter
 from gateway.groups.events import Answer, Effect, JoinReply, Now, SyncReply, Write
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState

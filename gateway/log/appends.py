@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import trio
 
-from gateway.connection_wait import Waiter
+from gateway.common.waiting import Waiter
 from mesh.protocol.writer import Writer
 from wireproto.kafka.errors import ErrorCode
 

@@ -5,7 +5,8 @@ the catalog (`/closing/<address>`), written with the end itself, so that a resta
 store hears the end it keeps the segment as sealed or open; nothing reads it beyond the catalog's end.
 
 Rule: before a segment that follows another one of the same epoch holds its first record, w members have heard
-where the one before it ended: only that tells a catalog from before the roll (`gateway.log.verification`).
+where the one before it ended: only that tells a catalog from before the roll
+(`gateway.log.recovery.verification`).
 
 A member that answers that it has not all of it copies the rest from the others (`gateway.log.copier`), a few
 segments at a time, and is told the end again. Each member is told at its own pace.
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.log import catalog_keys as keys
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
 if TYPE_CHECKING:

@@ -3,16 +3,16 @@
 import time
 from typing import TYPE_CHECKING
 
-from gateway.budget import Gate
-from gateway.log.announcing import log_name
+from gateway.common.budget import Gate
+from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.log_start import LogStarts
+from gateway.log.neighbours import LogStores
 from gateway.log.opener import Opener
-from gateway.log.producer_ids import ProducerIds
 from gateway.log.tail_cache import TailCache
-from gateway.stores import Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ stores are not there, are given up: their members decide what is kept when they 
 
 
 class LogContext:
-    """Made once per gateway life. `stores`: the catalog's, or incarnations of some that are always there."""
+    """Made once per gateway life."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class LogContext:
         reader: "Reader",
         *,
         cluster_id: str,
-        stores: "Stores | Sequence[str]",
+        stores: LogStores,
         tail_cache_bytes: int,
     ) -> None:
         self.catalog = catalog
         self.producer = producer
         self.reader = reader
         self.cluster_id = cluster_id
-        self.stores = stores if isinstance(stores, Stores) else Stores.always(catalog, stores)
+        self.stores = stores
         self.tail_cache = TailCache(tail_cache_bytes)
         self.opener = Opener(self)
         self.closer = Closer(self)

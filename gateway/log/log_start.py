@@ -2,8 +2,8 @@
 
 Rule: the new log start is durable in the catalog before any DELETE is sent. One transaction moves it, takes
 the closed segments that end at or below it out of the chain, and puts a tombstone for each, which stays until
-every member has confirmed (`gateway.deletion`). A log start within a segment is kept as an offset; that
-segment goes when it lies below a later one, the open segment once it is closed.
+every member has confirmed (`gateway.cluster.deletion`). A log start within a segment is kept as an offset;
+that segment goes when it lies below a later one, the open segment once it is closed.
 
 Rule: a segment whose end the members have yet to hear, because the next one waits for that
 (`gateway.log.closer`), is dropped only after they have.
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.log import catalog_keys as keys
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment

@@ -4,9 +4,9 @@ A partition that appends to a new segment holds its batches in the window meanwh
 another of the same life waits until that one is durable to its last record; closing the one and inserting the
 other is then one transaction. The order is fixed: catalog first, then CLOSE of the one before and OPEN on the
 members' disks, then the first RECORD, so that a crash leaves either nothing, or a segment that recovery can
-seal; and so that the stores never know more of a log than the catalog (`gateway.log.verification`). That the
-members have confirmed is noted in the catalog behind that, off the producers' path. The stores are not waited
-for here: each segment goes on when its own members have answered.
+seal; and so that the stores never know more of a log than the catalog (`gateway.log.recovery.verification`).
+That the members have confirmed is noted in the catalog behind that, off the producers' path. The stores are
+not waited for here: each segment goes on when its own members have answered.
 
 When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
 catalog is not the one that the stores have served. The partition serves nothing and says so; what the
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.log import catalog_keys as keys
-from gateway.log.announcing import announcement_of
+from gateway.catalog import keys
+from gateway.log.announcement import announcement_of
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import OpenSegment, Partition, PartitionState

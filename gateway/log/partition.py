@@ -20,8 +20,8 @@ import trio
 
 from gateway.log.appends import Append
 from gateway.log.epochs import LeaderEpochs
-from gateway.log.idempotence import ProducerState
-from gateway.log.idempotence_refused import RefusedProducers
+from gateway.log.idempotence.refused import RefusedProducers
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch, HotBatches
 from mesh.protocol.writer import MAX_WINDOW_RECORDS, RECORD_OVERHEAD_BYTES, State, Writer
@@ -400,7 +400,7 @@ class Partition:
         before = current.segment if current is not None else self._end_to_be_heard()
         if before is not None and not self._context.stores.enough(before.members, before.w):
             # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells an
-            # older catalog, too (`gateway.log.verification`).
+            # older catalog, too (`gateway.log.recovery.verification`).
             self.leader_epoch += 1
             self._tell_watchers()
         self.current = self._context.opener.start(self, now_ms)

@@ -21,8 +21,8 @@ from gateway.log.segment_sizes import count_sizes
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
+    from gateway.log.neighbours import LogTopics
     from gateway.log.topic import Topic
-    from gateway.topics import Topics
 
 FIRST_CHECK_SECONDS = 30.0
 """The first check comes so long after a start, if not the interval is shorter; as Kafka's
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 class Retention:
     """The task of one gateway."""
 
-    def __init__(self, context: "LogContext", topics: "Topics", check_interval_ms: int) -> None:
+    def __init__(self, context: "LogContext", topics: "LogTopics", check_interval_ms: int) -> None:
         self.checks = 0
         self._context = context
         self._topics = topics
@@ -108,11 +108,8 @@ class Retention:
         percent = topic.settings.retention_disk_percent
         if percent < 0 or not topic.settings.cleanup_delete:
             return {}
-        allowed: dict[str, int] = {}
-        for store in self._context.stores.entries:
-            disk = self._context.stores.disk_bytes(store.incarnation)
-            if disk is not None:
-                allowed[store.incarnation] = disk * percent // 100
+        disks = self._context.stores.disks()
+        allowed = {store: size * percent // 100 for store, size in disks.items()}
         open_bytes: dict[str, int] = defaultdict(int)
         for partition in topic.partitions:
             for opened in partition.open_segments():

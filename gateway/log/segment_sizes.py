@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.log import catalog_keys as keys
 from gateway.log.segment import UNKNOWN, Segment
 from mesh.reader import NotServed
 from wireproto.records.errors import InvalidBatch

@@ -75,3 +75,24 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+class TowerAddress(NamedTuple):
+    """A tower as nodes reach it; `host` has no brackets."""
+
+    host: str
+    port_in: int
+    """Where nodes publish their beacons."""
+    port_out: int
+    """Where nodes hear the tower."""
+
+    def __str__(self) -> str:
+        return f"{in_brackets(self.host)}:{self.port_in}:{self.port_out}"
+
+
+class MeshListen(NamedTuple):
+    """Where a node's publisher binds: the first free port from `first_port` to `last_port`; 0: any."""
+
+    host: str
+    first_port: int = 0
+    last_port: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.api.registry import load_apis
+from gateway.front.registry import load_apis
 from tests.peers.api_versions import OfferedApi, offered_by_kafka
 
 SECURITY: Final = "no security yet"

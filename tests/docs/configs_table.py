@@ -37,8 +37,8 @@ class Seen:
         return function is not None and (self.parameter is None or self.parameter in cases)
 
 
-OF_TOPICS: Final = "tests/gateway/test_configs_take_effect.py"
-OF_OPTIONS: Final = "tests/gateway/test_settings_take_effect.py"
+OF_TOPICS: Final = "tests/in_process/test_configs_take_effect.py"
+OF_OPTIONS: Final = "tests/in_process/test_settings_take_effect.py"
 OF_WHAT_IS_SHOWN: Final = "tests/unit/gateway/configs/test_broker_effects.py"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "limits.md"
-PACKAGES = ("gateway", "mesh", "wireproto")
+PACKAGES = ("dafka", "gateway", "mesh", "wireproto")
 
 WORDS = (
     "MAX",

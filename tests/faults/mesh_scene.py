@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
 
-from gateway.admin import ask
+from dafka.operators.socket import ask
 from tests.clients.stored import create_replicated_topic
 from tests.differential.batches import batch_of
 from tests.differential.wire import Connection

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.api.registry import Api, load_apis
+from gateway.common.handlers import Api
+from gateway.front.registry import load_apis
 from tests.differential.wire import UndecodableError, decode, encode
 from tests.faults.bad_input import GENERAL, SPECIAL, page_section
 from tests.faults.extremes import LONGEST_TEXT, Extreme, body, has_arrays

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import Refused, ask
+from dafka.operators.socket import Refused, ask
 from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record
 from tests.faults.disks import SmallDisk

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.producer import ProduceRequest
 
-from gateway.admin import Refused, ask
+from dafka.operators.socket import Refused, ask
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import batch_of
 from tests.differential.wire import Connection
@@ -44,7 +44,7 @@ def mesh(tmp_path: Path, ports: list[int]) -> Iterator[MeshCluster]:
 
 
 def accept_loss(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", "store", "accept-loss", *map(str, arguments)]
+    command = [sys.executable, "-m", "dafka.cli", "store", "accept-loss", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import Refused, ask
+from dafka.operators.socket import Refused, ask
 from tests.clients.stored import create_replicated_topic
 from tests.faults.history import History
 from tests.faults.mesh_scene import WAIT_SECONDS, Scene, await_other_store, try_produce

@@ -66,7 +66,7 @@ class Tool:
 
     def __init__(self, tower: TowerProcess, out: Path, *arguments: str) -> None:
         at = tower.address
-        own = [sys.executable, "-m", "gateway.cli", *arguments]
+        own = [sys.executable, "-m", "dafka.cli", *arguments]
         self.out = out
         with out.open("wb") as file:
             self.process = subprocess.Popen(

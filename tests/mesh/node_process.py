@@ -11,8 +11,7 @@ import trio
 
 from mesh.beacon import Beacon
 from mesh.node import Node
-from mesh.protocol.endpoints import parse_endpoint
-from mesh.tower_link import TowerAddress
+from mesh.protocol.endpoints import TowerAddress, parse_endpoint
 from mesh.zmq_trio import Context
 from wireproto.dafka.messages import Head
 

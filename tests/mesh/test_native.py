@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.metrics import Metrics
-from gateway.store_metrics import register_store
+from dafka.processes.store_metrics import register_store
+from gateway.common.metrics import Metrics
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.native_keeping import Kept

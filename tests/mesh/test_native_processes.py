@@ -27,7 +27,7 @@ class Tools:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
-        command = [sys.executable, "-m", "gateway.cli", *arguments, *self._tower]
+        command = [sys.executable, "-m", "dafka.cli", *arguments, *self._tower]
         self._running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
         return self._running[-1]
 
@@ -155,7 +155,7 @@ def test_what_is_no_subject(tools: Tools, command: str, subject: str) -> None:
 @pytest.mark.parametrize("command", ["produce", "consume"])
 def test_help_has_an_example(command: str) -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", command, "--help"], capture_output=True, check=True
+        [sys.executable, "-m", "dafka.cli", command, "--help"], capture_output=True, check=True
     ).stdout.decode()
     assert "echo hello | dafka produce greetings" in shown
     assert "Exit codes" in shown

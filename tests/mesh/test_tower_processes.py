@@ -17,7 +17,7 @@ import zmq
 import mesh.protocol.peers
 from mesh.beacon import Beacon
 from mesh.node import Node
-from mesh.tower_link import TowerAddress
+from mesh.protocol.endpoints import TowerAddress
 from mesh.zmq_trio import Context
 from tests.peers.tower import TowerProcess
 from wireproto.dafka.beacons import NodeBeacon

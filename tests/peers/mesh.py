@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from gateway.admin import ask
+from dafka.operators.socket import ask
 from mesh.protocol.address_state import AddressState
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
@@ -36,7 +36,7 @@ class StoreProcess(ServerProcess):
         address = self._tower.address
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["store", "--data", str(self.data), "--name", self.name, "--tower", tower]
-        self._spawn([sys.executable, "-m", "gateway.cli", *own, *self.arguments])
+        self._spawn([sys.executable, "-m", "dafka.cli", *own, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
@@ -87,7 +87,7 @@ class GatewayProcess(ServerProcess):
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["gateway", "--data", str(self.data), "--tower", tower, "--stores", str(self._stores)]
         listen = ["--listen", f"{self.host}:{self.port}"]
-        self._spawn([sys.executable, "-m", "gateway.cli", *own, *listen, *self.arguments])
+        self._spawn([sys.executable, "-m", "dafka.cli", *own, *listen, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""

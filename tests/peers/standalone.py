@@ -32,7 +32,7 @@ class Standalone(ServerProcess):
         *arguments: str,
         directory: Path | None = None,
         wrapper: Sequence[str] = (),
-        program: Sequence[str] = (sys.executable, "-m", "gateway.cli"),
+        program: Sequence[str] = (sys.executable, "-m", "dafka.cli"),
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._temporary = directory is None

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from mesh.tower_link import TowerAddress
+from mesh.protocol.endpoints import TowerAddress
 from tests.peers.process import ServerProcess
 
 READY = re.compile(r"^Tower is ready on (\S+):(\d+):(\d+)$", re.MULTILINE)
@@ -40,7 +40,7 @@ class TowerProcess(ServerProcess):
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
         ports = ("--port-in", str(self.port_in), "--port-out", str(self.port_out))
-        self._spawn([sys.executable, "-m", "gateway.cli", "tower", *ports, *self.arguments])
+        self._spawn([sys.executable, "-m", "dafka.cli", "tower", *ports, *self.arguments])
         ready = self._wait_until(lambda: READY.search(self.stdout))
         self.host, self.port_in, self.port_out = ready[1], int(ready[2]), int(ready[3])
         return self

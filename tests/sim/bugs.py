@@ -14,23 +14,25 @@ from unittest.mock import patch
 
 import trio
 
+from gateway.catalog.keys import COMPACTING, SEGMENT_TOMBSTONES, pack, segment_tombstone_key, unpack
 from gateway.fetch.session import FetchSession, SessionPartition
 from gateway.groups.group_commit import GroupCommit
 from gateway.groups.journal import Journal, _Offsets
 from gateway.groups.records import group_key
 from gateway.groups.replay import Replay
-from gateway.log import compaction, compaction_run, opener
+from gateway.log import opener
 from gateway.log.appends import Append
-from gateway.log.attempt import Attempt
-from gateway.log.catalog_keys import COMPACTING, SEGMENT_TOMBSTONES, pack, segment_tombstone_key, unpack
 from gateway.log.closer import Closer
-from gateway.log.compaction_output import OutputWriter
-from gateway.log.compaction_rules import NewestOffsets, _digest
-from gateway.log.compaction_run import CompactionRun
+from gateway.log.compaction import compactor as compaction
+from gateway.log.compaction import run as compaction_run
+from gateway.log.compaction.output import OutputWriter
+from gateway.log.compaction.rules import NewestOffsets, _digest
+from gateway.log.compaction.run import CompactionRun
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
+from gateway.log.recovery.one_partition import Attempt
+from gateway.log.recovery.verification import Asked
 from gateway.log.tail_cache import HotBatches
-from gateway.log.verification import Asked
 from mesh.producer import Producer
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.ingest import Commit, Ingest

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.catalog import keys
 from gateway.catalog.interface import CatalogFailed, Entry
 from gateway.catalog.mirror import Mirror, Plan
 from gateway.catalog.mirrored import MirroredCatalog
-from gateway.log import catalog_keys as keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,13 +17,14 @@ from unittest.mock import patch
 import trio
 
 from gateway.api import fetch as fetch_api
+from gateway.catalog import keys
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
+from gateway.cluster.stores import StoreRefused
 from gateway.groups import coordinator
 from gateway.groups.internal_topic import OFFSETS_TOPIC
-from gateway.log import catalog_keys as keys
-from gateway.log import compaction, compaction_run
-from gateway.log.compaction_rules import KEY_BYTES
-from gateway.stores import StoreRefused
+from gateway.log.compaction import compactor as compaction
+from gateway.log.compaction import run as compaction_run
+from gateway.log.compaction.rules import KEY_BYTES
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.store import db as store_db
 from mesh.store import keys as store_keys
@@ -283,7 +284,7 @@ class World:
             life = self.current_life()
             if life is None or not life.serving or not member.up:
                 continue
-            stores = life.context.stores
+            stores = life.stores
             try:
                 if member.incarnation not in {entry.incarnation for entry in stores.admitted}:
                     await stores.admit([(member.incarnation, member.name)])
@@ -330,7 +331,7 @@ class World:
             life = self.current_life()
             if life is None or not life.serving:
                 continue
-            stores = life.context.stores
+            stores = life.stores
             try:
                 if not ordered:
                     others = sorted(e.incarnation for e in stores.admitted if e.incarnation != old)

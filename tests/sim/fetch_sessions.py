@@ -29,7 +29,7 @@ from wireproto.records.header import read_header
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gateway.api.registry import Request
+    from gateway.common.handlers import Request
     from tests.sim.gateway_node import Life
     from wireproto.kafka.fetch import TopicResults
 

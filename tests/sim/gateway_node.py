@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog.interface import CatalogFailed
+from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
-from gateway.settings import Settings
-from gateway.stores import Stores
 from mesh.node import Node
 from mesh.presence import StorePresence
 from mesh.producer import Producer
@@ -83,8 +83,9 @@ class Life:
         requests = Requests(node)
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
-        self.context = self._context(requests, Stores(self.catalog, presence))
-        self.broker = Broker(self.context, settings_of(self.world.plan), lambda: None)
+        self.stores = Stores(self.catalog, presence)
+        self.context = self._context(requests, self.stores)
+        self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self.nursery = nursery

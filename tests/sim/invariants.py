@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from gateway.log import catalog_keys as keys
+from gateway.catalog import keys
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.catalog import keys
 from gateway.catalog.mirror import Plan as Transaction
-from gateway.log import catalog_keys as keys
 from tests.sim import cluster
 from tests.sim.plan import GATEWAY, Plan, make_plan, store_name
 from tests.sim.shrink import describe

@@ -12,12 +12,12 @@ import trio
 from trio.abc import Clock
 
 from gateway.api import api_versions
-from gateway.api.registry import Registry, Request, Response
-from gateway.connection_limits import Limits
-from gateway.listener_sockets import open_listeners
-from gateway.listeners import parse_listener
-from gateway.metrics import Metrics
-from gateway.server import Server
+from gateway.common.handlers import Registry, Request, Response
+from gateway.common.metrics import Metrics
+from gateway.front.limits import Limits
+from gateway.front.listener_sockets import open_listeners
+from gateway.front.listeners import parse_listener
+from gateway.front.server import Server
 from wireproto.kafka.api_keys import is_flexible
 
 ECHO = 3

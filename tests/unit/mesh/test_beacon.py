@@ -14,9 +14,9 @@ import mesh.protocol.peers
 import mesh.tower_link
 from mesh.beacon import MALFORMED_LOGGED, Beacon, beacon_host
 from mesh.node import Node
+from mesh.protocol.endpoints import TowerAddress
 from mesh.protocol.peers import MAX_PEERS
 from mesh.tower.tower import Tower
-from mesh.tower_link import TowerAddress
 from mesh.zmq_trio import Context
 from wireproto.dafka.beacons import NodeBeacon, TowerBeacon, decode_node_beacon
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import trio
 
-from gateway.api.registry import Request, load_apis
+from gateway.common.handlers import Request
+from gateway.common.topic_names import is_internal
+from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
-from gateway.log.idempotence import ProducerState
-from gateway.topic_names import is_internal
+from gateway.log.idempotence.state import ProducerState
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
 from wireproto.kafka.responses import encode_response
@@ -105,10 +106,10 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.topics = FakeTopics()
+        self.stores: Any = SimpleNamespace(
+            admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
+        )
         self.context = SimpleNamespace(
-            stores=SimpleNamespace(
-                admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
-            ),
             catalog=SimpleNamespace(revision=7),
             now_ms=lambda: NOW_MS,
         )

@@ -10,7 +10,7 @@ import trio
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from gateway.api import api_versions
-from gateway.api.registry import Registry, Request
+from gateway.common.handlers import Registry, Request
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 from wireproto.kafka.responses import encode_response

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api import remembered
-from gateway.api.remembered import Remembered
+from gateway.answers import questions as remembered
+from gateway.answers.questions import Remembered
 from tests.unit.gateway.api.asking import ADDRESS, REGISTRY, FakeBroker, ask, encode_request, request_class
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.headers import parse_request_header

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api import create_partitions, topic_creation
+from gateway.administration import topic_creation
+from gateway.api import create_partitions
 from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 

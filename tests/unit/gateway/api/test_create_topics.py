@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from gateway.api import answers, topic_creation
+from gateway.administration import topic_creation
+from gateway.answers import encoding as answers
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 

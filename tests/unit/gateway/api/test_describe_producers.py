@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.api import describe_producers
-from gateway.log.idempotence import PRODUCER_ID_EXPIRATION_MS
+from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS
 from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.api import answers
+from gateway.answers import encoding as answers
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 
 Init = request_class(22)

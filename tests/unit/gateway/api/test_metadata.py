@@ -6,8 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from gateway.api import answers, metadata, topic_creation
-from gateway.api.metadata_cache import AnswerCache
+from gateway.administration import topic_creation
+from gateway.answers import encoding as answers
+from gateway.answers.kept import AnswerCache
+from gateway.api import metadata
 from tests.unit.gateway.api.asking import ADDRESS, CLUSTER_ID, NODE_ID, FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.broker_values import own_broker_configs
-from gateway.commands.options import OPTIONS
+from dafka.commands.options import OPTIONS
+from gateway.administration.broker_values import own_broker_configs
 from gateway.configs import broker_effects
 from gateway.configs.broker_configs import broker_configs
 from gateway.configs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
@@ -19,8 +19,8 @@ from gateway.configs.broker_validation import (
     validate_broker_configs,
 )
 from gateway.configs.topic_configs import TOPIC_CONFIGS
-from gateway.connection_limits import IDLE_SECONDS, MAX_REQUEST_BYTES
 from gateway.fetch.reading import MAX_RESPONSE_BYTES
+from gateway.front.limits import IDLE_SECONDS, MAX_REQUEST_BYTES
 from gateway.groups.expiry import CHECK_SECONDS
 from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from gateway.api.fetch import fetch
-from gateway.api.registry import Request
+from gateway.common.handlers import Request
 from tests.differential.wire import decode
 from tests.unit.gateway.log.fake_log import FakeLog, batch, make_request
 from wireproto.kafka.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic

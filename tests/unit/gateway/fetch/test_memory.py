@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.budget import Budget
+from gateway.common.budget import Budget
 from gateway.fetch.full import FetchJob
 from gateway.fetch.session import FetchSession
 from tests.differential.wire import header
 from tests.unit.gateway.fetch.consumer import BY_ID, BY_NAME, CONTENT, SIZE, Consumer, put
+from tests.unit.gateway.fetch.test_full import fill
 from tests.unit.gateway.log.fake_log import FakeLog, batch, fetch_request, make_request
 from tests.unit.gateway.log.test_cold import lookups
-from tests.unit.gateway.log.test_fetch import fill
 from tests.unit.gateway.log.test_partition_appends import logged
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartitionResult, decode_fetch

@@ -73,7 +73,7 @@ class FakeJournal:
 
 
 class FakeTopics(dict[str, Any]):
-    """As `gateway.topics.Topics`, for one topic."""
+    """As `gateway.cluster.topics.Topics`, for one topic."""
 
 
 class Home:
@@ -93,7 +93,7 @@ class Home:
         } | settings
         self.broker = SimpleNamespace(
             topics=self.topics,
-            context=SimpleNamespace(stores=SimpleNamespace(default_replication_factor=1)),
+            stores=SimpleNamespace(default_replication_factor=1),
             create_topic=self._create_topic,
         )
         self.journal = FakeJournal()

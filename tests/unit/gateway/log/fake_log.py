@@ -14,10 +14,12 @@ from typing import Any, cast
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.api.registry import Request, load_apis
 from gateway.catalog.memory import MemoryCatalog
+from gateway.cluster.stores import Stores
+from gateway.common.handlers import Request
 from gateway.configs.effective import effective_topic_configs
 from gateway.fetch.sessions import FetchSessions
+from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition, PartitionState
@@ -122,12 +124,14 @@ class FakeLog:
         self.requests = requests or FakeRequests()
         self.producer = KeepingProducer(self.node, self.requests)
         self.reader = FakeReader(self.producer)
+        catalog = MemoryCatalog()
+        self.stores = Stores.always(catalog, stores)
         self.context = LogContext(
-            MemoryCatalog(),
+            catalog,
             self.producer,
             cast(Any, self.reader),
             cluster_id="cluster",
-            stores=stores,
+            stores=self.stores,
             tail_cache_bytes=tail_cache_bytes,
         )
         self.now_ms = NOW_MS
@@ -143,6 +147,7 @@ class FakeLog:
         self.broker = SimpleNamespace(
             topics=topics,
             context=self.context,
+            stores=self.stores,
             completions=Completions(),
             parked=set(),
             deliver=lambda: None,

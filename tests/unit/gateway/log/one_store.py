@@ -18,10 +18,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.memory import MemoryCatalog
+from gateway.cluster.stores import Stores
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
-from gateway.log.recovery import Recovery
+from gateway.log.recovery.recovery import Recovery
 from gateway.log.topic import Topic
 from mesh.producer import Producer
 from mesh.protocol.ingest import Ingest
@@ -149,12 +150,13 @@ class Life:
     ) -> None:
         self.store, self.catalog, self.node = store, catalog, _Node()
         requests = cast(Any, _Requests(store))
+        self.stores = Stores.always(catalog, [STORE])
         self.context = LogContext(
             catalog,
             Producer(cast(Any, self.node), requests),
             Reader(requests),
             cluster_id="cluster",
-            stores=(STORE,),
+            stores=self.stores,
             tail_cache_bytes=1 << 20,
         )
         self.context.now_ms = lambda: NOW_MS  # type: ignore[method-assign]

@@ -10,13 +10,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.listener_sockets import open_listeners
-from gateway.listeners import parse_listener
+from gateway.common.metrics import Metrics
+from gateway.front.listener_sockets import open_listeners
+from gateway.front.listeners import parse_listener
+from gateway.front.server import Server
 from gateway.log import context as context_module
 from gateway.log import partition as partition_module
-from gateway.metrics import Metrics
-from gateway.server import Server
-from tests.gateway.in_process import RawClient, produce_request
+from tests.in_process.in_process import RawClient, produce_request
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import REGISTRY, FakeLog, batch
 

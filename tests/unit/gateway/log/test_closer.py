@@ -9,7 +9,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.log import catalog_keys as keys
+from gateway.catalog import keys
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests

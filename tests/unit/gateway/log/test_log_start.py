@@ -11,20 +11,20 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.catalog import keys
 from gateway.catalog.memory import MemoryCatalog
-from gateway.deletion import RETRY_SECONDS, Deletion
-from gateway.log import catalog_keys as keys
+from gateway.cluster.deletion import RETRY_SECONDS, Deletion
+from gateway.cluster.replacement import Progress, Replacement
 from gateway.log import partition as partition_module
 from gateway.log.partition import Partition, PartitionState
-from gateway.log.replacement import Progress, Replacement
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit, Truncation
 from mesh.reader import NotServed
+from tests.unit.gateway.cluster.test_deletion import BAD, GOOD, Setup
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import Life, OneStore, copy_of
 from tests.unit.gateway.log.test_cold import lookups
-from tests.unit.gateway.test_deletion import BAD, GOOD, Setup
 from wireproto.dafka.messages import Head, Record
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import read_header
@@ -54,7 +54,7 @@ async def in_life(
     store: OneStore, catalog: MemoryCatalog, body: Callable[[Life], Awaitable[None]], **settings: Any
 ) -> None:
     life = Life(store, catalog, **settings)
-    deletion = Deletion(life.context)
+    deletion = Deletion(life.context, life.stores)
     async with life.running(), trio.open_nursery() as nursery:
         nursery.start_soon(deletion.run)
         await body(life)
@@ -416,9 +416,9 @@ def test_the_highest_timestamp_is_looked_for_behind_the_log_start(tmp_path: Path
 def test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_meanwhile() -> None:
     async def main() -> None:
         log = FakeLog(stores=("old", "other"))
-        log.context.stores.presence = None
+        log.stores.presence = None
         topics: Any = SimpleNamespace(by_id=log.broker.topics.by_id, all=lambda: [log.topic])
-        replacement = Replacement(log.context, topics)
+        replacement = Replacement(log.context, log.stores, topics)
         replacement.progress["old"] = Progress()
         catalog = log.context.catalog
         async with log.running():

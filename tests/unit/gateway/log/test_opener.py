@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.log import catalog_keys as keys
+from gateway.catalog import keys
+from gateway.cluster.stores import MOVE_SECONDS, StoreEntry
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
-from gateway.stores import MOVE_SECONDS, StoreEntry
 from mesh.address_requests import RETRY_SECONDS
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests, batch, header_of
 from wireproto.dafka.additions import (
@@ -106,7 +106,7 @@ class Setup:
     def watch(self, *stores: str) -> FakePresence:
         """Let stores come and go: these are known, the log's own among them."""
         presence = FakePresence(*stores)
-        kept = self.log.context.stores
+        kept = self.log.stores
         kept._take([StoreEntry(1000 + number, name, name) for number, name in enumerate(stores)])
         kept.presence = cast(Any, presence)
         return presence

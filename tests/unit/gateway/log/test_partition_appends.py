@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.log import partition as partition_module
 from gateway.log.appends import Append
-from gateway.log.idempotence_refused import MAX_REFUSED_PRODUCERS, RefusedProducers
+from gateway.log.idempotence.refused import MAX_REFUSED_PRODUCERS, RefusedProducers
 from gateway.log.partition import Partition, PartitionState
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.kafka_wire import run

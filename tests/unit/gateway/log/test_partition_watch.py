@@ -86,7 +86,7 @@ def test_a_new_leader_epoch_is_told() -> None:
         await log.write(batch())
         watcher = Watcher()
         log.partition.watch(watcher)
-        stores = log.context.stores
+        stores = log.stores
         enough = stores.enough
         assert log.partition.current is not None
         opened_ms = log.partition.current.segment.opened_ms

@@ -10,15 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.catalog import keys
 from gateway.catalog.memory import MemoryCatalog
+from gateway.cluster.stores import StoreEntry
 from gateway.configs.effective import effective_topic_configs
-from gateway.log import catalog_keys as keys
 from gateway.log import partition as partition_module
 from gateway.log.partition import Partition
 from gateway.log.retention import SECOND_LOOK_SECONDS, Retention
 from gateway.log.segment import UNKNOWN, Segment
 from gateway.log.segment_sizes import count_sizes
-from gateway.stores import StoreEntry
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from tests.unit.gateway.log.test_log_start import BATCHES, forgotten, in_life, run, starts, write
@@ -185,7 +185,7 @@ def test_a_topics_share_of_the_disk(tmp_path: Path, percent: int, left: list[int
 
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         clock, retention = Clock(life), retention_of(life)
-        stores = life.context.stores
+        stores = life.stores
         stores._take([StoreEntry(1000, STORE, "store")])
         stores.own_disk_bytes = 40 * SIZE
         for _ in range(7):

@@ -39,7 +39,7 @@ class Setup:
     def __init__(self, partitions: int = 4) -> None:
         self.log = FakeLog(partitions=partitions, stores=STORES)
         self.presence = FakePresence()
-        self.log.context.stores.presence = cast(Any, self.presence)
+        self.log.stores.presence = cast(Any, self.presence)
         self.lost: list[Any] = []
         self.log.context.recover_again = self.lost.append
 

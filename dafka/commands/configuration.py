@@ -1,0 +1,156 @@
+"""Settings from the command line, the environment and a TOML file: the first of them that has one decides.
+
+A misspelt setting would silently leave the default in force, so unknown keys and variables are errors
+that name the nearest known one. Left alone are `DAFKA_TEST_...`, `DAFKA_CI_...`, and what Kubernetes sets
+in every container beside a service called dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
+from dafka.settings import GatewaySettings, Settings
+
+Made = TypeVar("Made")
+WithTopics = TypeVar("WithTopics", Settings, GatewaySettings)
+
+CONFIG_VARIABLE: Final = "DAFKA_CONFIG"
+BOOTSTRAP_VARIABLE: Final = "DAFKA_BOOTSTRAP"
+
+MAX_CONFIG_BYTES: Final = 1024 * 1024
+"""A configuration has a few hundred bytes: a larger file was given by mistake, and is not read."""
+
+_KUBERNETES: Final = re.compile(
+    r"DAFKA_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_FOR_TESTS: Final = ("DAFKA_TEST_", "DAFKA_CI_")
+
+
+class ConfigurationError(Exception):
+    """A setting cannot be used. The message says which, where it was set, and what to write instead."""
+
+    exit_code = 2
+
+
+def load_settings(
+    flags: Mapping[str, Any], *, config: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """The settings of `dafka standalone`; as `load`."""
+    return with_partitions(load(Settings, OPTIONS, flags, config=config, environment=environment))
+
+
+def with_partitions(settings: WithTopics) -> WithTopics:
+    """Topics to create without a number of partitions get the default one."""
+    topics = tuple((name, partitions or settings.partitions) for name, partitions in settings.topics)
+    return dataclasses.replace(settings, topics=topics)
+
+
+def load(
+    make: Callable[..., Made],
+    options: Mapping[str, Option],
+    flags: Mapping[str, Any],
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Made:
+    """The settings of this process, of those in `options`: `make(**values)` of what was set.
+
+    `flags` has, by the settings' names, texts (tuples of them where repeatable) or booleans; None or an
+    empty tuple for a flag that was not given. Without `config`, the file is the one that `DAFKA_CONFIG`
+    names, if it is set.
+
+    Raises:
+        ConfigurationError: See the class.
+    """
+    check_environment(environment)
+    if config is None and environment.get(CONFIG_VARIABLE):
+        config = Path(environment[CONFIG_VARIABLE])
+    file = _read_file(config, options) if config is not None else {}
+    values: dict[str, Any] = {}
+    for name, option in options.items():
+        if flags.get(name) not in (None, ()):
+            values[name] = _parse(option, flags[name], flag_of(name))
+        elif variable_of(name) in environment:
+            text = environment[variable_of(name)]
+            values[name] = _parse(option, text.split() if option.repeatable else text, variable_of(name))
+        elif name in file:
+            values[name] = _parse(option, file[name], f"{key_of(name)} in {config}")
+    return make(**values)
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Refuses a `DAFKA_...` variable that is no setting.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    tables = (OPTIONS, GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS)
+    known = [variable_of(name) for name in dict.fromkeys(chain(*tables))]
+    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
+    for variable in sorted(environment):
+        if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_FOR_TESTS):
+            continue
+        if not _KUBERNETES.fullmatch(variable):
+            raise ConfigurationError(
+                f"the environment sets {variable}, which is no setting{_nearest(variable, known)}"
+            )
+
+
+def _read_file(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
+    """The file's values as `_parse` takes them, by the settings' names."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+        if len(content) > MAX_CONFIG_BYTES:
+            raise ConfigurationError(
+                f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no configuration"
+            )
+        table = tomllib.loads(content.decode())
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigurationError(f"the configuration {path} cannot be read: {reason}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the configuration {path} is not TOML: {error}") from error
+    known = {key_of(name): name for name in options}
+    values = {}
+    for key, value in table.items():
+        name = known.get(key.replace("_", "-"))
+        if name is None:
+            raise ConfigurationError(f"{path} sets {key}, which is no setting{_nearest(key, known)}")
+        values[name] = _text(options[name], value, f"{key} in {path}")
+    return values
+
+
+def _text(option: Option, value: Any, where: str) -> Any:
+    """A TOML value as the text that a flag would have: a number or a boolean may be written plainly."""
+    if isinstance(value, list):
+        if not all(isinstance(item, str) for item in value):
+            raise ConfigurationError(f"{where}: a list of texts is needed")
+        return value if option.repeatable else ",".join(value)
+    if isinstance(value, dict | float) or not isinstance(value, str | int | bool):
+        raise ConfigurationError(f"{where}: {option.metavar or 'true or false'} is needed")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return [text] if option.repeatable else text
+
+
+def _parse(option: Option, value: Any, where: str) -> Any:
+    if isinstance(value, bool):
+        return value  # a switch on the command line
+    try:
+        return option.parse(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    by_lower = {name.lower(): name for name in known}
+    return f"; did you mean {by_lower[near[0]]}?" if near else "; docs/configuration.md lists them"

@@ -1,0 +1,90 @@
+"""Click's options, made from the table of settings."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dafka.commands.configuration import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE, load_settings
+from dafka.commands.logs import set_up_logs
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LOG_OPTIONS = {name: OPTIONS[name] for name in ("log_level", "log_format")}
+
+
+def setting_options(options: Mapping[str, Option]) -> Callable[[Function], Function]:
+    """The flags of these settings; their values are what `load_settings` takes."""
+
+    def decorate(function: Function) -> Function:
+        for name, option in reversed([*options.items()]):
+            flags = f"{flag_of(name)}/--no-{flag_of(name)[2:]}" if option.off else flag_of(name)
+            text: dict[str, Any] = {"metavar": option.metavar, "multiple": option.repeatable}
+            function = click.option(
+                flags,
+                name,
+                default=None,
+                help=f"{option.help}  [default: {option.default}]",
+                **({"is_flag": True} if option.switch else text),
+            )(function)
+        return function
+
+    return decorate
+
+
+def set_elsewhere(name: str, value: str) -> str:
+    """What ends the help of a process that serves: where its settings may stand, with one as an example."""
+    return (
+        f"Each option can also be set by the environment ({flag_of(name)} as {variable_of(name)}) or by a "
+        f"key of the --config file ({key_of(name)} = {value}). The command line wins, then the environment, "
+        "then the file."
+    )
+
+
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    envvar=CONFIG_VARIABLE,
+    type=click.Path(path_type=Path),
+    help="TOML file of settings; its keys are the flags' names without the dashes in front.",
+)
+
+
+def bootstrap_option(function: Function) -> Function:
+    """`--bootstrap`, for commands that talk to a running gateway."""
+    return click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar=BOOTSTRAP_VARIABLE,
+        default="127.0.0.1:9092",
+        show_default=True,
+        help=f"Where the gateway, or any Kafka, listens; also ${BOOTSTRAP_VARIABLE}.",
+    )(function)
+
+
+gateway_data_option = click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("dafka-gateway-data"),
+    show_default=True,
+    help="Data directory of the running gateway: it is asked through a socket there.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+
+
+def log_options(function: Function) -> Function:
+    """`--log-level` and `--log-format` for a command without other settings, applied before it runs."""
+
+    def wrapped(*args: Any, log_level: str | None, log_format: str | None, **kwargs: Any) -> Any:
+        settings = load_settings({"log_level": log_level, "log_format": log_format})
+        set_up_logs(settings.log_level, settings.log_format)
+        return function(*args, **kwargs)
+
+    wrapped.__name__, wrapped.__doc__ = function.__name__, function.__doc__
+    # Click keeps the options of the decorators below on the function that they decorated.
+    wrapped.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    return setting_options(LOG_OPTIONS)(wrapped)  # type: ignore[return-value]

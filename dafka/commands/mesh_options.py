@@ -1,0 +1,194 @@
+"""How the settings of the mesh's processes are written: `dafka tower`, `dafka store`, `dafka gateway`.
+
+A name has one meaning in all of them, but for `listen`: Kafka clients' address at a gateway, a host at a
+tower.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from dafka.commands import parsing
+from dafka.commands.options import OPTIONS, Option
+
+MAX_STORES: Final = 100
+"""Stores of one mesh, as a setting: more is more often a slip of the finger than a wish."""
+
+MAX_NATIVE_BYTES: Final = 2**50
+"""Bytes: larger than disks are; the setting is then a slip of the finger."""
+
+MAX_NATIVE_SECONDS: Final = 100 * 365 * 24 * 3600
+"""Seconds: a hundred years. Longer than that is for ever."""
+
+MAX_BYTES_PER_SECOND: Final = 2**40
+"""Bytes a second: faster than disks and networks are."""
+
+MAX_SCRUB_INTERVAL_SECONDS: Final = 365 * 24 * 3600
+"""Seconds: a year. Nobody wants to know of a bad disk later than that."""
+
+_TOWER: Final = Option(
+    "The tower that introduces this node to the others; may be given several times, for towers that stand "
+    "in for each other.",
+    parsing.parse_towers,
+    "127.0.0.1:5556:5557",
+    metavar="HOST[:IN:OUT]",
+    repeatable=True,
+)
+_MESH_LISTEN: Final = Option(
+    "Where the other nodes of the mesh reach this one. Of a range the first free port is taken, without a "
+    "port any. Nobody is asked for a password: whoever reaches it may write and delete.",
+    parsing.parse_mesh_listen,
+    "127.0.0.1",
+    metavar="HOST[:PORT[-PORT]]",
+)
+_MESH_ADVERTISE: Final = Option(
+    "The host that other nodes are told to use: needed in containers and behind NAT. Without it they are "
+    "told the address that the tower sees.",
+    parsing.parse_host,
+    "none",
+    metavar="HOST",
+)
+
+GATEWAY_OPTIONS: Final[dict[str, Option]] = {
+    "listen": OPTIONS["listen"],
+    "data": replace(
+        OPTIONS["data"],
+        help="Directory of the catalog, made if absent. One process uses it at a time.",
+        default="dafka-gateway-data",
+    ),
+    "tower": _TOWER,
+    "stores": Option(
+        "Stores that are waited for at the very first start; all of them become members. Later ones are "
+        "admitted by 'dafka store admit'.",
+        parsing.parse_number(1, MAX_STORES),
+        "1",
+        metavar="N",
+    ),
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "partitions": OPTIONS["partitions"],
+    "topics": OPTIONS["topics"],
+    "auto_create_topics": OPTIONS["auto_create_topics"],
+    "relax_replication_factor": OPTIONS["relax_replication_factor"],
+    "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
+    "compaction_backoff_ms": OPTIONS["compaction_backoff_ms"],
+    "group_initial_rebalance_delay_ms": OPTIONS["group_initial_rebalance_delay_ms"],
+    "group_min_session_timeout_ms": OPTIONS["group_min_session_timeout_ms"],
+    "group_max_session_timeout_ms": OPTIONS["group_max_session_timeout_ms"],
+    "group_max_size": OPTIONS["group_max_size"],
+    "offsets_retention_minutes": OPTIONS["offsets_retention_minutes"],
+    "fetch_session_slots": OPTIONS["fetch_session_slots"],
+    "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
+    "metrics": OPTIONS["metrics"],
+    "rebuild_catalog": replace(
+        OPTIONS["rebuild_catalog"],
+        help="Set the catalog aside and read it back from the stores: for one start, after the catalog was "
+        "lost or refused. Waits for --stores of them.",
+    ),
+    "accept_loss": replace(
+        OPTIONS["accept_loss"],
+        help="Believe the stores where the catalog knows more. For one start, when no copy is left; what is "
+        "given up is said in the log.",
+    ),
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `GatewaySettings`, in the same order."""
+
+_OF_A_REBUILD: Final = (
+    "data",
+    "tower",
+    "stores",
+    "mesh_listen",
+    "mesh_advertise",
+    "accept_loss",
+    "log_level",
+    "log_format",
+)
+
+REBUILD_OPTIONS: Final = {name: GATEWAY_OPTIONS[name] for name in _OF_A_REBUILD}
+"""Those that `dafka gateway rebuild-catalog` has a use for."""
+
+STORE_OPTIONS: Final[dict[str, Option]] = {
+    "data": replace(
+        OPTIONS["data"],
+        help="Directory of the records, made if absent. One process uses it at a time.",
+        default="dafka-store-data",
+    ),
+    "name": Option("What people call this store.", parsing.parse_name, "none", metavar="NAME"),
+    "tower": _TOWER,
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "fsync": OPTIONS["fsync"],
+    "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
+    "catch_up_bytes_per_second": Option(
+        "Most bytes of records a second that this store fetches from others, when it comes late, empty or "
+        "back. Lower, where a network or the others' disks must have room for producers.",
+        parsing.parse_number(1, MAX_BYTES_PER_SECOND),
+        str(1024**3),
+        metavar="BYTES",
+    ),
+    "scrub_bytes_per_second": Option(
+        "Bytes a second at which closed segments are read again, checked, compared with other stores and "
+        "repaired from them.",
+        parsing.parse_number(1, MAX_BYTES_PER_SECOND),
+        str(4 * 1024**2),
+        metavar="BYTES",
+    ),
+    "scrub_interval_seconds": Option(
+        "Seconds of rest between two such passes. The first one begins so long after the start, or after "
+        "300 if that is less.",
+        parsing.parse_number(1, MAX_SCRUB_INTERVAL_SECONDS),
+        "3600",
+        metavar="S",
+    ),
+    "native_bytes": Option(
+        "Most bytes of native Dafka records (those of 'dafka produce' and C producers): beyond it the oldest "
+        "go. Kafka's topics are not touched by it.",
+        parsing.parse_number(1, MAX_NATIVE_BYTES),
+        str(10 * 1024**3),
+        metavar="BYTES",
+    ),
+    "native_seconds": Option(
+        "How long native Dafka records are kept. Kafka's topics are not touched by it.",
+        parsing.parse_number(1, MAX_NATIVE_SECONDS),
+        str(7 * 24 * 3600),
+        metavar="S",
+    ),
+    "metrics": OPTIONS["metrics"],
+    "accept_loss": replace(
+        OPTIONS["accept_loss"],
+        help="Cut a damaged write-ahead log at its first bad byte and go on, as a new incarnation. For one "
+        "start, when no copy is left; what is given up is said in the log.",
+    ),
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `MeshStoreSettings`, in the same order."""
+
+NATIVE_OPTIONS: Final[dict[str, Option]] = {
+    "tower": _TOWER,
+    "mesh_listen": _MESH_LISTEN,
+    "mesh_advertise": _MESH_ADVERTISE,
+    "log_level": replace(OPTIONS["log_level"], default="warning"),
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `NativeSettings`, in the same order: `dafka produce` and `dafka consume`."""
+
+TOWER_OPTIONS: Final[dict[str, Option]] = {
+    "listen": Option(
+        "The host or address that nodes reach the tower at. Nobody is asked for a password.",
+        parsing.parse_host,
+        "127.0.0.1",
+        metavar="HOST",
+    ),
+    "port_in": Option(
+        "The port that nodes send their beacons to.", parsing.parse_number(0, 65535), "5556", metavar="PORT"
+    ),
+    "port_out": Option(
+        "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), "5557", metavar="PORT"
+    ),
+    "metrics": OPTIONS["metrics"],
+    "log_level": OPTIONS["log_level"],
+    "log_format": OPTIONS["log_format"],
+}
+"""Every field of `TowerSettings`, in the same order."""

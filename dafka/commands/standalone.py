@@ -1,0 +1,42 @@
+"""`dafka standalone`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dafka.commands.configuration import load_settings
+from dafka.commands.decorators import config_option, set_elsewhere, setting_options
+from dafka.commands.logs import set_up_logs
+from dafka.commands.options import OPTIONS
+from dafka.processes.interpreter import loading
+
+HELP = """Serve Kafka from one process, with all data in one directory.
+
+Any Kafka client and Spark's kafka source and sink can use it. What was acknowledged with the default
+settings survives the death of the process and the loss of power. SIGTERM or Ctrl-C stops it within ten
+seconds, a second one at once.
+
+\b
+Try it:
+  dafka standalone --data ./data --topics orders:4
+  echo hello | kcat -b 127.0.0.1:9092 -t orders -P
+  kcat -b 127.0.0.1:9092 -t orders -C -e
+"""
+
+
+@click.command(
+    help=HELP,
+    short_help="Serve Kafka: gateway, store and mesh in one process.",
+    epilog=set_elsewhere("fsync_interval_ms", "1000"),
+)
+@setting_options(OPTIONS)
+@config_option
+def standalone(config: Path | None, **flags: Any) -> int:
+    """Serve until a signal; the exit code."""
+    settings = load_settings(flags, config=config)
+    set_up_logs(settings.log_level, settings.log_format)
+    with loading():
+        from dafka.processes.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of
+
+    return run(settings)

@@ -1,0 +1,107 @@
+"""What `dafka store accept-loss` asks of the gateway that runs."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from dafka.operators.socket import Handler, Refused
+from gateway.broker import Broker
+from gateway.catalog import keys
+from gateway.cluster.giving_up import Losses, Plan
+from gateway.cluster.stores import StoreRefused, Stores
+from gateway.log.partition import PartitionState
+from gateway.log.segment import Segment
+
+MAX_ASKED_SEGMENTS = 500
+"""Segments asked about in one request."""
+
+
+class LossAdmin:
+    """The handlers of one gateway."""
+
+    def __init__(self, stores: Stores, broker: Broker) -> None:
+        self._stores = stores
+        self._broker = broker
+        self._losses = Losses(broker)
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """By what a request has as `do`."""
+        return {
+            "loss.plan": self._plan,
+            "loss.accept": self._accept,
+            "loss.segments": self._segments,
+        }
+
+    async def _plan(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What is given up with these stores. Nothing is changed."""
+        gone = self._gone(request)
+        return _told(await self._losses.plan(gone))
+
+    async def _accept(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Give up what a plan named, if it is still that."""
+        gone = self._gone(request)
+        plan = await self._losses.plan(gone)
+        if request.get("token") != plan.token:
+            raise Refused("it is no longer what was named: run the command again, and look at it")
+        away = sorted({name for loss in plan.losses for name in loss.unanswered})
+        if away:
+            raise Refused(f"the stores {', '.join(away)} do not answer: start them, or name them as lost too")
+        if not plan.losses:
+            raise Refused("no partition waits for these stores: there is nothing to give up")
+        partitions = await self._losses.accept(gone, plan)
+        return {
+            "partitions": [
+                {
+                    "partition": f"{one.topic.name}-{one.index}",
+                    "serves": one.state is PartitionState.READY,
+                    "end": one.high_watermark,
+                    "reason": "" if one.state is PartitionState.READY else one.reason,
+                }
+                for one in partitions
+            ]
+        }
+
+    def _gone(self, request: dict[str, Any]) -> Collection[str]:
+        """The incarnations of the stores that are lost. Raises Refused: one of them is there."""
+        names = request.get("gone")
+        if not isinstance(names, list) or not names:
+            raise Refused("no store is named that is lost")
+        try:
+            entries = [self._stores.find(str(name)) for name in names]
+        except StoreRefused as error:
+            raise Refused(str(error)) from None
+        for entry in entries:
+            if self._stores.live(entry.incarnation):
+                raise Refused(f"store {entry.id} ({entry.name}) is there: it is not lost")
+        return frozenset(entry.incarnation for entry in entries)
+
+    async def _segments(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the catalog knows of some segments, and which other stores keep them."""
+        asked = request.get("addresses")
+        if not isinstance(asked, list) or len(asked) > MAX_ASKED_SEGMENTS:
+            raise Refused(f"a list of {MAX_ASKED_SEGMENTS} addresses at most is asked about")
+        wanted, found = set(map(str, asked)), []
+        for topic in self._broker.topics.all():
+            for entry in self._broker.context.catalog.range(keys.segments_prefix(topic.id)):
+                segment = Segment.unpack(entry.value)
+                if segment.address in wanted:
+                    index = int(entry.key.removeprefix(keys.SEGMENTS).split("/")[1])
+                    found.append(self._segment(topic.name, index, segment, topic.partitions[index]))
+        return found
+
+    def _segment(self, topic: str, index: int, segment: Segment, partition: Any) -> dict[str, Any]:
+        shown = segment.end_offset
+        if shown is None and partition.state is PartitionState.READY:
+            shown = partition.high_watermark
+        return {
+            "segment": segment.address,
+            "topic": topic,
+            "partition": index,
+            "start": segment.start_offset,
+            "end": shown,
+            "stores": {member: self._stores.name(member) for member in segment.members},
+        }
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    return {**plan.as_json, "token": plan.token}

@@ -1,0 +1,70 @@
+"""`dafka store accept-loss --gone`: what is given up with stores that are lost, and what was done."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dafka.operators.socket import Refused, ask
+
+
+class LostStores:
+    """Stores that are lost for good, as the gateway that runs on `data` sees it."""
+
+    def __init__(self, data: Path, gone: Sequence[str]) -> None:
+        self._data = data
+        self._gone = list(gone)
+        self._plan: dict[str, Any] = {}
+
+    def named(self) -> Iterator[str]:
+        """What is given up, a line for each segment. Raises Refused, NoGateway: there is nothing, or it
+        cannot be.
+        """
+        self._plan = ask(self._data, "loss.plan", gone=self._gone)
+        losses = self._plan["losses"]
+        away = sorted({name for loss in losses for name in loss["unanswered"]})
+        if away:
+            raise Refused(
+                f"the stores {', '.join(away)} do not answer: start them, or name them with --gone too"
+            )
+        if not losses:
+            raise Refused(
+                "no partition waits for these stores, so there is nothing to give up: let other stores take "
+                "their places (dafka store replace)"
+            )
+        yield f"Given up with {', '.join(self._gone)}:"
+        for loss in losses:
+            yield f"  {_of_loss(loss)}"
+        for one in self._plan["unreadable"]:
+            yield (
+                f"  {one['topic']}-{one['partition']}, segment {one['segment']}: offsets {one['first']} to "
+                f"{one['last']} cannot be read until one of these stores is back"
+            )
+        yield (
+            "Should one of these stores come back, what it has behind that is cut off there. Offsets that "
+            "were given up are given again."
+        )
+
+    def accept(self) -> Iterator[str]:
+        """Give it up; what was done, and what to do next. Raises Refused."""
+        done = ask(self._data, "loss.accept", gone=self._gone, token=self._plan["token"])
+        for one in done["partitions"]:
+            if one["serves"]:
+                yield f"{one['partition']} serves again: its next offset is {one['end']}"
+            else:
+                yield f"{one['partition']} does not serve yet: {one['reason']}"
+        yield (
+            "Next: new segments count on the lost stores as long as nobody has taken their places, and "
+            "acks=all may be refused. For each of them start an empty store, then 'dafka store admit NEW' "
+            "and 'dafka store replace LOST NEW'"
+        )
+
+
+def _of_loss(loss: Mapping[str, Any]) -> str:
+    head = f"{loss['topic']}-{loss['partition']}, segment {loss['segment']}: "
+    first = loss["kept_to"] + 1
+    shown = f"to {loss['shown_to']} at least" if loss["shown_to"] >= first else "on, as far as there were any"
+    if loss["kept_to"] < loss["start"]:
+        left = ", ".join(loss["left"])
+        whom = f"{left} have nothing of it" if left else "no store that keeps it is left"
+        return f"{head}all of it, offsets from {first} {shown}; {whom}"
+    return f"{head}offsets from {first} {shown}; {', '.join(loss['left'])} have it up to {loss['kept_to']}"

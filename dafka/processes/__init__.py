@@ -1,0 +1,1 @@
+"""What each process starts, and in which order: standalone, gateway, store, tower."""

@@ -1,0 +1,148 @@
+"""`/metrics` and `/health` over HTTP, for Prometheus, Docker, Kubernetes and people.
+
+    GET /metrics        Prometheus' text format
+    GET /health         200 when ready to serve, 503 before and while stopping; a JSON object says which
+    GET /health/live    200 as long as the process answers at all
+    GET /health/ready   as /health
+
+As little of HTTP/1.1 as that needs (RFC 9112): a GET or HEAD without a body, one request per connection.
+Whatever else comes is answered with an error and closed. Every wait has a deadline and every size a bound,
+since these ports are left open to more than they should be.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import TypeAlias
+
+import trio
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from gateway.common.metrics import Metrics
+from gateway.front.listener_sockets import ListenerSocket
+
+MAX_HEAD_BYTES = 8 * 1024
+"""Bytes of a request's first line and headers; nginx and Apache allow 8 KiB for one header."""
+
+MAX_CONNECTIONS = 32
+"""Connections at once; a scraper needs one. Further ones are closed without an answer."""
+
+REQUEST_SECONDS = 5.0
+"""Seconds for the whole request to arrive."""
+
+ANSWER_SECONDS = 10.0
+"""Seconds for the client to read the answer; Prometheus gives up a scrape after 10 s."""
+
+_TEXT = "text/plain; charset=utf-8"
+
+Page: TypeAlias = tuple[HTTPStatus, str, bytes]
+"""Status, content type, body."""
+
+Pages: TypeAlias = dict[str, Callable[[], Page]]
+"""Pages by path."""
+
+_log = logging.getLogger(__name__)
+
+
+class Health:
+    """Whether the gateway is ready, and why not."""
+
+    def __init__(self) -> None:
+        self.not_ready_because: str | None = "starting"
+
+    def ready(self) -> None:
+        self.not_ready_because = None
+
+    def not_ready(self, why: str) -> None:
+        self.not_ready_because = why
+
+    @property
+    def is_ready(self) -> bool:
+        return self.not_ready_because is None
+
+
+async def serve_health(
+    sockets: Sequence[ListenerSocket],
+    health: Health,
+    metrics: Metrics,
+    *,
+    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Answers on these listening sockets until it is cancelled, and closes them.
+
+    It should go on while the gateway stops: only then can others see that it is not ready.
+    """
+    pages: Pages = {
+        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, metrics.text()),
+        "/health": lambda: _readiness(health),
+        "/health/ready": lambda: _readiness(health),
+        "/health/live": lambda: (HTTPStatus.OK, "application/json", b'{"live": true}\n'),
+    }
+    answering = 0
+
+    async def answer(stream: trio.SocketStream) -> None:
+        nonlocal answering
+        async with stream:
+            if answering >= MAX_CONNECTIONS:
+                return
+            answering += 1
+            try:
+                await _answer(stream, pages)
+            except (trio.BrokenResourceError, trio.TooSlowError):
+                pass  # the client left, or is too slow to matter
+            except Exception:  # noqa: BLE001 - logged; the next scrape may work
+                _log.exception("a page could not be made")
+            finally:
+                answering -= 1
+
+    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
+    await trio.serve_listeners(answer, listeners, task_status=task_status)
+
+
+async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
+    with trio.fail_after(REQUEST_SECONDS):
+        head = await _read_head(stream)
+    method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+    if not head:
+        status, kind, body = HTTPStatus.BAD_REQUEST, _TEXT, b"not a request, or too long\n"
+    elif method not in {b"GET", b"HEAD"}:
+        status, kind, body = HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET\n"
+    elif path not in pages:
+        status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, f"try {', '.join(pages)}\n".encode()
+    else:
+        status, kind, body = pages[path]()
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+        *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
+        "\r\n",
+    ]
+    with trio.fail_after(ANSWER_SECONDS):
+        await stream.send_all("\r\n".join(lines).encode("latin-1") + (b"" if method == b"HEAD" else body))
+        await stream.send_eof()
+
+
+async def _read_head(stream: trio.SocketStream) -> bytes:
+    """The request up to the empty line; b"" when the client closes before it, or it is too long."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        chunk = await stream.receive_some(MAX_HEAD_BYTES + 1 - len(head))
+        head += chunk
+        if not chunk or len(head) > MAX_HEAD_BYTES:
+            return b""
+    return head
+
+
+def _readiness(health: Health) -> Page:
+    state = {"live": True, "ready": health.is_ready}
+    if health.is_ready:
+        return HTTPStatus.OK, "application/json", json.dumps(state).encode() + b"\n"
+    body = json.dumps({**state, "because": health.not_ready_because}).encode() + b"\n"
+    return HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body

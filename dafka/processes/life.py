@@ -1,0 +1,168 @@
+"""One life of a gateway, whichever mesh it belongs to: its node, its catalog, the log, the listeners.
+
+Order of a start: signals and health -> catalog -> the mesh is joined -> whose cluster it is -> recovery of
+the partitions -> listeners -> "ready". Order of a stop: listeners, answers in flight, the rest. A signal
+before it serves ends it at once.
+
+Two kinds of process have one: `dafka standalone`, whose store is in the same process, and `dafka gateway`,
+whose stores are elsewhere.
+"""
+
+import abc
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from dafka.processes.health import Health, serve_health
+from dafka.processes.loop_watch import LoopWatch
+from dafka.processes.ready import say_ready
+from dafka.processes.signals import watch_signals
+from dafka.settings import ServingSettings
+from gateway.broker import Broker
+from gateway.catalog.sqlite import SqliteCatalog
+from gateway.cluster.stores import Stores
+from gateway.common.metrics import Metrics
+from gateway.front.listener_sockets import ListenerSocket, open_listeners
+from gateway.front.registry import load_apis
+from gateway.front.server import Server
+from gateway.log.context import LogContext
+from mesh.node import Node
+from mesh.producer import Producer
+from mesh.reader import Reader
+from mesh.requests import Requests
+from mesh.zmq_trio import Context
+
+CATALOG_FILE = "catalog.sqlite"
+
+
+class Life(abc.ABC):
+    """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
+    ListenError, StoreFailed, CatalogFailed), possibly in an exception group.
+    """
+
+    def __init__(
+        self, settings: ServingSettings, context: Context, catalog: Callable[[], SqliteCatalog]
+    ) -> None:
+        self.settings = settings
+        self.context = context
+        self.metrics = Metrics()
+        self._registry = load_apis()
+        self.health = Health()
+        self.node = Node(context)
+        self.requests = Requests(self.node)
+        self.producer = Producer(self.node, self.requests)
+        self.reader = Reader(self.requests)
+        self.catalog = catalog()
+        self._server: Server | None = None
+        self._scope = trio.CancelScope()
+
+    @abc.abstractmethod
+    async def _join(self, nursery: trio.Nursery) -> None:
+        """Reach the stores: what it starts in `nursery` lives as long as the gateway."""
+
+    @abc.abstractmethod
+    async def _agree_on_cluster(self) -> tuple[str, Stores]:
+        """Agree with the stores on the cluster: its id, and who they are. Raises DataDirectoryRefused if they
+        differ.
+        """
+
+    async def _broker(self) -> Broker:
+        cluster_id, stores = await self._agree_on_cluster()
+        context = LogContext(
+            self.catalog,
+            self.producer,
+            self.reader,
+            cluster_id=cluster_id,
+            stores=stores,
+            tail_cache_bytes=self.settings.tail_cache_bytes,
+        )
+        return Broker(context, stores, self.settings, self.context.deliver)
+
+    @abc.abstractmethod
+    def _register_metrics(self, broker: Broker) -> None:
+        """Show Prometheus what this kind of process knows."""
+
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:  # noqa: ARG002
+        """Recover all partitions before anything is served."""
+        await broker.recover()
+
+    async def run(self) -> None:
+        """Start everything, serve until a signal, stop in order."""
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                await self._watch(nursery)
+                nursery.start_soon(self.catalog.run)
+                await nursery.start(self.node.run)
+                nursery.start_soon(self.producer.run)
+                nursery.start_soon(self.reader.run)
+                await self._join(nursery)
+                broker = await self._broker()
+                self.node.on_drained(broker.completions.settle)
+                nursery.start_soon(broker.run)
+                self._register_metrics(broker)
+                await self._recover(broker, nursery)
+                nursery.start_soon(broker.groups.run)
+                await self._create_topics(broker)
+                await self._serve(broker)
+                nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self.catalog.aclose()
+
+    async def _watch(self, nursery: trio.Nursery) -> None:
+        """Signals and health, from the first moment on."""
+        LoopWatch().install(self.metrics)
+        await nursery.start(watch_signals, self._stop)
+        if self.settings.metrics is not None:
+            pages = await open_listeners([self.settings.metrics])
+            await nursery.start(serve_health, pages, self.health, self.metrics)
+
+    def _stop(self) -> None:
+        self.health.not_ready("stopping")
+        if self._server is None:
+            self._scope.cancel()
+        else:
+            self._server.shut_down()
+
+    async def _create_topics(self, broker: Broker) -> None:
+        for name, partitions in self.settings.topics:
+            if broker.topics.get(name) is None:
+                copies = broker.stores.default_replication_factor
+                await broker.create_topic(name, partitions, {}, copies)
+
+    async def _serve(self, broker: Broker) -> None:
+        sockets = await open_listeners(self.settings.listen)
+        server = self._server = Server(
+            registry=self._registry,
+            broker=broker,
+            metrics=self.metrics,
+            produce_gate=broker.context.window_gate,
+            hurry=broker.wake_parked,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_wake_parked, server, broker)
+            await nursery.start(_serve_clients, server, sockets, nursery)
+            self.health.ready()
+            say_ready(sockets)
+
+
+async def _wake_parked(server: Server, broker: Broker) -> None:
+    await server.context.shutting_down.wait()
+    broker.wake_parked()
+    broker.groups.stop()
+
+
+async def _serve_clients(
+    server: Server,
+    sockets: list[ListenerSocket],
+    nursery: trio.Nursery,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await server.serve(sockets, task_status=task_status)
+    nursery.cancel_scope.cancel()
+
+
+def catalog_path(directory: Path) -> Path:
+    """The catalog's file in a gateway's data directory."""
+    return directory / CATALOG_FILE

@@ -1,0 +1,29 @@
+"""The first line a user sees: that it serves, and how to connect. To standard output."""
+
+from collections.abc import Sequence
+
+from gateway.front.listener_sockets import ListenerSocket
+from gateway.front.listeners import join_host_port
+
+
+def say_ready(sockets: Sequence[ListenerSocket]) -> None:
+    """Print one line per address that is served, and below it how to connect."""
+    addresses = [join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets]
+    for address in addresses:
+        print(f"Kafka is ready on {address}")
+    host, port = sockets[0].listener.advertised(sockets[0].socket.getsockname()[0])
+    client = join_host_port(host, port)
+    print(f"  kcat:    kcat -b {client} -L")
+    print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{client}")')
+    print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{client}")')
+    print(f"  check:   dafka doctor {client}", flush=True)
+
+
+def say_store_ready(name: str, where: str, towers: Sequence[str]) -> None:
+    """Print that a store serves, and who introduces it."""
+    print(f"The store {name} is ready on {where}, found through {', '.join(towers)}", flush=True)
+
+
+def say_tower_ready(host: str, port_in: int, port_out: int) -> None:
+    """Print where a tower serves, as nodes write it with `--tower`."""
+    print(f"Tower is ready on {join_host_port(host, port_in)}:{port_out}", flush=True)

@@ -1,0 +1,193 @@
+"""`dafka standalone`: a store and a gateway in one process and one trio loop, linked over `inproc://`.
+
+The same nodes and the same code as in processes of their own; frames cross the link.
+
+Order of a start: data directories (lock, identity) -> store -> the gateway's life (`dafka.processes.life`),
+which joins by confirming the link both ways. The store stops last.
+"""
+
+import logging
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from dafka.processes.interpreter import set_up_interpreter
+from dafka.processes.life import Life, catalog_path
+from dafka.processes.process_metrics import register_log, register_nodes
+from dafka.processes.store_metrics import register_store
+from dafka.settings import Settings
+from gateway.broker import Broker
+from gateway.catalog import keys
+from gateway.catalog.sqlite import SqliteCatalog, set_aside
+from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
+from gateway.cluster.stores import Stores, first_entries
+from mesh.binding import bind_tcp, warn_if_open
+from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
+from mesh.store.committer import Fsync
+from mesh.store.opening import open_store
+from mesh.store.store import Store, StoreSettings
+from mesh.zmq_trio import Context
+from wireproto.dafka.additions import ANY_STORE, Ping
+
+GREETING_SECONDS = 10.0
+"""Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Directories:
+    """The two data directories below the one that the user named."""
+
+    gateway: DataDirectory
+    store: DataDirectory
+    path: Path
+
+    def close(self) -> None:
+        self.gateway.close()
+        self.store.close()
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal stops it; the exit code.
+
+    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, ListenError, StoreFailed,
+    CatalogFailed), possibly in an exception group.
+    """
+    directories = open_directories(settings.data)
+    context = Context()
+    try:
+        process = Standalone(settings, directories, context)
+        set_up_interpreter()
+        trio.run(process.main)
+    finally:
+        context.close()
+        directories.close()
+    return 0
+
+
+def open_directories(path: Path) -> Directories:
+    """Lock and identify the data directories, made at the first start. Raises DataDirectoryRefused."""
+    _refuse_foreign(path)
+    gateway = DataDirectory(path / "gateway", Kind.GATEWAY)
+    try:
+        store = DataDirectory(path / "store", Kind.STORE)
+    except BaseException:
+        gateway.close()
+        raise
+    return Directories(gateway, store, path)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A directory with other people's files and none of ours is not ours. Raises DataDirectoryRefused."""
+    if not path.is_dir():
+        return
+    names = {entry.name for entry in path.iterdir()} - {"lost+found"}
+    if names and not names & {"gateway", "store"}:
+        raise DataDirectoryRefused(
+            path,
+            f"it has other files ({', '.join(sorted(names)[:3])}), so it is not Dafka's",
+            "Give --data an empty directory",
+        )
+
+
+class Standalone(Life):
+    """One run of `dafka standalone`."""
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
+        self.directories = directories
+        self.store = self._open_store(settings, context)
+        super().__init__(settings, context, self._open_catalog)
+
+    def _open_catalog(self) -> SqliteCatalog:
+        """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
+        path = catalog_path(self.directories.gateway.path)
+        if self.settings.rebuild_catalog:
+            if not self.store.ingest.cluster_id:
+                raise DataDirectoryRefused(
+                    self.directories.path,
+                    "there is nothing in the store that a catalog could be rebuilt from",
+                    "Start without --rebuild-catalog",
+                )
+            aside = set_aside(path)
+            if aside is not None:
+                logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
+        return SqliteCatalog(path)
+
+    def _open_store(self, settings: Settings, context: Context) -> Store:
+        return open_store(
+            context,
+            StoreSettings(
+                self.directories.path / "store" / "db",
+                self.directories.store.incarnation,
+                fsync=Fsync(settings.fsync),
+                fsync_interval_seconds=settings.fsync_interval_ms / 1000,
+            ),
+            accept_loss=settings.accept_loss,
+        )
+
+    async def main(self) -> None:
+        """Start everything, serve, stop in order."""
+        async with trio.open_nursery() as outer:
+            await outer.start(self.store.run)
+            await self.run()
+            outer.cancel_scope.cancel()
+
+    async def _join(self, nursery: trio.Nursery) -> None:  # noqa: ARG002
+        """Connect gateway and store, and confirm the link both ways before anything is published."""
+        name = uuid.uuid4().hex
+        for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
+            peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
+        if self.settings.mesh_listen is not None:
+            port = bind_tcp(self.store.node.publisher, *self.settings.mesh_listen)
+            warn_if_open(self.settings.mesh_listen.host, port)
+        with trio.fail_after(GREETING_SECONDS):
+            await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
+            pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
+            self.disk_bytes: int = pong.disk_bytes
+
+    async def _agree_on_cluster(self) -> tuple[str, Stores]:
+        cluster_id = await self._cluster_id()
+        stores = Stores.always(self.catalog, [self.directories.store.incarnation])
+        stores.own_disk_bytes = self.disk_bytes or None
+        return cluster_id, stores
+
+    async def _cluster_id(self) -> str:
+        """The cluster's id, of a new cluster at the first start. Raises DataDirectoryRefused if the halves
+        differ.
+        """
+        incarnation = self.directories.store.incarnation
+        store_cluster = self.store.ingest.cluster_id
+        path = self.directories.path
+        known = cluster_in(self.catalog, path)
+        if known is None:
+            if store_cluster and not self.settings.rebuild_catalog:
+                raise DataDirectoryRefused(
+                    path,
+                    "the store holds data, and the catalog that says what it is is empty or lost",
+                    "restore the directory gateway/, or start once with --rebuild-catalog",
+                )
+            cluster_id = store_cluster or uuid.uuid4().hex
+            if store_cluster:
+                accept_loss = self.settings.accept_loss
+                await rebuild_catalog(self.catalog, self.reader, [incarnation], path, accept_loss=accept_loss)
+            first = first_entries([(incarnation, "standalone")])
+            await self.catalog.transact([], cluster_entry(cluster_id) | first)
+            return cluster_id
+        admitted = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
+        if incarnation not in admitted or (store_cluster and store_cluster != known):
+            raise DataDirectoryRefused(
+                path,
+                "gateway/ and store/ do not belong together: the catalog knows another store",
+                "put back the store/ directory that was here, or start with an empty data directory",
+            )
+        return known
+
+    def _register_metrics(self, broker: Broker) -> None:
+        register_log(self.metrics, broker)
+        register_store(self.metrics, self.store)
+        register_nodes(self.metrics, (self.node, self.store.node))

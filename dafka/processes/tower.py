@@ -1,0 +1,95 @@
+"""One run of `dafka tower`.
+
+Order of a start: ports -> metrics -> "ready". There is nothing to end in order: a signal stops it at once,
+and no link between nodes depends on it.
+"""
+
+import logging
+
+import trio
+
+from dafka.processes.health import Health, serve_health
+from dafka.processes.ready import say_tower_ready
+from dafka.processes.signals import watch_signals
+from dafka.settings import TowerSettings
+from gateway.common.metrics import Metrics
+from gateway.front.listener_sockets import ListenError, ListenerSocket, open_listeners
+from gateway.front.listeners import join_host_port
+from mesh.host_names import look_up
+from mesh.protocol.endpoints import is_loopback
+from mesh.tower.tower import Tower
+from mesh.zmq_trio import Context
+
+logger = logging.getLogger(__name__)
+
+
+def run(settings: TowerSettings) -> int:
+    """Serve until a signal stops it; the exit code.
+
+    Raises what has an `exit_code` and says what to do (ListenError, EndpointTaken), possibly in an exception
+    group.
+    """
+    context = Context()
+    try:
+        trio.run(_main, settings, context)
+    finally:
+        context.close()
+    return 0
+
+
+async def _main(settings: TowerSettings, context: Context) -> None:
+    host = await _address(settings.listen)
+    tower = Tower(context, host, settings.port_in, settings.port_out)
+    try:
+        tower.bind()
+        pages = await open_listeners([settings.metrics]) if settings.metrics is not None else []
+    except BaseException:
+        tower.close()
+        raise
+    if not is_loopback(host):
+        logger.warning(
+            "the tower listens on %s, beyond this machine: nobody is asked for a password, and whoever "
+            "reaches it can send nodes anywhere",
+            settings.listen,
+        )
+    metrics, health = Metrics(with_clients=False), Health()
+    _register_metrics(metrics, tower)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(watch_signals, nursery.cancel_scope.cancel)
+        await nursery.start(tower.run)
+        if pages:
+            await nursery.start(serve_health, pages, health, metrics)
+            logger.info("metrics and health are on http://%s", _shown(pages[0]))
+        health.ready()
+        say_tower_ready(settings.listen, tower.port_in, tower.port_out)
+
+
+async def _address(host: str) -> str:
+    """An address of the host, since ZeroMQ takes no names to bind. Raises ListenError."""
+    try:
+        return await look_up(host)
+    except (OSError, UnicodeError) as error:
+        raise ListenError(
+            f"cannot listen on {host}: the host name has no address ({error}). Give an address of this "
+            "machine, or 0.0.0.0 for all of them"
+        ) from error
+
+
+def _shown(page: ListenerSocket) -> str:
+    return join_host_port(*page.socket.getsockname()[:2])
+
+
+def _register_metrics(metrics: Metrics, tower: Tower) -> None:
+    register = tower.register
+    metrics.gauge("dafka_tower_nodes", "Nodes whose beacons come.", lambda: len(register))
+    metrics.counter("dafka_tower_beacons_total", "Beacons passed on.", lambda: tower.beacons)
+    metrics.counter(
+        "dafka_tower_malformed_beacons_total",
+        "Beacons dropped because they break the format.",
+        lambda: tower.malformed,
+    )
+    metrics.counter(
+        "dafka_tower_refused_beacons_total",
+        "Beacons dropped because more nodes are known than may be.",
+        lambda: register.refused,
+    )

@@ -1,0 +1,1 @@
+"""What the administrative APIs share."""

@@ -1,0 +1,151 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource on its own, checked, then changed.
+
+A resource is a topic, this node by its id, or the cluster's nodes by the broker without a name. The order of
+checks and the words are those of `kafka.server.ConfigAdminManager`, which looks at a request first, and
+`ConfigurationControlManager`, which changes what is left; so an unknown topic's configs are judged before the
+topic is missed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import trio
+
+from gateway.answers.encoding import answer_of, check_elements
+from gateway.common.handlers import Request, Response
+from gateway.common.topic_names import invalid_topic_name
+from gateway.configs.broker_validation import validate_broker_configs
+from gateway.configs.validation import validate_topic_configs
+from gateway.configs.values import quoted
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
+
+UNKNOWN: Final = 0
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+"""Kinds of resources by their numbers (`ConfigResource.Type`)."""
+
+KNOWN_KINDS: Final = {
+    BROKER_LOGGER: "log levels: start the gateway with --log-level",
+    CLIENT_METRICS: "client metrics subscriptions",
+    GROUP: "configs of groups",
+}
+"""Kinds that Kafka can change and this gateway does not have."""
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+Change: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
+"""The configs that a resource has -> those that it shall have, unchecked. Raises KafkaError."""
+
+Outcome: TypeAlias = tuple[ErrorCode, str | None]
+
+
+async def answer_changes(
+    request: Request, broker: Cluster, answer: Any, change_of: Callable[[Any, int], Change]
+) -> Response:
+    """The answer, of this class, to a request that changes configs: one result per resource."""
+    body = request.body
+    outcomes = await change_resources(broker, body.resources, change_of, validate_only=body.validate_only)
+    results = [
+        answer.AlterConfigsResourceResponse(
+            error_code=error,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, (error, message) in zip(body.resources, outcomes, strict=True)
+    ]
+    return await answer_of(len(results), request, answer(throttle_time_ms=0, responses=results))
+
+
+async def change_resources(
+    broker: Cluster,
+    resources: Sequence[Any],
+    change_of: Callable[[Any, int], Change],
+    *,
+    validate_only: bool,
+) -> list[Outcome]:
+    """Change each resource of a request; the outcomes are in the request's order.
+
+    `change_of(resource, kind)` says what is to become of its configs, and raises KafkaError when what the
+    request asks for cannot be meant.
+    """
+    check_elements(len(resources) + sum(len(one.configs) for one in resources), "resources and configs")
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    outcomes: list[Outcome] = []
+    for resource in resources:
+        await trio.lowlevel.checkpoint()  # the checks of one resource may take a millisecond
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                message = "Each resource must appear at most once."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            change = change_of(resource, resource.resource_type)
+            await _change(broker, resource, change, validate_only=validate_only)
+        except KafkaError as error:
+            outcomes.append((error.code, error.message))
+        else:
+            outcomes.append((ErrorCode.NONE, None))
+    return outcomes
+
+
+async def _change(broker: Cluster, resource: Any, change: Change, *, validate_only: bool) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC:
+        await _change_topic(broker, name, change, validate_only=validate_only)
+    elif kind == BROKER:
+        await _change_broker(broker, name, change, validate_only=validate_only)
+    elif kind in KNOWN_KINDS:
+        raise _invalid(f"This gateway has no {KNOWN_KINDS[kind]} (resource type {kind}).")
+    else:
+        raise _invalid(f"Unknown resource type {kind}")
+
+
+async def _change_topic(broker: Cluster, name: str, change: Change, *, validate_only: bool) -> None:
+    topic = broker.topics.get(name)
+
+    def checked(configs: Mapping[str, str]) -> dict[str, str]:
+        changed = change(configs)
+        if not name:
+            raise _invalid("Default topic resources are not allowed.")
+        if reason := invalid_topic_name(name):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        return validate_topic_configs(changed)
+
+    if topic is None:
+        checked({})
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{quoted(name)}' does not exist.")
+    if validate_only:
+        checked(topic.configs)
+    else:
+        await broker.alter_topic(topic, checked)
+
+
+async def _change_broker(broker: Cluster, name: str, change: Change, *, validate_only: bool) -> None:
+    if name and not _NUMBER.fullmatch(name):
+        raise _invalid(f"Node id must be an integer, but it is: {quoted(name)}")
+    if name and int(name) != broker.node_id:
+        raise _invalid(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+    node = broker.node_id if name else None
+
+    def checked(configs: Mapping[str, str]) -> dict[str, str]:
+        changed = change(configs)
+        validate_broker_configs(changed, whole_cluster=node is None)
+        return changed
+
+    if validate_only:
+        checked(broker.dynamic.cluster if node is None else broker.dynamic.node)
+    else:
+        await broker.alter_broker(node, checked)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

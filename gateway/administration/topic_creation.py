@@ -1,0 +1,219 @@
+"""Whether a topic may be created as asked, and with what: for CreateTopics and for automatic creation.
+
+The checks, their order and their words are those of `ReplicationControlManager.createTopic`; the limits on
+the number of partitions are ours where Kafka has none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gateway.answers.encoding import warn_once
+from gateway.common.topic_names import collision_key, has_collision_characters, invalid_topic_name
+from gateway.configs.validation import validate_topic_configs
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.cluster.cluster import Cluster
+    from gateway.log.topic import Topic
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Topics and partitions that one request may create. Kafka 4's limit of records in one batch of its
+metadata log (`QuorumController.MAX_RECORDS_PER_USER_OP`); a larger request is POLICY_VIOLATION as a
+whole."""
+
+MAX_PARTITIONS: Final = 20_000
+"""Partitions of all topics together. Each takes some kilobytes of memory and has to be recovered at start;
+Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VIOLATION."""
+
+DEFAULT: Final = -1
+"""A number of partitions or a replication factor that the broker is to choose."""
+
+_logger = logging.getLogger(__name__)
+
+
+class TakenNames:
+    """The names that a new topic must not collide with; made once per request, and only when it is needed."""
+
+    def __init__(self, broker: Cluster) -> None:
+        self._broker = broker
+        self._by_key: dict[str, str] | None = None
+
+    def collision(self, name: str) -> str | None:
+        """The topic that `name` collides with (`a.b` with `a_b`), if there is one."""
+        if not has_collision_characters(name):
+            return None
+        if self._by_key is None:
+            self._by_key = {
+                collision_key(topic.name): topic.name
+                for topic in self._broker.topics.all()
+                if has_collision_characters(topic.name)
+            }
+        other = self._by_key.get(collision_key(name))
+        return None if other == name else other
+
+    def add(self, name: str) -> None:
+        """A topic was created by this request."""
+        if self._by_key is not None and has_collision_characters(name):
+            self._by_key[collision_key(name)] = name
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that may be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+def check_new_topic(
+    broker: Cluster,
+    taken: TakenNames,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str | None],
+    assignments: Sequence[tuple[int, Sequence[int]]] = (),
+) -> NewTopic:
+    """The topic that is to be created, defaults filled in.
+
+    `assignments` are (partition, broker ids) chosen by hand; then the two numbers have to be DEFAULT.
+    Raises KafkaError: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG,
+    INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST or
+    POLICY_VIOLATION.
+    """
+    _check_name(broker, taken, name)
+    kept = validate_topic_configs(configs)
+    if assignments:
+        partitions, replication_factor = _check_assignments(
+            broker, partitions, replication_factor, assignments
+        )
+    else:
+        partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
+    check_room(broker, partitions)
+    return NewTopic(name, partitions, replication_factor, kept)
+
+
+async def create_topic(broker: Cluster, taken: TakenNames, new: NewTopic) -> Topic:
+    """Create it. Raises KafkaError: TOPIC_ALREADY_EXISTS when another client was faster."""
+    if new.replication_factor > _store_count(broker):
+        warn_once(
+            _logger,
+            "topic %s keeps replication factor %d although there are fewer stores (%d), as asked for by "
+            "--relax-replication-factor",
+            new.name,
+            new.replication_factor,
+            _store_count(broker),
+        )
+    topic = await broker.create_topic(new.name, new.partitions, new.configs, new.replication_factor)
+    taken.add(new.name)
+    return topic
+
+
+def _store_count(broker: Cluster) -> int:
+    return len(broker.stores.admitted)
+
+
+def _check_name(broker: Cluster, taken: TakenNames, name: str) -> None:
+    if reason := invalid_topic_name(name):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if broker.topics.get(name) is not None:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = taken.collision(name)
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+        )
+
+
+def _check_numbers(broker: Cluster, partitions: int, replication_factor: int) -> tuple[int, int]:
+    if replication_factor < DEFAULT or replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if partitions < DEFAULT or partitions == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    if partitions == DEFAULT:
+        partitions = broker.settings.partitions
+    if replication_factor == DEFAULT:
+        replication_factor = broker.stores.default_replication_factor
+    if replication_factor > _store_count(broker) and not broker.settings.relax_replication_factor:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): there are only "
+            f"{_store_count(broker)} store(s). (--relax-replication-factor accepts it all the same.)",
+        )
+    return partitions, replication_factor
+
+
+def _check_assignments(
+    broker: Cluster,
+    partitions: int,
+    replication_factor: int,
+    assignments: Sequence[tuple[int, Sequence[int]]],
+) -> tuple[int, int]:
+    if replication_factor != DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if partitions != DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    seen: set[int] = set()
+    for partition, broker_ids in assignments:
+        if partition in seen:
+            raise bad_assignment(f"Found multiple manual partition assignments for partition {partition}")
+        seen.add(partition)
+        check_replicas(broker, broker_ids)
+    if seen != set(range(len(seen))):
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return len(seen), 1
+
+
+def check_room(broker: Cluster, partitions: int) -> None:
+    """Whether there may be so many more. Raises KafkaError: POLICY_VIOLATION."""
+    existing = broker.topics.partition_count()
+    if existing + partitions > MAX_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"There are {existing} partitions already and {partitions} more would exceed the limit of "
+            f"{MAX_PARTITIONS}.",
+        )
+
+
+def check_replicas(broker: Cluster, broker_ids: Sequence[int]) -> None:
+    """A partition's replicas as chosen by hand. Only this node can be named: it is the only broker that
+    Metadata shows (`ReplicationControlManager.validateManualPartitionAssignment`).
+
+    Raises KafkaError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    if not broker_ids:
+        raise bad_assignment("The manual partition assignment includes an empty replica list.")
+    for broker_id in broker_ids:
+        if broker_id != broker.node_id:
+            raise bad_assignment(
+                f"The manual partition assignment includes broker {broker_id}, "
+                "but no such broker is registered."
+            )
+    if len(broker_ids) > 1:
+        raise bad_assignment(
+            f"The manual partition assignment includes the broker {broker.node_id} more than once."
+        )
+
+
+def bad_assignment(message: str) -> KafkaError:
+    """The error for what is wrong with partitions that are assigned by hand."""
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,1 @@
+"""What handlers share to answer: framed answers, and questions and answers that came up before."""

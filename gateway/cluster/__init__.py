@@ -1,0 +1,1 @@
+"""What a gateway knows of its cluster, and what changes it: topics, stores, their configs."""

@@ -1,0 +1,217 @@
+"""Deleting topics: the tombstone first, then the stores, for as long as it takes.
+
+Rule: the tombstone is in the catalog before any DELETE is sent, and stays until every member has confirmed;
+absence from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments'
+addresses and its id are never used again.
+
+The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
+it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece behind that.
+Segments that left their chain (retention, DeleteRecords, compaction, or recovery that found them empty) take
+the same way.
+
+What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
+and is tried again after a pause; everything else goes on meanwhile. Who has confirmed is not asked again, and
+as long as all others are away nobody is: a store that is away for days may leave a hundred thousand segments.
+"""
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.cluster.stores import Stores
+from gateway.log.context import LogContext
+from gateway.log.topic import Topic
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus
+
+SEGMENTS_AT_ONCE = 256
+"""Segments whose addresses are deleted, and then their keys, in one step."""
+
+LOOKED_AT_ONCE = SEGMENTS_AT_ONCE
+"""Entries of the catalog looked at before other tasks run: a quarter of a millisecond."""
+
+RETRY_SECONDS = 30.0
+"""Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
+and that seldom heals by itself."""
+
+ANSWER_SECONDS = 20.0
+"""How long a store may take for one request; then it is asked again as one that could not."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Unconfirmed(NamedTuple):
+    """A segment that has been asked to be deleted: which members have not confirmed, and when they are asked
+    again. `revision` is that of the catalog's entry then: another one may have other members.
+    """
+
+    revision: int
+    members: tuple[str, ...]
+    again: float
+
+
+class Deletion:
+    """Owns the task that empties the stores."""
+
+    def __init__(self, context: LogContext, stores: Stores) -> None:
+        self._context = context
+        self._stores = stores
+        self._work = trio.Event()
+        self._work.set()
+        self._now = -math.inf
+        """When the round that is under way began."""
+        self._unconfirmed: dict[str, _Unconfirmed] = {}
+        """By address: those that some member could not delete."""
+        context.segments_dropped = self._work_is_there
+
+    def _work_is_there(self) -> None:
+        self._work.set()
+
+    async def bury(self, topic: Topic) -> None:
+        """Take a topic out of the catalog, for good. Its partitions have stopped taking appends."""
+        tombstone = {keys.tombstone_key(topic.id): keys.pack({"name": topic.name})}
+        await self._context.catalog.transact([], tombstone, [keys.topic_key(topic.name)])
+        self._work.set()
+
+    async def run(self) -> None:
+        """Work on the tombstones, those of earlier lives first, for ever."""
+        while True:
+            with trio.move_on_at(self._next_retry()):
+                await self._work.wait()
+            self._work = trio.Event()
+            self._now = trio.current_time()
+            await self._delete_dropped()
+            for entry in self._context.catalog.range(keys.TOMBSTONES):
+                await self._delete_topic(entry)
+
+    def _next_retry(self) -> float:
+        return min(
+            (one.again for one in self._unconfirmed.values() if one.again > self._now), default=math.inf
+        )
+
+    async def _delete_topic(self, tombstone: Entry) -> None:
+        catalog = self._context.catalog
+        topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
+        prefix = keys.segments_prefix(topic_id)
+        segments, behind = await self._due(prefix, "")
+        while segments:
+            gone = await self._delete(segments)
+            closings = [keys.closing_key(address) for address in gone]
+            await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
+            segments, behind = await self._due(prefix, behind)
+        if catalog.range(prefix, limit=1):
+            return  # some member has not confirmed yet
+        for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
+            while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
+                await catalog.transact([], {}, [entry.key for entry in partitions])
+        await catalog.transact([], {}, [tombstone.key])
+        logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
+
+    async def _delete_dropped(self) -> None:
+        catalog = self._context.catalog
+        dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, "")
+        while dropped:
+            gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
+            while gone:
+                try:
+                    compares = [Compare(key, revision) for key, revision in gone.items()]
+                    await catalog.transact(compares, {}, list(gone))
+                    break
+                except CompareFailed as failed:
+                    del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
+                    self._work.set()
+            dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, behind)
+
+    async def _due(self, prefix: str, behind: str) -> tuple[dict[str, Entry], str]:
+        """The next of these segments that are to be deleted now, by their addresses, from behind a key on;
+        and how far that went.
+        """
+        due: dict[str, Entry] = {}
+        while entries := self._context.catalog.range(prefix, after=behind, limit=LOOKED_AT_ONCE):
+            for entry in entries:
+                behind = entry.key
+                address = _address_of(entry)
+                if self._is_due(address, entry) and not self._waits(entry):
+                    due[address] = entry
+                    if len(due) == SEGMENTS_AT_ONCE:
+                        return due, behind
+            await trio.lowlevel.checkpoint()
+        return due, behind
+
+    def _is_due(self, address: str, entry: Entry) -> bool:
+        asked = self._unconfirmed.get(address)
+        if asked is None or asked.revision != entry.mod_revision:
+            return True
+        if asked.again > self._now:
+            return False
+        stores = self._stores
+        if any(stores.live(member) or stores.is_removed(member) for member in asked.members):
+            return True
+        self._unconfirmed[address] = asked._replace(again=self._now + RETRY_SECONDS)
+        return False
+
+    def _waits(self, entry: Entry) -> bool:
+        """Whether a segment was compacted into others whose ends too few stores have heard yet: without that
+        a lost catalog could not be read back.
+        """
+        after = keys.unpack(entry.value).get("after", ())
+        return any(map(self._context.closer.is_waited_for, after))
+
+    async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Have every member delete these segments; gives those that all have deleted."""
+        asked: dict[str, list[str]] = defaultdict(list)
+        for address, entry in segments.items():
+            for member in self._members_to_ask(address, entry):
+                asked[member].append(address)
+        self._context.closer.drop(list(segments))
+        refused: dict[str, list[str]] = defaultdict(list)
+        async with trio.open_nursery() as nursery:
+            for member, addresses in asked.items():
+                nursery.start_soon(self._delete_at, member, addresses, refused)
+        again = trio.current_time() + RETRY_SECONDS
+        for address, entry in segments.items():
+            self._unconfirmed.pop(address, None)
+            if address in refused:
+                left = tuple(refused[address])
+                self._unconfirmed[address] = _Unconfirmed(entry.mod_revision, left, again)
+        return {address: entry for address, entry in segments.items() if address not in refused}
+
+    def _members_to_ask(self, address: str, entry: Entry) -> Sequence[str]:
+        asked = self._unconfirmed.get(address)
+        if asked is not None and asked.revision == entry.mod_revision:
+            return asked.members
+        value = keys.unpack(entry.value)
+        return [*value["members"], *value.get("copying", ())]
+
+    async def _delete_at(self, member: str, addresses: Sequence[str], refused: dict[str, list[str]]) -> None:
+        """Have one member delete these; those that it has not are put under `refused`, with its name."""
+        stores = self._stores
+        if stores.is_removed(member):
+            return  # it counts no more, and never comes back as this one
+        statuses: list[AddressStatus] | None = None
+        if stores.live(member):
+            with trio.move_on_after(ANSWER_SECONDS):
+                statuses = await self._context.producer.delete(member, addresses)
+        if statuses is None:
+            for address in addresses:
+                refused[address].append(member)  # others must not wait for it
+            return
+        failed = {status.address: status.status for status in statuses if status.status != STATUS_DONE}
+        for address in failed:
+            refused[address].append(member)
+        if unheard := sorted(failed.keys() - self._unconfirmed.keys()):
+            logger.error(
+                "store %s could not delete %d segments, %s among them (status %d): its own log says why; "
+                "it is asked again every %d s",
+                member, len(unheard), unheard[0], failed[unheard[0]], RETRY_SECONDS,
+            )  # fmt: skip
+
+
+def _address_of(entry: Entry) -> str:
+    """A segment's address, which its key ends with."""
+    return entry.key.rpartition("/")[2].rpartition("-")[2]

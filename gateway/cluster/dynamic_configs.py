@@ -1,0 +1,61 @@
+"""Broker configs that were set while a gateway ran (KIP-226): of this node, and of all nodes of the cluster.
+
+The catalog keeps them. The node's own come before the cluster's, and both before what the gateway was started
+with (`kafka.server.DynamicBrokerConfig`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gateway.catalog import keys
+from gateway.catalog.interface import MAX_VALUE_BYTES, Compare
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.catalog.interface import Catalog
+
+
+class DynamicConfigs:
+    """Values as they were given, by config name; they were checked when they were set."""
+
+    def __init__(self, catalog: Catalog, node_id: int) -> None:
+        self._catalog = catalog
+        self._node_id = node_id
+        self.node: dict[str, str] = self._load(node_id)
+        self.cluster: dict[str, str] = self._load(None)
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """What holds for this node."""
+        return {**self.cluster, **self.node}
+
+    async def alter(self, node: int | None, change: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
+        """Change what is set for this node (its id) or for the cluster (None).
+
+        Raises KafkaError: INVALID_CONFIG, the configs are too large together; or what `change` raises.
+        """
+        before = self.cluster if node is None else self.node
+        configs = change(before)
+        if configs == before:
+            return
+        key = keys.broker_configs_key(node)
+        entry = self._catalog.get(key)
+        record = keys.pack(configs)
+        if len(record) > MAX_VALUE_BYTES:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the broker configs take {len(record)} bytes together, more than {MAX_VALUE_BYTES}",
+            )
+        await self._catalog.transact(
+            [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
+        )
+        if node is None:
+            self.cluster = configs
+        else:
+            self.node = configs
+
+    def _load(self, node: int | None) -> dict[str, str]:
+        entry = self._catalog.get(keys.broker_configs_key(node))
+        return {} if entry is None else dict(keys.unpack(entry.value))

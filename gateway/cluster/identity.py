@@ -1,0 +1,62 @@
+"""Whose cluster a catalog is of: the key `/cluster`, which is the first that is read and the last that is
+written, so that a crash in a first start starts it all over.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from gateway.catalog import keys
+from gateway.catalog.interface import Catalog
+from gateway.cluster.rebuild import CannotRebuild, read_back
+from mesh.data_directory import DataDirectoryRefused
+from mesh.reader import Reader
+
+ENTRIES_AT_ONCE: Final = 1000
+"""Entries of a rebuilt catalog in one transaction."""
+
+logger = logging.getLogger(__name__)
+
+
+def cluster_in(catalog: Catalog, path: Path) -> str | None:
+    """The cluster's id, None in a catalog that is new. `path` is the data directory, for people.
+
+    Raises DataDirectoryRefused: a newer version has written it, in a format that this one does not know.
+    """
+    entry = catalog.get(keys.CLUSTER)
+    if entry is None:
+        return None
+    cluster = keys.unpack(entry.value)
+    if cluster["format"] > keys.FORMAT:
+        raise DataDirectoryRefused(
+            path,
+            f"its catalog has format {cluster['format']}, and this version knows none above {keys.FORMAT}",
+            "Start the version that wrote it, or a newer one",
+        )
+    return str(cluster["id"])
+
+
+def cluster_entry(cluster_id: str) -> dict[str, bytes]:
+    """What says in the catalog whose it is."""
+    return {keys.CLUSTER: keys.pack({"id": cluster_id, "format": keys.FORMAT})}
+
+
+async def rebuild_catalog(
+    catalog: Catalog, reader: Reader, incarnations: Sequence[str], path: Path, *, accept_loss: bool
+) -> None:
+    """Fill a new catalog with what these stores tell. The cluster's own key is left to be written after it.
+
+    Raises DataDirectoryRefused: they contradict each other, or lack something.
+    """
+    try:
+        rebuilt = await read_back(reader, incarnations, accept_loss=accept_loss)
+    except CannotRebuild as error:
+        raise DataDirectoryRefused(
+            path, f"the catalog cannot be rebuilt: {error}", "Nothing was changed"
+        ) from None
+    entries = list(rebuilt.items())
+    for start in range(0, len(entries), ENTRIES_AT_ONCE):
+        await catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
+    stores = "the store" if len(incarnations) == 1 else f"{len(incarnations)} stores"
+    logger.warning("the catalog was rebuilt from %s: %d entries", stores, len(entries))

@@ -1,0 +1,130 @@
+"""The topics of this gateway by name and by id, as the catalog has them."""
+
+from collections.abc import Iterable, Mapping
+
+from gateway.catalog import keys
+from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.common.topic_names import is_internal
+from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
+from gateway.log.context import LogContext
+from gateway.log.partition import Partition
+from gateway.log.topic import Topic
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+
+class Topics:
+    """In memory; whoever changes the catalog changes this after its transaction."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        """Goes up with every change: for caches of what is derived from the topics."""
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._sorted: list[Topic] | None = None
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        if self._sorted is None:
+            self._sorted = [topic for _, topic in sorted(self._by_name.items())]
+        return self._sorted
+
+    def add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self.changed()
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        self.changed()
+
+    def changed(self) -> None:
+        """Something that clients see of the topics is different now."""
+        self.revision += 1
+        self._sorted = None
+
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self._by_name.values())
+
+
+def build_topic(
+    context: LogContext,
+    name: str,
+    topic_id: bytes,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    defaults: Mapping[str, str] | None = None,
+) -> Topic:
+    """A topic with its partitions, which are not recovered yet.
+
+    `defaults` are the broker configs that were set while a gateway ran: defaults of topic configs are among
+    them.
+    """
+    settings = effective_topic_configs(configs, defaults)
+    topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
+    topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
+    return topic
+
+
+def apply_configs(topics: Iterable[Topic], defaults: Mapping[str, str], *, announce: bool) -> None:
+    """Have topics go by their configs, and by these broker configs where they have none of their own.
+
+    `announce`: it is the topics' own that are new.
+    """
+    known: dict[frozenset[tuple[str, str]], EffectiveTopicConfigs] = {}
+    for topic in topics:
+        configs = frozenset(topic.configs.items())
+        if configs not in known:
+            known[configs] = effective_topic_configs(topic.configs, defaults)
+        topic.settings = known[configs]
+        for partition in topic.partitions:
+            partition.settings_changed(announce=announce)
+
+
+def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) -> Topics:
+    """All topics of the catalog; `defaults` as for `build_topic`."""
+    topics = Topics()
+    for entry in context.catalog.range(keys.TOPICS):
+        value = keys.unpack(entry.value)
+        topics.add(
+            build_topic(
+                context,
+                entry.key.removeprefix(keys.TOPICS),
+                bytes.fromhex(value["id"]),
+                value["partitions"],
+                value["replication_factor"],
+                value["configs"],
+                defaults,
+            )
+        )
+    return topics
+
+
+def topic_record(
+    topic: Topic, *, partitions: int | None = None, configs: Mapping[str, str] | None = None
+) -> bytes:
+    """The catalog's value of a topic, with another number of partitions or other configs if they are given.
+
+    Raises KafkaError: INVALID_CONFIG; the configs are too large together.
+    """
+    record = keys.pack(
+        {
+            "id": topic.id.hex(),
+            "partitions": len(topic.partitions) if partitions is None else partitions,
+            "replication_factor": topic.replication_factor,
+            "configs": topic.configs if configs is None else configs,
+        }
+    )
+    if len(record) > MAX_VALUE_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the configs of a topic take {len(record)} bytes together, more than {MAX_VALUE_BYTES}",
+        )
+    return record

@@ -1,0 +1,264 @@
+"""Which Kafka APIs exist here: each module of `gateway.api` registers one, ApiVersions is built from that.
+
+A handler is one of two kinds.
+
+* `async def handler(request, broker) -> Response`: the usual one. It runs when its turn comes, after all
+  earlier requests of its connection are answered.
+* `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
+  `begin` never blocks and does what must happen in request order (append); the pending response says
+  when it is ready, so the next Produce of the connection may begin before it is. Its body has a
+  `timeout_ms`, which bounds how long the request may be held back before it begins. `begin` may raise
+  `NotNow`: it is called again with the same request when `NotNow.over` has returned, and goes on where it was
+  (`Request.begun` keeps what it did so far). Until then TCP holds back the client.
+
+Beside its handler, an API that is asked all the time may register one of two shorter ways (for requests up to
+`MAX_AT_ONCE_BYTES`):
+
+* `begin_small`: as `begin`, and never `NotNow`: what waits for the log needs no task for that.
+* `at_once`: `def answer(header, frame, local_address, broker) -> Response | None`, from the bytes and what is
+  in memory. None: the handler is to be asked. It must say what the handler would.
+
+A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
+(only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
+is closed. `DiskFailed` ends the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+import trio
+
+from gateway.common.budget import Budget
+from wireproto.kafka.headers import RequestHeader
+from wireproto.kafka.requests import decode_request
+
+MAX_AT_ONCE_BYTES = 32 * 1024
+"""Bytes of a request that may be answered from what is in memory, without a task: ListOffsets of 1,900
+partitions. Larger ones would keep others waiting for milliseconds."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+Response: TypeAlias = bytes | list[Buffer] | None
+"""A framed response, whole or in pieces that are written one after the other without being joined. None:
+the client gets no answer (Produce with acks=0)."""
+
+
+class PendingResponse(Protocol):
+    """What `begin` returns: the request took effect (or failed), its answer comes later. It is one of these:
+    not ready and nobody waits; somebody waits (`when_ready`); ready.
+    """
+
+    @property
+    def ready(self) -> bool:
+        """The answer can be given."""
+
+    def when_ready(self, call: Callable[[], None], /) -> None:
+        """Have `call` called once, soon after it has become ready. It neither blocks nor raises."""
+
+    def forget(self) -> None:
+        """Nobody waits any more: the client is gone."""
+
+    def response(self) -> Response:
+        """The answer: asked for once, when it is `ready` and all requests before it are answered."""
+
+
+class NotNow(Exception):
+    """A request cannot begin yet, or not go on. `over()` returns when to try again.
+
+    `for_room`: it waits until the log takes more, which may be as long as a store is away; otherwise for work
+    of the gateway's own.
+    """
+
+    def __init__(self, over: Callable[[], Awaitable[None]], *, for_room: bool = False) -> None:
+        super().__init__()
+        self.over = over
+        self.for_room = for_room
+
+
+def _nothing_to_let_go(_request: Request) -> None:
+    """For requests whose memory nobody counts."""
+
+
+class Request:
+    """One decoded request and where it came from.
+
+    `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
+    `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
+    the gateway stops: a handler that waits (Fetch) answers at once then.
+    """
+
+    __slots__ = (
+        "arrived",
+        "begun",
+        "body",
+        "client_address",
+        "frame",
+        "header",
+        "holds_frame",
+        "let_go",
+        "local_address",
+        "reserved",
+        "response_memory",
+        "shutting_down",
+    )
+
+    def __init__(
+        self,
+        header: RequestHeader,
+        body: Any,
+        frame: memoryview,
+        local_address: tuple[str, int],
+        client_address: str,
+        shutting_down: trio.Event,
+        response_memory: Budget | None = None,
+        arrived: float = 0.0,
+    ) -> None:
+        self.arrived = arrived
+        self.header = header
+        self.body = body
+        self.frame = frame
+        self.local_address = local_address
+        self.client_address = client_address
+        self.shutting_down = shutting_down
+        self.response_memory = response_memory
+        self.reserved = 0
+        self.begun: Any = None
+        """A Produce that began and has to go on."""
+        self.holds_frame = True
+        self.let_go: Callable[[Request], None] = _nothing_to_let_go
+
+    def forget_frame(self) -> None:
+        """Give back the memory of the request before it is answered; its `frame` is of no use after that.
+
+        For handlers that may wait for minutes (JoinGroup) and have taken out of `body` what they keep.
+        """
+        if self.holds_frame:
+            self.holds_frame = False
+            self.let_go(self)
+
+    def try_reserve(self, size: int) -> bool:
+        """As `reserve`, if it need not wait; False otherwise."""
+        if self.response_memory is None:
+            return True
+        if self.reserved:
+            raise RuntimeError("an answer's memory is reserved once")
+        if not self.response_memory.try_reserve(size):
+            return False
+        self.reserved = min(size, self.response_memory.total)
+        return True
+
+    async def reserve(self, size: int) -> None:
+        """Waits until `size` more bytes may be held for this answer; given back once the answer is written.
+
+        For handlers whose answers are large (Fetch): call it before reading the records, with no more than
+        what will be read, and not while waiting for records to come.
+        """
+        if self.response_memory is not None:
+            # The amount is taken in one step per request: holding some while waiting for more could
+            # leave every connection waiting for the others.
+            if self.reserved:
+                raise RuntimeError("an answer's memory is reserved once")
+            await self.response_memory.reserve(size)
+            self.reserved = min(size, self.response_memory.total)
+
+
+Handler: TypeAlias = Callable[[Request, Any], Awaitable[Response]]
+Begin: TypeAlias = Callable[[Request, Any], PendingResponse]
+Decoder: TypeAlias = Callable[[int, memoryview, int], Any]
+"""(api_version, frame, body offset) -> the body. Raises MalformedRequest."""
+
+AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Any], Response]
+"""(header, frame, local address, broker) -> the answer; None: ask the handler. Raises MalformedRequest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API key. Exactly one of `handler` and `begin` is set; the two last may be beside a handler.
+
+    Of a `begin` with a `large_decoder`, `decoder` raises `ManyPartitions` for what it does not decode.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    advertised_min: int
+    decoder: Decoder
+    handler: Handler | None = None
+    begin: Begin | None = None
+    large_decoder: Decoder | None = None
+    begin_small: Begin | None = None
+    at_once: AtOnce | None = None
+
+
+class Registry:
+    """The APIs of one gateway by key."""
+
+    def __init__(self) -> None:
+        self._apis: dict[int, Api] = {}
+
+    def api(
+        self,
+        *,
+        key: int,
+        name: str,
+        min_version: int,
+        max_version: int,
+        advertised_min: int | None = None,
+        begin: bool = False,
+        decoder: Decoder | None = None,
+        large_decoder: Decoder | None = None,
+        begin_small: Begin | None = None,
+        at_once: AtOnce | None = None,
+    ) -> Callable[[Any], Any]:
+        """Registers the decorated function for `key`, versions `min_version` to `max_version`.
+
+        `advertised_min` is what ApiVersions says instead of `min_version`, for clients that look for an exact
+        old version (KAFKA-18659). `decoder` replaces the walk over Kafka's schema, `large_decoder` is for
+        what it refuses to do at once. Raises ValueError when the key has a handler already.
+        """
+        if not 0 <= min_version <= max_version:
+            raise ValueError(f"{name}: versions {min_version} to {max_version}")
+
+        def register(function: Any) -> Any:
+            if key in self._apis:
+                raise ValueError(f"API key {key} is registered twice: {self._apis[key].name} and {name}")
+            self._apis[key] = Api(
+                key,
+                name,
+                min_version,
+                max_version,
+                min_version if advertised_min is None else advertised_min,
+                partial(decode_request, key) if decoder is None else decoder,
+                handler=None if begin else function,
+                begin=function if begin else None,
+                large_decoder=large_decoder,
+                begin_small=begin_small,
+                at_once=at_once,
+            )
+            return function
+
+        return register
+
+    def advertised_versions(self) -> list[tuple[int, int, int]]:
+        """(key, lowest version, highest version) as ApiVersions answers them, by key."""
+        return [(a.key, a.advertised_min, a.max_version) for _, a in sorted(self._apis.items())]
+
+    def lookup(self, key: int) -> Api | None:
+        return self._apis.get(key)
+
+    def all(self) -> list[Api]:
+        """Every API, by key."""
+        return [a for _, a in sorted(self._apis.items())]
+
+
+DEFAULT_REGISTRY = Registry()
+"""What the modules of `gateway.api` register with; tests may have registries of their own."""
+
+api = DEFAULT_REGISTRY.api
+advertised_versions = DEFAULT_REGISTRY.advertised_versions
+lookup = DEFAULT_REGISTRY.lookup

@@ -1,0 +1,55 @@
+"""The settings that what serves Kafka goes by, with their units and defaults.
+
+How each is written, and what else a process has, is `dafka`'s business (`dafka.settings`).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What can be set of a gateway, whichever process it is in. Immutable: a change is a restart."""
+
+    partitions: int = 1
+    """Partitions of a topic that is created without a number of them; Kafka's `num.partitions`."""
+
+    auto_create_topics: bool = True
+    """Create a topic that a client asks for and allows to create; Kafka's `auto.create.topics.enable`."""
+
+    relax_replication_factor: bool = False
+    """Keep a replication factor above the number of stores instead of INVALID_REPLICATION_FACTOR."""
+
+    retention_check_interval_ms: int = 300_000
+    """Milliseconds between two looks for what retention drops; Kafka's `log.retention.check.interval.ms`."""
+
+    compaction_backoff_ms: int = 15_000
+    """Milliseconds between two looks for something to compact, when there was nothing; Kafka's
+    `log.cleaner.backoff.ms`."""
+
+    group_initial_rebalance_delay_ms: int = 3000
+    """Milliseconds that the first rebalance of an empty group waits for more members; Kafka's
+    `group.initial.rebalance.delay.ms`."""
+
+    group_min_session_timeout_ms: int = 6000
+    """Milliseconds: the shortest session timeout that a member may ask for; Kafka's
+    `group.min.session.timeout.ms`."""
+
+    group_max_session_timeout_ms: int = 30 * 60 * 1000
+    """Milliseconds: the longest one; Kafka's `group.max.session.timeout.ms`."""
+
+    group_max_size: int = 2**31 - 1
+    """Members of one group; Kafka's `group.max.size`."""
+
+    offsets_retention_minutes: int = 7 * 24 * 60
+    """Minutes that a committed offset is kept when nobody needs it any more; Kafka's
+    `offsets.retention.minutes`."""
+
+    fetch_session_slots: int = 1000
+    """Fetch sessions that are kept; Kafka's `max.incremental.fetch.session.cache.slots`."""
+
+    tail_cache_bytes: int = 64 * 1024 * 1024
+    """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
+    busy log, and an idle process stays below 100 MB."""
+
+    accept_loss: bool = False
+    """Go on with what can be read where the data directory has lost something."""

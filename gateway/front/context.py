@@ -1,0 +1,44 @@
+"""What all connections of one server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from gateway.common.budget import Budget, Gate
+from gateway.common.log_limit import LogLimit
+from gateway.common.metrics import Metrics
+from gateway.front.dispatch import Dispatcher
+from gateway.front.limits import Limits
+
+DECODING_AT_ONCE = 1
+"""Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
+
+
+@dataclass(slots=True)
+class ConnectionContext:
+    """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops.
+
+    Requests from BIG_FRAME_BYTES on take from `request_memory` before they are received, others from
+    `small_request_memory` once they are here: no client can hold that without being served. What they
+    become takes from `decoded_memory` (of a Produce from `produced_memory`, so that producers wait for each
+    other only), and their answers from `response_memory`, always in this order. `room_memory` is no further
+    memory: it bounds how much of the others may be held by who waits for room in a log and wants no answer.
+    """
+
+    dispatcher: Dispatcher
+    broker: Any
+    limits: Limits
+    metrics: Metrics
+    request_memory: Budget
+    small_request_memory: Budget
+    decoded_memory: Budget
+    produced_memory: Budget
+    room_memory: Budget
+    response_memory: Budget
+    produce_gate: Gate
+    log: LogLimit
+    shutting_down: trio.Event = field(default_factory=trio.Event)
+    decoding: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(DECODING_AT_ONCE))

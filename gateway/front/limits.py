@@ -1,0 +1,158 @@
+"""Every limit of the Kafka endpoint: unit, default, and why. What each defends against is in
+docs/limits.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_REQUEST_BYTES = 100 * MIB
+"""Bytes of one request. Kafka's `socket.request.max.bytes`, 100 MiB; Redpanda's `kafka_request_max_bytes`
+too."""
+
+MAX_OTHER_REQUEST_BYTES = 8 * MIB
+"""Bytes of a request other than Produce. The largest honest ones name every partition of a cluster: a Fetch
+of 100,000 partitions has 3 MB. Redpanda and Kafka have no such limit; decoding cost is why we do."""
+
+REQUEST_MEMORY_BYTES = 256 * MIB
+"""Bytes of large requests held by the whole gateway, received in part or not answered yet. Kafka's
+`queued.max.request.bytes` (off by default there). At least MAX_REQUEST_BYTES."""
+
+SMALL_REQUEST_MEMORY_BYTES = 64 * MIB
+"""Bytes of requests below 16 KiB held by the whole gateway until they are answered. A budget of its own:
+clients that send large requests slowly can fill the other one, and must not stop those who only fetch."""
+
+DECODED_MEMORY_BYTES = 512 * MIB
+"""Bytes that the decoded requests of the whole gateway may take until they are answered, those of Produce
+apart: a Fetch of 100,000 partitions is 2 MB on the wire and 40 MB in memory, and may wait for minutes."""
+
+DECODED_BYTES_PER_BYTE = 24
+"""Memory for each byte of such a request: measured with a parked Fetch 4 of many partitions, the smallest
+there are; a Fetch 12 takes half as much."""
+
+MIN_COUNTED_REQUEST_BYTES = 1 * KIB
+"""Bytes of a request below which this memory is not counted: all connections together hold 240 MB of it."""
+
+PRODUCED_MEMORY_BYTES = 128 * MIB
+"""Bytes that the decoded Produce requests of the whole gateway may take until they are answered, beside their
+records: for 200,000 partitions. A memory of its own: they may wait for stores as long as their clients like,
+and must not stop who asks for something else."""
+
+PRODUCED_ELEMENT_BYTES = 640
+"""Memory of each topic or partition of such a request, from its decoding to its answer: measured with 20,000
+that are refused."""
+
+FREE_ELEMENTS = 16
+"""Topics and partitions of a Produce that are not counted: most have no more."""
+
+ROOM_MEMORY_BYTES = 32 * MIB
+"""Bytes of requests held by producers that want no answer (acks=0) and wait for room in a log: an eighth of
+REQUEST_MEMORY_BYTES. It may take as long as stores are away, and others must be served meanwhile. Who comes
+when there are so many is hung up on, which is how such producers are told of failures."""
+
+RESPONSE_MEMORY_BYTES = 256 * MIB
+"""Bytes of large answers (Fetch) held by the whole gateway until they are written."""
+
+MAX_IN_FLIGHT_REQUESTS = 256
+"""Produce requests of one connection that began and are not answered. Java has 5 in flight, librdkafka as
+many as it likes: beyond this the gateway stops reading and TCP slows the client down."""
+
+MAX_IN_FLIGHT_BYTES = 32 * MIB
+"""Bytes of those requests. One larger request is let through when nothing else is in flight."""
+
+MAX_UNSENT_BYTES = 1 * MIB
+"""Bytes of answers of one connection that wait for its client to read; while there are more, no further
+request of it is begun. Kafka begins none until the answer before is written."""
+
+IDLE_SECONDS = 600.0
+"""Seconds without a request before a connection is closed. Kafka's `connections.max.idle.ms`, 10 minutes;
+clients close theirs after 9."""
+
+FIRST_REQUEST_SECONDS = 60.0
+"""Seconds from connecting to the first whole request. Kafka has no such limit; clients send ApiVersions at
+once, and silent sockets would hold the places of others for IDLE_SECONDS."""
+
+STALL_SECONDS = 30.0
+"""Seconds without a single byte, in a request that has begun to arrive or an answer that is being written.
+Kafka has no such limit; its clients give up a request after 30 s (`request.timeout.ms`)."""
+
+MIN_BYTES_PER_SECOND = 16 * KIB
+"""Slowest transfer of a whole request or answer: it may take STALL_SECONDS plus its size at this rate.
+Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""
+
+STARVED_SECONDS = 10.0
+"""Seconds that somebody waits for memory before the client that holds most of it is closed, with a request it
+has not sent to the end or answers it has not read: without this, three clients that dribble 100 MiB each
+would stop every other producer for an hour."""
+
+HURRY_SECONDS = 1.0
+"""Seconds that somebody waits for memory before all parked fetches are answered with what there is: a Fetch
+keeps its request's memory while it waits for records, and may wait for minutes."""
+
+MAX_CONNECTIONS = 10_000
+"""Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on
+file descriptors lowers it further."""
+
+FAIR_SHARE_REQUESTS = 32
+"""Requests of one connection that are handled before other connections have their turn."""
+
+LISTEN_BACKLOG = 1024
+"""Connections that the kernel completes before we accept them (it caps this at `net.core.somaxconn`). Kafka's
+`socket.listen.backlog.size` is 50, too few for a Spark cluster that starts."""
+
+ACCEPT_BACKOFF_SECONDS = 0.1
+"""Seconds to wait after accept failed for want of file descriptors or memory, as trio's `serve_listeners`."""
+
+MAX_GATE_SECONDS = 30.0
+"""Seconds that a Produce request waits while the gateway holds as many unacknowledged records as it may, if
+its own timeout is not shorter; then it is answered with an error. Kafka's clients wait 30 s for an
+answer."""
+
+CHECK_SECONDS = 1.0
+"""Seconds between looks for connections that are over their time: deadlines are kept to this accuracy,
+which costs nothing per request."""
+
+LINGER_SECONDS = 2.0
+"""Seconds that a connection which we end waits for its client to have read the last answers. nginx waits up
+to 5 s between reads (`lingering_timeout`)."""
+
+MAX_LINGERING = 256
+"""Connections that linger so at once; further ones are closed hard. They hold no memory but their socket."""
+
+SHUTDOWN_GRACE_SECONDS = 8.0
+"""Seconds that connections have to finish what is in flight when the gateway stops; `docker stop` kills
+after 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that may be set; see the constants of the same names."""
+
+    max_request_bytes: int = MAX_REQUEST_BYTES
+    max_other_request_bytes: int = MAX_OTHER_REQUEST_BYTES
+    request_memory_bytes: int = REQUEST_MEMORY_BYTES
+    small_request_memory_bytes: int = SMALL_REQUEST_MEMORY_BYTES
+    decoded_memory_bytes: int = DECODED_MEMORY_BYTES
+    produced_memory_bytes: int = PRODUCED_MEMORY_BYTES
+    room_memory_bytes: int = ROOM_MEMORY_BYTES
+    response_memory_bytes: int = RESPONSE_MEMORY_BYTES
+    max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS
+    max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES
+    max_unsent_bytes: int = MAX_UNSENT_BYTES
+    idle_seconds: float = IDLE_SECONDS
+    first_request_seconds: float = FIRST_REQUEST_SECONDS
+    stall_seconds: float = STALL_SECONDS
+    min_bytes_per_second: int = MIN_BYTES_PER_SECOND
+    starved_seconds: float = STARVED_SECONDS
+    max_connections: int = MAX_CONNECTIONS
+    shutdown_grace_seconds: float = SHUTDOWN_GRACE_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.request_memory_bytes < self.max_request_bytes:
+            raise ValueError(
+                f"request memory of {self.request_memory_bytes} bytes is less than one request may have "
+                f"({self.max_request_bytes} bytes)"
+            )

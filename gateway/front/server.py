@@ -1,0 +1,307 @@
+"""The Kafka endpoint: accepts connections, keeps their deadlines, and stops in order.
+
+    async with trio.open_nursery() as nursery:
+        server = Server(registry=load_apis(), broker=broker, metrics=metrics)
+        await nursery.start(server.serve, await open_listeners(specs))
+        ...
+        server.shut_down()      # serve() returns when the answers in flight are out, within 10 s
+
+Stopping is in this order: no new connections; no further request is received; `shutting_down` is set, so that
+parked fetches answer at once; what is in flight is answered; after the grace period what is left is cut off.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import trio
+
+from gateway.common.budget import Budget, Gate
+from gateway.common.failures import DiskFailed
+from gateway.common.handlers import Registry
+from gateway.common.log_limit import LogLimit
+from gateway.common.metrics import Metrics
+from gateway.front.connection import Connection, is_disk_failure
+from gateway.front.context import ConnectionContext
+from gateway.front.dispatch import Dispatcher
+from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
+from gateway.front.listener_sockets import ListenerSocket, close_all
+from gateway.front.listeners import Listener, join_host_port
+
+ACCEPT_CAPACITY_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""accept() failed because something has run out; it may be back in a moment."""
+
+ACCEPT_IGNORED_ERRNOS = frozenset(
+    getattr(errno, name)
+    for name in (
+        "ECONNABORTED", "EPERM", "EPROTO", "ENETDOWN", "ENOPROTOOPT", "EHOSTDOWN", "ENONET", "EHOSTUNREACH",
+        "EOPNOTSUPP", "ENETUNREACH", "ETIMEDOUT", "EINTR",
+    )
+    if hasattr(errno, name)
+)  # fmt: skip
+"""accept() failed for the one connection it would have given (accept(2): treat them like EAGAIN)."""
+
+ACCEPTS_IN_A_ROW = 64
+"""Connections accepted from one listener before others have their turn."""
+
+RESERVED_FILES = 256
+"""File descriptors left for everything but clients (RocksDB's files, the catalog); at most half of all."""
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """One Kafka endpoint with its connections.
+
+    `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
+    handlers. `hurry` is called when others wait for the memory of requests whose answers are put off.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        broker: Any,
+        metrics: Metrics,
+        limits: Limits | None = None,
+        produce_gate: Gate | None = None,
+        hurry: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.metrics = metrics
+        self.context = ConnectionContext(
+            dispatcher=Dispatcher(registry, metrics),
+            broker=broker,
+            limits=self.limits,
+            metrics=metrics,
+            request_memory=Budget(self.limits.request_memory_bytes),
+            small_request_memory=Budget(self.limits.small_request_memory_bytes),
+            decoded_memory=Budget(self.limits.decoded_memory_bytes),
+            produced_memory=Budget(self.limits.produced_memory_bytes),
+            room_memory=Budget(self.limits.room_memory_bytes),
+            response_memory=Budget(self.limits.response_memory_bytes),
+            produce_gate=produce_gate or Gate(),
+            log=LogLimit(logging.getLogger("gateway.front.connection")),
+        )
+        self._hurry = hurry
+        self.connections: set[Connection] = set()
+        self._lingering = 0
+        self._accepting = trio.CancelScope()
+        self._max_connections = self.limits.max_connections
+        self._connections_scope = trio.CancelScope()
+        budgets = {
+            ("large requests",): self.context.request_memory,
+            ("small requests",): self.context.small_request_memory,
+            ("decoded requests",): self.context.decoded_memory,
+            ("decoded Produce requests",): self.context.produced_memory,
+            ("large answers",): self.context.response_memory,
+        }
+        metrics.gauge(
+            "dafka_memory_bytes",
+            "Bytes held for Kafka clients.",
+            lambda: {name: budget.used for name, budget in budgets.items()},
+            labels=("what",),
+        )
+        metrics.gauge(
+            "dafka_memory_waiting",
+            "Connections that wait until such bytes are free.",
+            lambda: {name: budget.waiting for name, budget in budgets.items()},
+            labels=("what",),
+        )
+
+    async def serve(
+        self,
+        sockets: Sequence[ListenerSocket],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serves until `shut_down`, or until cancelled; closes the listening sockets.
+
+        Raises DiskFailed when a handler did.
+        """
+        _mention_wildcards(sockets)
+        self._max_connections = min(self.limits.max_connections, connections_allowed_by_files())
+        try:
+            with self._connections_scope:
+                async with trio.open_nursery() as connections:
+                    await self._accept_all(sockets, connections, task_status)
+                    self._stop_connections()
+            if self._connections_scope.cancelled_caught:
+                _log.warning("some requests were not answered within the time for stopping")
+        except BaseExceptionGroup as group:
+            # What callers act on must not hide in groups of groups.
+            if (failure := _first(group, DiskFailed)) is not None:
+                raise failure from group
+            raise
+        finally:
+            close_all(sockets)
+
+    def shut_down(self) -> None:
+        """Begins to stop; `serve` returns when that is done. Doing it twice changes nothing."""
+        self._accepting.cancel()
+
+    async def _accept_all(
+        self,
+        sockets: Sequence[ListenerSocket],
+        connections: trio.Nursery,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
+        with self._accepting:
+            async with trio.open_nursery() as nursery:
+                for entry in sockets:
+                    nursery.start_soon(self._accept, entry, connections)
+                nursery.start_soon(self._keep_deadlines)
+                task_status.started()
+        close_all(sockets)
+
+    def _stop_connections(self) -> None:
+        self.context.shutting_down.set()
+        self._connections_scope.deadline = trio.current_time() + self.limits.shutdown_grace_seconds
+        for connection in self.connections:
+            connection.stop_reading()
+
+    # ------------------------------------------------------------------------------------------ accept
+
+    async def _accept(self, entry: ListenerSocket, connections: trio.Nursery) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(entry.socket)
+            try:
+                for _ in range(ACCEPTS_IN_A_ROW):
+                    sock, _ = entry.socket.accept()
+                    self._admit(sock, entry.listener, connections)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if error.errno in ACCEPT_CAPACITY_ERRNOS:
+                    self.context.log.warning(
+                        "cannot accept connections: %s; existing ones go on (`ulimit -n` sets the limit)",
+                        error.strerror,
+                    )
+                    await trio.sleep(ACCEPT_BACKOFF_SECONDS)
+                elif error.errno not in ACCEPT_IGNORED_ERRNOS:
+                    raise
+
+    def _admit(self, sock: socket.socket, listener: Listener, connections: trio.Nursery) -> None:
+        if len(self.connections) >= self._max_connections:
+            # Closed before a byte is read: the client sees at once that it must go elsewhere or wait.
+            sock.close()
+            self.metrics.connections_refused += 1
+            self.context.log.warning(
+                "refused a connection: there are %d, as many as allowed", self._max_connections
+            )
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
+            connection = Connection(sock, listener, self.context)
+        except OSError:
+            sock.close()  # the client has left already
+            return
+        self.connections.add(connection)
+        self.metrics.connections_accepted += 1
+        self.metrics.connections_open += 1
+        connections.start_soon(self._run, connection)
+
+    async def _run(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        except Exception as error:
+            if is_disk_failure(error):
+                raise
+            # A bug of the connection itself: as with one of a handler, nobody else suffers.
+            connection.reason = "bug"
+            _log.exception("the connection of %s failed unexpectedly", connection.client_address)
+        finally:
+            self.connections.discard(connection)
+            self.metrics.connections_open -= 1
+            self.metrics.connection_closed(connection.reason or "shutdown")
+            self._lingering += 1
+            try:
+                await connection.finish(linger=self._lingering <= MAX_LINGERING)
+            finally:
+                self._lingering -= 1
+
+    # --------------------------------------------------------------------------------------- deadlines
+
+    async def _keep_deadlines(self) -> None:
+        """Closes connections that are over their time; looks at all of them once a second."""
+        while True:
+            await trio.sleep(CHECK_SECONDS)
+            now = trio.current_time()
+            for connection in list(self.connections):
+                why = connection.overdue(now)
+                if why is not None:
+                    _log.info("closing the connection of %s: %s", connection.client_address, why)
+                    connection.close("deadline")
+            context = self.context
+            requests = (context.request_memory, context.small_request_memory, context.decoded_memory)
+            if any(memory.longest_wait(now) >= HURRY_SECONDS for memory in requests):
+                self._hurry()
+            starved = self.limits.starved_seconds
+            if self.context.request_memory.longest_wait(now) > starved:
+                self._free_memory(lambda c: c.half_received_bytes, "a request it has not sent to the end")
+            if self.context.response_memory.longest_wait(now) > starved:
+                self._free_memory(lambda c: c.held_answer_bytes, "answers it has not read")
+
+    def _free_memory(self, held: Callable[[Connection], int], what: str) -> None:
+        """Closes the client that holds most of the memory that others wait for."""
+        hog = max(self.connections, key=held, default=None)
+        if hog is not None and held(hog):
+            self.context.log.warning(
+                "closing the connection of %s: others wait for the %d bytes held by %s",
+                hog.client_address,
+                held(hog),
+                what,
+            )
+            hog.close("memory")
+
+
+def _mention_wildcards(sockets: Sequence[ListenerSocket]) -> None:
+    """Says what clients are told where the user left it open: it is wrong behind NAT and in a container."""
+    for listener in dict.fromkeys(entry.listener for entry in sockets):
+        if listener.is_wildcard and listener.advertised_host is None:
+            where = join_host_port(listener.host, listener.port)
+            _log.info(
+                "listener %s accepts on every address and tells each client the one it connected to; "
+                "if clients cannot use that one, give it: --listen %s@HOST:PORT",
+                where,
+                where,
+            )
+
+
+def connections_allowed_by_files() -> int:
+    """How many connections the limit on file descriptors leaves room for."""
+    limit = raise_file_limit()
+    return max(1, limit - min(RESERVED_FILES, limit // 2))
+
+
+def raise_file_limit() -> int:
+    """Raises this process' limit on open files (RLIMIT_NOFILE) to what it may be; the limit then."""
+    import resource  # not on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # macOS says "unlimited" and refuses more than OPEN_MAX, 10240.
+    wanted = 10_240 if sys.platform == "darwin" and hard == resource.RLIM_INFINITY else hard
+    if soft != wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:
+            _log.warning("the limit on open files stays at %d: %s", soft, error)
+            return soft
+    return sys.maxsize if wanted == resource.RLIM_INFINITY else wanted
+
+
+def _first(group: BaseExceptionGroup[BaseException], kind: type[DiskFailed]) -> DiskFailed | None:
+    """The first exception of this kind in a tree of groups."""
+    for error in group.exceptions:
+        if isinstance(error, kind):
+            return error
+        if isinstance(error, BaseExceptionGroup) and (found := _first(error, kind)) is not None:
+            return found
+    return None

@@ -1,0 +1,1 @@
+"""Compaction of closed segments: the newest record of each key stays."""

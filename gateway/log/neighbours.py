@@ -1,0 +1,61 @@
+"""What a log asks of the cluster around it; `gateway.cluster` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gateway.log.topic import Topic
+
+
+class LogStores(Protocol):
+    """The stores that keep its segments, by incarnation (`gateway.cluster.stores.Stores`)."""
+
+    writing_to: Callable[[], Iterable[str]]
+    """The members of the segments that are open or being opened; set by whoever opens them."""
+
+    version: int
+    """Goes up with every change of the list."""
+
+    @property
+    def presence(self) -> object | None:
+        """Who knows which of them are there; None: all of them are, always."""
+
+    @property
+    def incarnations(self) -> Iterable[str]:
+        """Of those that get new segments."""
+
+    def disks(self) -> Mapping[str, int]:
+        """The sizes of their disks in bytes, of those of which it is known."""
+
+    def live(self, incarnation: str) -> bool:
+        """Whether a store was heard of within the last seconds."""
+
+    def enough(self, members: Iterable[str], w: int) -> bool:
+        """Whether `w` of these are there."""
+
+    def away_for_long(self, members: Iterable[str]) -> bool:
+        """Whether one of these has been silent for so long that others should take its place."""
+
+    def leaving(self, members: Iterable[str]) -> bool:
+        """Whether one of these is about to leave."""
+
+    def is_removed(self, incarnation: str) -> bool:
+        """Whether a store was admitted once and counts no more."""
+
+    def live_first(self, members: Sequence[str], log: str) -> Sequence[str]:
+        """The order in which members are asked for what all of them have."""
+
+    def choose(self, log: str, replication_factor: int) -> tuple[str, ...]:
+        """The members of the next segment of this log."""
+
+    def name(self, incarnation: str) -> str:
+        """What a message calls a store."""
+
+
+class LogTopics(Protocol):
+    """The topics that there are (`gateway.cluster.topics.Topics`)."""
+
+    def all(self) -> Iterable[Topic]:
+        """Every topic, by name."""

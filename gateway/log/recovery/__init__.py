@@ -1,0 +1,1 @@
+"""From the catalog and the stores to a partition that serves."""

@@ -1,0 +1,249 @@
+"""Recovery of partitions when a gateway life begins (architecture: start and recovery of a partition).
+
+0. The stores are asked whether they know more than the catalog (`gateway.log.recovery.verification`).
+1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
+2. Members that have less copy it from those that have it, until w have the end.
+3. One catalog transaction per partition closes what was decided (an empty segment leaves the chain, and its
+   address is deleted), and then CLOSE is repeated to members.
+4. The idempotence state is what the last segment's announcement held plus that segment's rows.
+
+So a start reads neither the log nor anything that grows with it. Until 4 is done a partition takes no
+produces and answers no latest offset; what lies below the end of its last closed segment is served.
+
+Each partition does this on its own (`gateway.log.recovery.one_partition`): one whose stores are not there
+waits, says for whom, and holds up nobody; a start goes on without it.
+
+Rule: when catalog and stores disagree, nothing is mended by guessing. A segment whose announcement was
+confirmed and that no member knows any more, an end below what was shown, a last segment that no store holds:
+the partition fails with the reason, and stays so. Its closed segments are still served, as far as the stores
+have them: the catalog is right about them, and each batch is checked. Of a catalog that the stores refute (0)
+nothing is served at all. A store that is only slow, or away, decides nothing: it is asked again.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery.one_partition import AGAIN_SECONDS, AskedInVain, Attempt, Inconsistent, Superseded
+from gateway.log.recovery.verification import CatalogRefuted, CatalogUnverified, Verification
+from mesh.reader import NotServed
+from wireproto.kafka.errors import KafkaError
+from wireproto.records.batch import InvalidBatch
+
+if TYPE_CHECKING:
+    from gateway.log.context import LogContext
+
+PARTITIONS_AT_ONCE = 256
+"""Partitions that are recovered in one round: their stores are asked about all of them together."""
+
+ROUNDS_AT_ONCE = 4
+"""Rounds in which some partition does not wait for a store yet."""
+
+PARTITIONS_A_TURN = 64
+"""Partitions that go on in one turn of the loop once their stores have answered, all of them in one message:
+clients of other partitions wait meanwhile. Their ends are in the catalog with one commit, too."""
+
+REBUILDS_AT_ONCE = 16
+"""Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
+
+WAITING_LOGGED_SECONDS = 5.0
+"""How often it is said for which stores partitions wait."""
+
+NAMED_PARTITIONS = 5
+"""Partitions that are named then."""
+
+NEXT_STEP = (
+    "the store is not the one that it was: put back its data, or start once with --accept-loss to go on with"
+    " what is there"
+)
+
+NO_PRODUCES = "serves no produces"
+
+UNREADABLE = "its last segment cannot be read back"
+
+logger = logging.getLogger(__name__)
+
+
+class Recovery:
+    """Recovers partitions: all of them at the start of a life, single ones when they lose their segment.
+
+    With `accept_loss` the stores are believed where the catalog says that there was more.
+    """
+
+    def __init__(self, context: "LogContext", *, accept_loss: bool = False) -> None:
+        self._context = context
+        self._accept_loss = accept_loss
+        self._waiting_to_begin: dict[Partition, None] = {}
+        self._again: dict[Partition, None] = {}
+        self._attempts: dict[Partition, Attempt] = {}
+        """The attempts that are under way."""
+        self._given_up: dict[Partition, frozenset[str]] = {}
+        """Stores that an operator has given up, for partitions that waited for them."""
+        self._work = trio.Event()
+        self._settled = trio.Event()
+        self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
+        self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
+        self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
+        context.recover_again = self._recover_again
+
+    @property
+    def waiting(self) -> dict[Partition, tuple[str, ...]]:
+        """The partitions that wait for stores, and for which."""
+        return {p: attempt.waiting_for for p, attempt in self._attempts.items() if attempt.waiting_for}
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The stores that partitions wait for."""
+        return tuple(sorted({store for stores in self.waiting.values() for store in stores}))
+
+    def give_up(self, partitions: Iterable[Partition], stores: Collection[str]) -> None:
+        """These stores will never answer again: partitions that wait for them go on without, with what is
+        left. Only until they serve.
+        """
+        for partition in partitions:
+            self._given_up[partition] = frozenset(stores)
+            if partition in self._attempts:
+                self._attempts[partition].give_up(stores)
+
+    async def recover(self, partitions: Sequence[Partition], *, new: bool = False) -> None:
+        """Bring partitions to READY (or FAILED, with the reason), or to where they wait for stores that are
+        not there: those are recovered in the background. `run` does it.
+
+        `new`: the topic was just made, so no store can know of it, and none is asked.
+        """
+        wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
+        if new:
+            for partition in wanted:
+                Attempt(self._context, partition, accept_loss=False, settled=self._settle).load()
+                partition.serve(ProducerState())
+            return
+        started = trio.current_time()
+        self._begin(wanted)
+        for partition in wanted:
+            while self._is_under_way(partition):
+                await self._settled.wait()
+        if wanted:
+            ready = sum(partition.state is PartitionState.READY for partition in wanted)
+            took = trio.current_time() - started
+            logger.info("%d of %d partitions recovered in %.2f s", ready, len(wanted), took)
+
+    def _is_under_way(self, partition: Partition) -> bool:
+        attempt = self._attempts.get(partition)
+        return partition in self._waiting_to_begin or (attempt is not None and not attempt.waiting_for)
+
+    def _begin(self, partitions: Sequence[Partition]) -> None:
+        self._waiting_to_begin |= dict.fromkeys(partitions)
+        self._work.set()
+
+    def _recover_again(self, partition: Partition) -> None:
+        """A partition has lost its segment."""
+        self._again[partition] = None
+        self._work.set()
+
+    def _settle(self) -> None:
+        self._settled.set()
+        self._settled = trio.Event()
+
+    async def run(self) -> None:
+        """Recover what is to be recovered, for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._say_who_waits)
+            while True:
+                await self._work.wait()
+                self._work = trio.Event()
+                if self._again:
+                    nursery.start_soon(self._begin_again)
+                while self._waiting_to_begin:
+                    await self._rounds.acquire()
+                    round_ = list(islice(self._waiting_to_begin, PARTITIONS_AT_ONCE))
+                    # One that is being recovered already has begun with what the catalog said before.
+                    attempts = [self._attempt(p) for p in round_ if p not in self._attempts]
+                    for partition in round_:
+                        del self._waiting_to_begin[partition]
+                    nursery.start_soon(self._recover_round, attempts)
+
+    async def _begin_again(self) -> None:
+        await trio.sleep(AGAIN_SECONDS)
+        again, self._again = self._again, {}
+        self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
+
+    def _attempt(self, partition: Partition) -> Attempt:
+        attempt = Attempt(self._context, partition, accept_loss=self._accept_loss, settled=self._settle)
+        attempt.give_up(self._given_up.get(partition, ()))
+        self._attempts[partition] = attempt
+        return attempt
+
+    async def _recover_round(self, attempts: Sequence[Attempt]) -> None:
+        """Recover these partitions, each at its own pace; others may begin once none of them works."""
+        for attempt in attempts:
+            attempt.load()
+        verification = Verification(
+            self._context.reader,
+            self._context.stores,
+            {attempt.partition: attempt.asked() for attempt in attempts},
+        )
+
+        def told() -> None:
+            for attempt in attempts:
+                attempt.progressed()
+
+        async with trio.open_nursery() as asking:
+            asking.start_soon(verification.run, told)
+            async with trio.open_nursery() as nursery:
+                for attempt in attempts:
+                    nursery.start_soon(self._recover_one, attempt, verification)
+                while any(self._is_under_way(attempt.partition) for attempt in attempts):
+                    await self._settled.wait()
+                self._rounds.release()
+            asking.cancel_scope.cancel()
+
+    async def _recover_one(self, attempt: Attempt, verification: Verification) -> None:
+        """A failure is the partition's own."""
+        partition = attempt.partition
+        try:
+            await attempt.verify(verification)
+            await attempt.close(self._turns)
+            attempt.set_ends()
+            partition.serve(await attempt.read_producers(self._rebuilds))
+            self._given_up.pop(partition, None)
+        except Superseded:
+            pass
+        except AskedInVain:
+            self._recover_again(partition)
+        except CatalogRefuted as error:
+            partition.withheld = True
+            self._fail(partition, "serves nothing", str(error))
+        except CatalogUnverified as error:
+            self._fail(partition, NO_PRODUCES, str(error))
+        except Inconsistent as error:
+            self._fail(partition, NO_PRODUCES, f"{error}; {NEXT_STEP}")
+        except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
+            self._fail(partition, NO_PRODUCES, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+        finally:
+            self._attempts.pop(partition, None)
+            self._settle()
+
+    @staticmethod
+    def _fail(partition: Partition, what: str, reason: str) -> None:
+        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
+        partition.fail(reason)
+
+    async def _say_who_waits(self) -> None:
+        """Say, now and then, for which stores how many partitions wait."""
+        while True:
+            await trio.sleep(WAITING_LOGGED_SECONDS)
+            waiting = self.waiting
+            if waiting:
+                names = [f"{p.topic.name}-{p.index}" for p in islice(waiting, NAMED_PARTITIONS)]
+                if len(waiting) > len(names):
+                    names.append(f"and {len(waiting) - len(names)} others")
+                logger.warning(
+                    "recovery of %s waits for the stores %s: start them",
+                    ", ".join(names),
+                    ", ".join(map(self._context.stores.name, self.waiting_for)),
+                )

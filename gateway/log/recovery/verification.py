@@ -1,0 +1,156 @@
+"""Whether the catalog is older than its stores, asked of them before anything that it says is believed.
+
+A catalog that was restored from a backup describes a shorter log. Nothing in it says so; the stores know.
+
+Rule: the catalog is written first, and the stores are told behind that. An OPEN is sent when the epoch that
+it announces is used up in the catalog (`next_epoch`), a CLOSE when the end is in the catalog, a DELETE when
+the segment has left its chain or the topic is buried. So a crash, wherever it comes, may leave the catalog
+ahead of the stores: a segment that nobody was told of, an end that no member has heard. It never leaves a
+store ahead of the catalog. `next_epoch` goes back only when a store has refused an OPEN, and that one was
+not told. So none of these comes from a crash (Rule: each means that the catalog is not the newest one):
+
+1. a store was told of an epoch that the catalog has not used yet;
+2. the newest epoch was announced by another gateway life than the one whose segments of that epoch are in
+   the chain: two catalogs have used the same epoch;
+3. a store was told the end, or the deletion, of a segment that is open in the catalog.
+
+The third is the only one that tells a catalog from before a roll, where the next segment has the same epoch
+and the same life. It is reliable, because w members have heard the end of a segment before the next one of
+that epoch holds a record (`gateway.log.closer`). A life that recovers gives its next segment a new epoch, and
+so does one that leaves a segment whose members are not there to hear its end.
+
+--accept-loss opens a closed segment again in memory only: what counts here is what the catalog says.
+A rebuilt catalog takes its epochs from the stores (`gateway.cluster.rebuild`): segments that have left their
+chain have left epochs behind.
+
+What was announced or closed is known to w of its members at least, so n-w+1 answers of the members of the
+last segment, or of those that the next one would have, meet one that was told. With more stores than a log
+has members, the newest segment of the true catalog may have had others: those that are there are asked too,
+and waited for a moment. One answer takes a point read for each partition and each open segment.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from gateway.log.announcement import log_name
+from mesh.protocol.address_state import Phase, life_of
+from wireproto.dafka.additions import STATUS_DONE, Verified
+
+if TYPE_CHECKING:
+    from gateway.log.neighbours import LogStores
+    from gateway.log.partition import Partition
+    from mesh.reader import Reader
+
+RESTORE = (
+    "restore the newest catalog (the directory gateway/) that belongs to this store, or start once with"
+    " --rebuild-catalog"
+)
+
+SEE_THE_STORE = "look at what that store logs, and put back its data"
+
+
+class CatalogRefuted(Exception):
+    """A store knows more than the catalog; the text says what, and what to do."""
+
+
+class CatalogUnverified(Exception):
+    """Too few stores could read what they know; the text says which, and what to do."""
+
+
+class Asked(NamedTuple):
+    """What the stores are asked of one partition.
+
+    `open_addresses` are the segments that the catalog has open; answers of `needed` of the `members` are
+    enough.
+    """
+
+    open_addresses: Sequence[str]
+    members: Sequence[str]
+    needed: int
+
+
+class Verification:
+    """One round: what the stores say of some partitions. `run` asks them."""
+
+    def __init__(self, reader: "Reader", stores: "LogStores", asked: Mapping["Partition", Asked]) -> None:
+        self._reader = reader
+        self._stores = stores
+        self._asked = asked
+        self._entries: list[tuple[Partition, str]] = [
+            (partition, address)
+            for partition, entry in asked.items()
+            for address in entry.open_addresses or ("",)
+        ]
+        self._known: dict[Partition, list[tuple[str, str, Verified]]] = {p: [] for p in asked}
+        """(store, address or "", what it said) of each partition."""
+        self._unreadable: dict[Partition, set[str]] = {p: set() for p in asked}
+        self._all = set(stores.incarnations)
+        self._all.update(member for entry in asked.values() for member in entry.members)
+        self._answered: set[str] = set()
+
+    async def run(self, told: Callable[[], None]) -> None:
+        """Ask every store, until all have answered. `told` is called with each answer."""
+        async with trio.open_nursery() as nursery:
+            for store in sorted(self._all):
+                nursery.start_soon(self._ask, store, told)
+
+    async def _ask(self, store: str, told: Callable[[], None]) -> None:
+        entries = [(log_name(p.topic.id, p.index), address) for p, address in self._entries]
+        answers = await self._reader.verify(store, entries)
+        for (partition, address), verified in zip(self._entries, answers, strict=True):
+            self._known[partition].append((store, address, verified))
+            if verified.status != STATUS_DONE:
+                self._unreadable[partition].add(store)
+        self._answered.add(store)
+        told()
+
+    def decidable(self, partition: "Partition") -> bool:
+        """Enough members have answered, or too few ever can."""
+        entry, unreadable = self._asked[partition], self._unreadable[partition]
+        known = self._answered.intersection(entry.members) - unreadable
+        return len(known) >= entry.needed or self._unverifiable(partition)
+
+    def _unverifiable(self, partition: "Partition") -> bool:
+        entry, unreadable = self._asked[partition], self._unreadable[partition]
+        return len(set(entry.members) - unreadable) < entry.needed
+
+    @property
+    def complete(self) -> bool:
+        """Every store that is there has answered."""
+        return all(store in self._answered or not self._stores.live(store) for store in self._all)
+
+    def missing(self, partition: "Partition") -> set[str]:
+        """The members that have not answered."""
+        return set(self._asked[partition].members) - self._answered
+
+    def check(self, partition: "Partition", open_addresses: Sequence[str]) -> None:
+        """Raises `CatalogRefuted`, `CatalogUnverified`. The partition is as it was loaded, not yet changed by
+        its recovery.
+        """
+        for store, address, verified in self._known[partition]:
+            if verified.status != STATUS_DONE:
+                continue
+            why = _newer(partition, verified)
+            if why is None and verified.phase >= Phase.CLOSED and address in open_addresses:
+                was = "deleted" if verified.phase == Phase.DELETED else "closed"
+                why = f"has segment {address} {was}, and the catalog has it open"
+            if why is not None:
+                raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}")
+        if self._unverifiable(partition):
+            names = ", ".join(sorted(self._unreadable[partition]))
+            raise CatalogUnverified(f"store {names} cannot read what it knows of this log; {SEE_THE_STORE}")
+
+
+def _newer(partition: "Partition", verified: Verified) -> str | None:
+    """What a store knows of newer epochs than the catalog, if it does."""
+    newest = partition.leader_epoch - 1
+    if verified.epoch > newest:
+        known = f"the catalog knows {newest}" if newest >= 0 else "the catalog knows of nothing written"
+        return f"knows leader epoch {verified.epoch}, and {known}"
+    if verified.epoch == newest and verified.life:
+        lives = {life_of(segment.address) for segment in partition.closed if segment.epoch == newest}
+        if lives and verified.life not in lives:
+            return f"knows leader epoch {newest} of another gateway life ({verified.life})"
+    return None

@@ -1,0 +1,1 @@
+"""What a Produce does before it is answered: batches are opened, checked, appended."""

@@ -1,0 +1,26 @@
+"""What tests of a gateway and several stores share."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.in_process.several_stores import Body, WithStores, cluster
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithStores:
+    """Runs a body with three stores, or so many."""
+
+    def start(body: Body, **options: Any) -> None:
+        async def main() -> None:
+            with trio.fail_after(PATIENCE_SECONDS):
+                async with cluster(tmp_path, monkeypatch, **options) as made:
+                    await body(made)
+
+        trio.run(main)
+
+    return start

@@ -1,0 +1,138 @@
+"""Stores that are lost for good: what is named, what is refused, and that exactly what was named goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from dafka.operators.accept_loss import LossAdmin
+from dafka.operators.socket import Refused
+from gateway.cluster import giving_up as loss_module
+from gateway.log.partition import PartitionState
+from tests.in_process.several_stores import Cluster, Gateway, WithStores, batch, produce_until_taken
+
+
+@pytest.fixture(autouse=True)
+def absent_stores_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_module, "ANSWER_SECONDS", 0.5)
+
+
+async def asked(gateway: Gateway, do: str, **details: Any) -> Any:
+    admin = LossAdmin(gateway.broker.stores, gateway.broker)
+    return await admin.handlers[do](details)
+
+
+async def refused(gateway: Gateway, **details: Any) -> str:
+    with pytest.raises(Refused) as raised:
+        await asked(gateway, "loss.accept", **details)
+    return str(raised.value)
+
+
+async def waits(gateway: Gateway) -> None:
+    """Until the partition waits for stores."""
+    while not gateway.broker.recovery.waiting:  # noqa: ASYNC110  nothing tells
+        await trio.sleep(0.01)
+
+
+async def until_all_have(cluster: Cluster, address: str, head: int) -> None:
+    while min(one.ingest.heads().get(address, -1) for one in cluster.stores.values()) < head:  # noqa: ASYNC110
+        await trio.sleep(0.01)
+
+
+async def written(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five batches: the last three on stores 0 and 1 alone. Then nobody runs."""
+    async with cluster.gateway(monkeypatch) as (gateway, client):
+        await gateway.until_live(0, 1, 2)
+        await gateway.broker.create_topic("orders", 1, {}, 3)
+        for number in range(2):
+            assert await produce_until_taken(client, batch(b"kept")) == number
+        (opened,) = gateway.partition().open_segments()
+        await until_all_have(cluster, opened.segment.address, 1)
+        await cluster.stop(2)
+        for number in range(2, 5):
+            assert await produce_until_taken(client, batch(b"lost")) == number
+    await cluster.stop(0, 1)
+
+
+def test_what_is_left_is_kept_and_what_was_named_goes(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        await written(cluster, monkeypatch)
+        await cluster.start(2)
+        async with cluster.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(2)
+            await waits(gateway)
+            one = await asked(gateway, "loss.plan", gone=["store-0"])
+            assert (one["losses"], one["unreadable"]) == ([], []), "two are left, and may decide"
+            assert "nothing to give up" in await refused(gateway, gone=["store-0"], token=one["token"])
+            plan = await asked(gateway, "loss.plan", gone=["store-0", "store-1"])
+            (named,) = plan["losses"]
+            assert (named["topic"], named["partition"], named["start"]) == ("orders", 0, 0)
+            assert (named["kept_to"], named["unanswered"]) == (1, ())
+            assert "no longer what was named" in await refused(gateway, gone=["store-0", "store-1"], token="")
+            assert "is there: it is not lost" in await refused(gateway, gone=["store-2"], token="")
+            assert "no store is called" in await refused(gateway, gone=["nobody"], token="")
+            assert gateway.partition().state is PartitionState.RECOVERING
+            done = await asked(gateway, "loss.accept", gone=["store-0", "store-1"], token=plan["token"])
+            assert done["partitions"] == [{"partition": "orders-0", "serves": True, "end": 2, "reason": ""}]
+            # The others come back after all: they hear the end, and are members as before.
+            await cluster.start(0, 1)
+            await gateway.until_told()
+            assert await produce_until_taken(client, batch(b"more")) == 2
+            contents = await cluster.contents(gateway)
+            assert [b"kept" in one for one in contents] == [True, True, False]
+            assert not [one for one in contents if b"lost" in one]
+
+    stores(body)
+
+
+def test_a_store_that_is_left_and_silent_is_waited_for(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        await written(cluster, monkeypatch)
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await waits(gateway)
+            gone = ["store-0", "store-1"]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            assert [len(loss["unanswered"]) for loss in plan["losses"]] == [1]
+            text = await refused(gateway, gone=gone, token=plan["token"])
+            assert "(store-2) do not answer: start them, or name them as lost too" in text
+            assert gateway.partition().state is PartitionState.RECOVERING
+
+    stores(body)
+
+
+def test_when_nobody_is_left_all_of_the_open_segment_goes_and_closed_ones_are_named(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        await written(cluster, monkeypatch)
+        await cluster.start(0, 1, 2)
+        async with cluster.gateway(monkeypatch) as (gateway, client):  # closes what was open
+            await gateway.until_ready(0)
+            assert await produce_until_taken(client, batch(b"in another segment")) == 5
+        await cluster.stop()
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await waits(gateway)
+            gone = ["store-0", "store-1", "store-2"]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            (named,) = plan["losses"]
+            assert (named["start"], named["kept_to"], named["left"]) == (5, 4, ())
+            (unreadable,) = plan["unreadable"]
+            assert (unreadable["first"], unreadable["last"]) == (0, 4)
+            done = await asked(gateway, "loss.accept", gone=gone, token=plan["token"])
+            assert [(one["serves"], one["end"]) for one in done["partitions"]] == [(True, 5)]
+        # It stays so for the next life, and with the stores back what is closed is read as before.
+        await cluster.start(0, 1, 2)
+        async with cluster.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_ready(0)
+            assert await produce_until_taken(client, batch(b"after")) == 5
+            contents = await cluster.contents(gateway)
+            assert [b"kept" in one for one in contents] == [True, True, False, False, False, False]
+            assert not [one for one in contents if b"another segment" in one]
+
+    stores(body)

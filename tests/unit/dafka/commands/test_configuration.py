@@ -1,0 +1,305 @@
+"""Settings from flags, environment and file: which wins, how each is written, and what is refused."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.commands.configuration import ConfigurationError, load, load_settings
+from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
+from dafka.settings import GatewaySettings, MeshStoreSettings, Settings, TowerSettings
+from gateway.front.listeners import ListenerSpec
+from mesh.protocol.endpoints import MeshListen, TowerAddress
+
+# name: a text, and the value it stands for
+WRITTEN: dict[str, tuple[str, Any]] = {
+    "listen": ("[::1]:0", (ListenerSpec("PLAINTEXT", "::1", 0),)),
+    "data": ("/somewhere", Path("/somewhere")),
+    "fsync": ("never", "never"),
+    "fsync_interval_ms": ("5", 5),
+    "partitions": ("7", 7),
+    "topics": ("a:3,b", (("a", 3), ("b", 1))),
+    "auto_create_topics": ("false", False),
+    "relax_replication_factor": ("true", True),
+    "retention_check_interval_ms": ("500", 500),
+    "compaction_backoff_ms": ("20", 20),
+    "group_initial_rebalance_delay_ms": ("0", 0),
+    "group_min_session_timeout_ms": ("1000", 1000),
+    "group_max_session_timeout_ms": ("60000", 60_000),
+    "group_max_size": ("12", 12),
+    "offsets_retention_minutes": ("60", 60),
+    "fetch_session_slots": ("0", 0),
+    "tail_cache_bytes": ("0", 0),
+    "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
+    "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
+    "rebuild_catalog": ("true", True),
+    "accept_loss": ("true", True),
+    "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
+}
+SWITCHES = [name for name, option in OPTIONS.items() if option.switch]
+
+
+def flag_value(name: str, text: str) -> Any:
+    """What the command line hands over for this text."""
+    if name in SWITCHES:
+        return text == "true"
+    return (text,) if OPTIONS[name].repeatable else text
+
+
+def refused(**arguments: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(arguments.pop("flags", {}), **({"environment": {}} | arguments))
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def file_with(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "dafka.toml"
+    file.write_text(text)
+    return file
+
+
+def test_every_setting_is_tested() -> None:
+    assert list(OPTIONS) == list(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (Settings, OPTIONS),
+        (GatewaySettings, GATEWAY_OPTIONS),
+        (MeshStoreSettings, STORE_OPTIONS),
+        (TowerSettings, TOWER_OPTIONS),
+    ],
+)
+def test_every_setting_has_an_option_and_the_default_it_shows(
+    settings: type[Any], options: dict[str, Option]
+) -> None:
+    assert sorted(options) == sorted(field.name for field in dataclasses.fields(settings))
+    defaults = settings()
+    for name, option in options.items():
+        shown: Any = option.default
+        if shown in {"off", "none"} and name not in SWITCHES:
+            assert not getattr(defaults, name), name
+        else:
+            assert option.parse([shown] if option.repeatable else shown) == getattr(defaults, name), name
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    assert load_settings({}, environment={"HOME": "/root", "PATH": "/bin"}) == Settings()
+    assert load_settings(dict.fromkeys(OPTIONS) | {"listen": ()}, environment={}) == Settings()
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_each_setting_from_each_place(tmp_path: Path, name: str) -> None:
+    text, value = WRITTEN[name]
+    expected = dataclasses.replace(Settings(), **{name: value})
+    assert expected != Settings(), "the value must not be the default"
+    assert load_settings({name: flag_value(name, text)}, environment={}) == expected
+    assert load_settings({}, environment={variable_of(name): text}) == expected
+    for key in (key_of(name), name):
+        assert load_settings({}, config=file_with(tmp_path, f'{key} = "{text}"'), environment={}) == expected
+
+
+def test_flag_over_environment_over_file(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "partitions = 3\nfsync-interval-ms = 30\ntail-cache-bytes = 300\n")
+    settings = load_settings(
+        {"partitions": "1"},
+        config=file,
+        environment={"DAFKA_PARTITIONS": "2", "DAFKA_FSYNC_INTERVAL_MS": "20"},
+    )
+    assert (settings.partitions, settings.fsync_interval_ms, settings.tail_cache_bytes) == (1, 20, 300)
+
+
+def test_a_switch_can_be_turned_off_again(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "auto-create-topics = false\n")
+    assert load_settings({"auto_create_topics": True}, config=file, environment={}).auto_create_topics
+    assert not load_settings({"auto_create_topics": None}, config=file, environment={}).auto_create_topics
+
+
+def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "partitions = 3")
+    assert load_settings({}, environment={"DAFKA_CONFIG": str(file)}).partitions == 3
+    other = tmp_path / "other.toml"
+    other.write_text("partitions = 4")
+    assert load_settings({}, config=other, environment={"DAFKA_CONFIG": str(file)}).partitions == 4
+
+
+def test_several_listeners(tmp_path: Path) -> None:
+    hosts = ["localhost", "::1"]
+    for settings in (
+        load_settings({"listen": ("localhost:1", "[::1]:2")}, environment={}),
+        load_settings({}, environment={"DAFKA_LISTEN": "localhost:1 [::1]:2"}),
+        load_settings({}, config=file_with(tmp_path, 'listen = ["localhost:1", "[::1]:2"]'), environment={}),
+    ):
+        assert [listener.host for listener in settings.listen] == hosts
+
+
+def test_topics_without_a_number_get_the_default_number() -> None:
+    settings = load_settings({"topics": "a, b:2 ,c", "partitions": "6"}, environment={})
+    assert settings.topics == (("a", 6), ("b", 2), ("c", 6))
+    assert load_settings({"topics": ""}, environment={}).topics == ()
+
+
+def test_plain_toml_values(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path, 'partitions = 9\nauto_create_topics = false\ntopics = ["a:1", "b:2"]\nlisten = "[::1]:1"'
+    )
+    settings = load_settings({}, config=file, environment={})
+    assert (settings.partitions, settings.auto_create_topics) == (9, False)
+    assert settings.topics == (("a", 1), ("b", 2))
+    assert settings.listen[0].host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("listen", "localhost", "has no port"),
+        ("listen", "localhost:99999", "not a port"),
+        ("listen", "127.0.0.1:9092@0.0.0.0:9092", "clients cannot connect"),
+        ("data", "", "directory is needed"),
+        ("fsync", "sometimes", "is none of always, interval, never"),
+        ("fsync_interval_ms", "0", "0 is not between 1 and 3600000"),
+        ("partitions", "1_000", "is not a whole number"),
+        ("partitions", "٣", "is not a whole number"),
+        ("partitions", "9" * 5000, "is not a whole number"),
+        ("partitions", "10001", "10001 is not between 1 and 10000"),
+        ("tail_cache_bytes", "-1", "-1 is not between 0"),
+        ("tail_cache_bytes", "64MiB", "is not a whole number"),
+        ("topics", "a/b", "Topic name is invalid"),
+        ("topics", "a:0", "0 is not between 1 and 10000"),
+        ("topics", "a:", "is not a whole number"),
+        ("topics", "a,b,a:2", "the topic a is named twice"),
+        ("metrics", "9100", "has no port"),
+        ("mesh_listen", "127.0.0.1:x", "not a port"),
+        ("mesh_listen", "a b", "not a host name"),
+        ("log_level", "trace", "is none of debug, info, warning, error"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place(tmp_path: Path, name: str, text: str, what: str) -> None:
+    for message, place in (
+        (refused(flags={name: flag_value(name, text)}), flag_of(name)),
+        (refused(environment={variable_of(name): text}), variable_of(name)),
+        (refused(config=file_with(tmp_path, f"{key_of(name)} = '{text}'")), f"{key_of(name)} in {tmp_path}"),
+    ):
+        if text == "a b" and place == variable_of("listen"):
+            continue
+        assert message.startswith(place)
+        assert what in message
+        assert len(message) < 300
+
+
+def test_a_switch_in_the_environment_is_true_or_false() -> None:
+    assert "'maybe' is neither true nor false" in refused(environment={"DAFKA_REBUILD_CATALOG": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("partitons = 3", "sets partitons, which is no setting; did you mean partitions?"),
+        ("colour = 3", "sets colour, which is no setting; docs/configuration.md lists them"),
+        ("[standalone]\npartitions = 3", "sets standalone, which is no setting"),
+        ("partitions = [1]", "a list of texts is needed"),
+        ("partitions = 1.5", "partitions in"),
+        ("partitions = {a = 1}", "N is needed"),
+        ("data = 2020-01-01", "DIR is needed"),
+        ('data = "a\\u0000b"', "directory is needed"),
+        ("partitions = true", "'true' is not a whole number"),
+        ("partitions =", "is not TOML"),
+        ("a = " + "[" * 3000, "is not TOML"),
+        ("# " + "x" * 1_100_000, "larger than 1048576 bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, content: str, what: str) -> None:
+    assert what in refused(config=file_with(tmp_path, content))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "missing.toml cannot be read: No such file" in refused(config=tmp_path / "missing.toml")
+    assert "cannot be read: Is a directory" in refused(config=tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b"data = '\xe4'")
+    assert "is not TOML" in refused(config=tmp_path / "latin.toml")
+
+
+def test_an_unknown_variable_is_refused() -> None:
+    assert refused(environment={"DAFKA_PARTITION": "3"}) == (
+        "the environment sets DAFKA_PARTITION, which is no setting; did you mean DAFKA_PARTITIONS?"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DAFKA_BOOTSTRAP",
+        "DAFKA_TEST_ANYTHING",
+        "DAFKA_CI_RUN",
+        "DAFKA_SERVICE_HOST",
+        "DAFKA_SERVICE_PORT",
+        "DAFKA_SERVICE_PORT_KAFKA",
+        "DAFKA_PORT",
+        "DAFKA_PORT_9092_TCP",
+        "DAFKA_PORT_9092_TCP_ADDR",
+        "DAFKA_GATEWAY_SERVICE_HOST",
+        "NOT_DAFKA_AT_ALL",
+    ],
+)
+def test_variables_of_others_are_left_alone(name: str) -> None:
+    assert load_settings({}, environment={name: "tcp://10.0.0.1:9092"}) == Settings()
+
+
+@given(st.sampled_from(list(OPTIONS)), st.text(max_size=30))
+def test_any_text_is_a_value_or_refused(name: str, text: str) -> None:
+    try:
+        load_settings({}, environment={variable_of(name): text})
+    except ConfigurationError as error:
+        message = str(error)
+    else:
+        return
+    assert message.startswith(variable_of(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1", MeshListen("127.0.0.1", 0, 0)),
+        ("localhost:5000", MeshListen("localhost", 5000, 5000)),
+        ("10.0.0.7:5000-5010", MeshListen("10.0.0.7", 5000, 5010)),
+        ("[::1]", MeshListen("::1", 0, 0)),
+        ("[::1]:5000-5001", MeshListen("::1", 5000, 5001)),
+        ("my-host", MeshListen("my-host", 0, 0)),
+        ("my-host-2:7", MeshListen("my-host-2", 7, 7)),
+    ],
+)
+def test_where_the_mesh_listens(text: str, expected: MeshListen) -> None:
+    assert (
+        load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_listen": text}, environment={}).mesh_listen == expected
+    )
+
+
+@pytest.mark.parametrize("text", ["h:0-5", "h:6-5", "h:1-70000", "::1:5", "h:1-", "h:-5"])
+def test_where_the_mesh_cannot_listen(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="--mesh-listen"):
+        load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_listen": text}, environment={})
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("tower-1",), [TowerAddress("tower-1", 5556, 5557)]),
+        (("tower-1:1:2", "[fd00::1]:3:4"), [TowerAddress("tower-1", 1, 2), TowerAddress("fd00::1", 3, 4)]),
+        (("[::1]",), [TowerAddress("::1", 5556, 5557)]),
+    ],
+)
+def test_towers(texts: tuple[str, ...], expected: list[TowerAddress]) -> None:
+    assert list(load(MeshStoreSettings, STORE_OPTIONS, {"tower": texts}, environment={}).tower) == expected
+
+
+@pytest.mark.parametrize("text", ["h:1", "h:0:2", "h:1:0", "h:1:2:3", "h:x:2", "h:1:99999"])
+def test_towers_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="--tower"):
+        load(MeshStoreSettings, STORE_OPTIONS, {"tower": (text,)}, environment={})

@@ -1,0 +1,139 @@
+"""/metrics and /health over real sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from dafka.processes.health import MAX_CONNECTIONS, MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
+from gateway.common.metrics import Metrics
+from gateway.front.listener_sockets import open_listeners
+from gateway.front.listeners import parse_listener
+from tests.unit.gateway.kafka_wire import run
+
+Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+def serve(body: Callable[[Ask, Health, Metrics, tuple[str, int]], Awaitable[None]], clock: MockClock) -> None:
+    async def main() -> None:
+        health, metrics = Health(), Metrics(with_process=False)
+        sockets = await open_listeners([parse_listener("127.0.0.1:0")])
+        address = sockets[0].socket.getsockname()
+
+        async def ask(request: bytes) -> bytes:
+            async with await trio.open_tcp_stream(*address) as stream:
+                await stream.send_all(request)
+                return b"".join([chunk async for chunk in stream])
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_health, sockets, health, metrics)
+            await body(ask, health, metrics, address)
+            nursery.cancel_scope.cancel()
+
+    run(main, clock=clock)
+
+
+def parts(response: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers, body."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    return int(first.split()[1]), dict(line.split(": ", 1) for line in lines), body
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def test_metrics_are_served_in_prometheus_format() -> None:
+    async def body(ask: Ask, _: Health, metrics: Metrics, __: object) -> None:
+        metrics.api(3, "Metadata").requests = 5
+        status, headers, text = parts(await ask(get("/metrics")))
+        assert status == 200
+        assert headers["Content-Type"].startswith("text/plain; version=")
+        assert int(headers["Content-Length"]) == len(text)
+        assert b'\ndafka_requests_total{api="Metadata"} 5.0\n' in text
+        assert parts(await ask(get("/metrics?name=x")))[0] == 200
+
+    serve(body, MockClock())
+
+
+def test_health_follows_the_gateway_through_its_life() -> None:
+    async def body(ask: Ask, health: Health, _: Metrics, __: object) -> None:
+        status, _headers, text = parts(await ask(get("/health")))
+        assert (status, json.loads(text)) == (503, {"live": True, "ready": False, "because": "starting"})
+        health.ready()
+        for path in ("/health", "/health/ready"):
+            status, _headers, text = parts(await ask(get(path)))
+            assert (status, json.loads(text)) == (200, {"live": True, "ready": True})
+        health.not_ready("stopping")
+        status, _headers, text = parts(await ask(get("/health/ready")))
+        assert (status, json.loads(text)["because"]) == (503, "stopping")
+        status, _headers, text = parts(await ask(get("/health/live")))
+        assert (status, json.loads(text)) == (200, {"live": True})
+
+    serve(body, MockClock())
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/"), 404),
+        (get("/../etc/passwd"), 404),
+        (get("/health\xe9"), 404),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+        (b"\x16\x03\x01\x00\xc8\r\n\r\n", 405),
+        (b"\r\n\r\n", 405),
+        (b"GET\r\n\r\n", 404),
+        (b"GET /health" + b"a" * MAX_HEAD_BYTES + b" HTTP/1.1\r\n\r\n", 400),
+    ],
+)
+def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
+    async def body(ask: Ask, health: Health, _: Metrics, __: object) -> None:
+        health.ready()
+        assert parts(await ask(request_bytes))[0] == status
+        assert parts(await ask(get("/health")))[0] == 200
+
+    serve(body, MockClock())
+
+
+def test_head_has_the_headers_and_no_body() -> None:
+    async def body(ask: Ask, health: Health, _: Metrics, __: object) -> None:
+        health.ready()
+        got = parts(await ask(get("/health")))
+        status, headers, text = parts(await ask(get("/health").replace(b"GET", b"HEAD", 1)))
+        assert (status, headers, text) == (200, got[1], b"")
+
+    serve(body, MockClock())
+
+
+def test_a_request_that_comes_byte_by_byte_is_answered() -> None:
+    async def body(_: Ask, health: Health, __: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+        async with await trio.open_tcp_stream(*address) as stream:
+            for byte in get("/health"):
+                await stream.send_all(bytes([byte]))
+                await wait_all_tasks_blocked()
+            assert parts(b"".join([chunk async for chunk in stream]))[0] == 200
+
+    serve(body, MockClock())
+
+
+def test_silent_clients_are_dropped_and_do_not_keep_others_out() -> None:
+    clock = MockClock()
+
+    async def body(ask: Ask, health: Health, _: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+        silent = [await trio.open_tcp_stream(*address) for _ in range(MAX_CONNECTIONS)]
+        await wait_all_tasks_blocked()
+        assert await ask(b"") == b""  # one too many: closed at once
+        clock.jump(REQUEST_SECONDS + 1)
+        for stream in silent:
+            assert await stream.receive_some(1) == b""
+            await stream.aclose()
+        assert parts(await ask(get("/health")))[0] == 200
+
+    serve(body, clock)

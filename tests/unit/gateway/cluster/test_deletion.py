@@ -1,0 +1,337 @@
+"""Deleting topics: nothing leaves the catalog before every member has confirmed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from dafka.settings import Settings
+from gateway.broker import Broker
+from gateway.catalog import keys
+from gateway.catalog.interface import Entry
+from gateway.cluster.deletion import LOOKED_AT_ONCE, RETRY_SECONDS, SEGMENTS_AT_ONCE, Deletion
+from gateway.cluster.stores import REMOVED, StoreEntry
+from gateway.log.closer import Closer
+from gateway.log.segment import Segment
+from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
+from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
+from tests.unit.gateway.log.test_closer import Requests as ClosingStores
+from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
+
+BAD, GOOD = "bad-store", "good-store"
+TOPIC, OTHER_TOPIC = bytes(16), bytes([1] * 16)
+A, B, C, D = (letter * 32 for letter in "ABCD")
+
+
+class Stores(FakeRequests):
+    """Delete what they are asked to, but for what `BAD` has in places that it cannot read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: set[str] = set()
+        self.deleted: dict[str, list[str]] = {BAD: [], GOOD: []}
+        """What each store was asked to delete, in order."""
+
+    async def ask(self, store: str, make: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        addresses = [AddressStatus.unpack(entry).address for entry in make(self.new_id()).entries]
+        self.deleted[store] += addresses
+        return SimpleNamespace(
+            statuses=[AddressStatus(address, self._status(store, address), -1) for address in addresses]
+        )
+
+    def _status(self, store: str, address: str) -> int:
+        return STATUS_STORAGE_ERROR if store == BAD and address in self.unreadable else STATUS_DONE
+
+
+class Setup:
+    """A catalog with `TOPIC` (A and B) and `OTHER_TOPIC` (C) deleted, and the empty segment D dropped."""
+
+    def __init__(self) -> None:
+        self.log = FakeLog()
+        self.stores = Stores()
+        self.log.producer.requests = self.stores  # type: ignore[assignment]
+        self.catalog = self.log.context.catalog
+        self.deletion = Deletion(self.log.context, self.log.stores)
+
+    async def fill(self) -> None:
+        puts = {
+            keys.tombstone_key(TOPIC): keys.pack({"name": "orders"}),
+            keys.tombstone_key(OTHER_TOPIC): keys.pack({"name": "payments"}),
+            keys.partition_key(TOPIC, 0): keys.pack({}),
+            keys.partition_key(OTHER_TOPIC, 0): keys.pack({}),
+            keys.segment_tombstone_key(D): keys.pack({"members": [BAD, GOOD]}),
+        }
+        for topic, start, address in ((TOPIC, 0, A), (TOPIC, 9, B), (OTHER_TOPIC, 0, C)):
+            segment = {"address": address, "members": [BAD, GOOD]}
+            puts[keys.segment_key(topic, 0, start, address)] = keys.pack(segment)
+            puts[keys.closing_key(address)] = keys.pack({"end": 8, "members": [GOOD]})
+        await self.catalog.transact([], puts)
+
+    def left(self) -> set[str]:
+        return {entry.key for entry in self.catalog.range("/")}
+
+
+def of_topic(topic: bytes, *segments: tuple[int, str]) -> set[str]:
+    """The keys of a deleted topic that still has these segments."""
+    kept = {keys.tombstone_key(topic), keys.partition_key(topic, 0)}
+    for start, address in segments:
+        kept |= {keys.segment_key(topic, 0, start, address), keys.closing_key(address)}
+    return kept
+
+
+def run(body: Callable[[Setup], Awaitable[None]]) -> None:
+    async def main() -> None:
+        setup = Setup()
+        await setup.fill()
+        with trio.fail_after(100 * RETRY_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(setup.deletion.run)
+                await body(setup)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_every_member_deleted_leaves_the_catalog() -> None:
+    async def body(setup: Setup) -> None:
+        await trio.sleep(1)
+        assert setup.left() == set()
+        assert {store: sorted(asked) for store, asked in setup.stores.deleted.items()} == {
+            BAD: [A, B, C, D],
+            GOOD: [A, B, C, D],
+        }
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "left"),
+    [
+        ({B}, of_topic(TOPIC, (9, B))),
+        ({A, B}, of_topic(TOPIC, (0, A), (9, B))),
+        ({D}, {keys.segment_tombstone_key(D)}),
+        (
+            {A, C, D},
+            of_topic(TOPIC, (0, A)) | of_topic(OTHER_TOPIC, (0, C)) | {keys.segment_tombstone_key(D)},
+        ),
+    ],
+    ids=["a segment", "a topic", "an empty segment", "everywhere"],
+)
+def test_what_some_member_could_not_delete_stays_and_is_tried_again(
+    unreadable: set[str], left: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """And holds up nothing else."""
+    caplog.set_level(logging.ERROR)
+
+    async def body(setup: Setup) -> None:
+        setup.stores.unreadable = unreadable
+        await trio.sleep(1)
+        for tries in range(1, 4):
+            assert setup.left() == left
+            asked = [address for address in setup.stores.deleted[BAD] if address in unreadable]
+            assert sorted(asked) == sorted([*unreadable] * tries)
+            await trio.sleep(RETRY_SECONDS)
+        setup.stores.unreadable = set()
+        await trio.sleep(RETRY_SECONDS)
+        assert setup.left() == set()
+        await trio.sleep(10 * RETRY_SECONDS)
+        assert len(setup.stores.deleted[BAD]) == 4 + 4 * len(unreadable), "nothing is tried again after that"
+
+    run(body)
+    said = [record.getMessage() for record in caplog.records]
+    steps = [unreadable & {D}, unreadable & {A, B}, unreadable & {C}]
+    assert [line.partition(" among")[0] for line in said] == [
+        f"store {BAD} could not delete {len(step)} segments, {min(step)}" for step in steps if step
+    ]
+
+
+def test_new_work_does_not_bring_the_pause_of_what_failed_to_an_end() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.unreadable = {A}
+        await trio.sleep(1)
+        for number in range(10):
+            dropped = f"{number:032X}"
+            key = keys.segment_tombstone_key(dropped)
+            await setup.catalog.transact([], {key: keys.pack({"members": [BAD]})})
+            setup.log.context.segments_dropped()
+            await trio.sleep(1)
+            assert setup.stores.deleted[BAD][-1] == dropped
+            assert setup.left() == of_topic(TOPIC, (0, A))
+        assert setup.stores.deleted[BAD].count(A) == 1
+        await trio.sleep(RETRY_SECONDS - 10)
+        assert setup.stores.deleted[BAD].count(A) == 2
+
+    run(body)
+
+
+class Live:
+    """A presence of which only the stores in `live_stores` are there."""
+
+    def __init__(self, *live: str) -> None:
+        self.live_stores = set(live)
+
+    def live(self, store: str) -> bool:
+        return store in self.live_stores
+
+
+def test_a_store_that_is_away_holds_up_nothing_and_confirms_when_it_is_back() -> None:
+    async def body(setup: Setup) -> None:
+        presence = Live(GOOD)
+        setup.log.stores.presence = presence  # type: ignore[assignment]
+        await trio.sleep(1)
+        assert setup.left() != set()
+        assert setup.stores.deleted == {BAD: [], GOOD: [D, A, B, C]}
+        only_good = f"{9:032X}"
+        key = keys.segment_tombstone_key(only_good)
+        await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        assert setup.catalog.get(key) is None
+        presence.live_stores.add(BAD)
+        await trio.sleep(2 * RETRY_SECONDS)
+        assert setup.left() == set()
+        assert sorted(setup.stores.deleted[BAD]) == [A, B, C, D]
+
+    run(body)
+
+
+def test_many_tombstones_of_a_store_that_is_away_cost_a_look_at_each_and_ask_nobody_twice() -> None:
+    """A store that is away for a week of retention leaves a hundred thousand of them."""
+    count = 3 * SEGMENTS_AT_ONCE + 5
+
+    async def main() -> None:
+        setup = Setup()
+        presence = Live(GOOD)
+        setup.log.stores.presence = presence  # type: ignore[assignment]
+        tombstone = keys.pack({"members": [BAD, GOOD]})
+        dropped = [f"{number:032X}" for number in range(count)]
+        await setup.catalog.transact([], {keys.segment_tombstone_key(one): tombstone for one in dropped})
+        looks: list[int] = []
+        look = setup.catalog.range
+
+        def counted(prefix: str, **page: Any) -> list[Entry]:
+            found = look(prefix, **page)
+            looks.append(len(found))
+            return found
+
+        setup.catalog.range = counted  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1)
+            assert setup.stores.deleted == {BAD: [], GOOD: dropped}
+            assert sum(looks) <= 2 * count
+            assert max(looks) <= LOOKED_AT_ONCE
+            looks.clear()
+            await trio.sleep(3 * RETRY_SECONDS)
+            assert setup.stores.deleted == {BAD: [], GOOD: dropped}, "it has confirmed already"
+            assert sum(looks) <= 4 * count
+            presence.live_stores.add(BAD)
+            await trio.sleep(2 * RETRY_SECONDS)
+            assert setup.stores.deleted == {BAD: dropped, GOOD: dropped}
+            assert setup.left() == set()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_tombstone_with_another_member_is_asked_of_all_again() -> None:
+    async def body(setup: Setup) -> None:
+        presence = Live(GOOD)
+        setup.log.stores.presence = presence  # type: ignore[assignment]
+        key = keys.segment_tombstone_key(f"{9:032X}")
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD, GOOD]})})
+        presence.live_stores.add(BAD)
+        await trio.sleep(2 * RETRY_SECONDS)
+        assert setup.stores.deleted[GOOD].count(f"{9:032X}") == 1
+        assert setup.catalog.get(key) is None
+
+    run(body)
+
+
+def test_a_store_that_was_removed_is_not_asked() -> None:
+    async def body(setup: Setup) -> None:
+        await setup.catalog.transact([], StoreEntry(1000, BAD, "bad", REMOVED).put())
+        setup.log.stores.load()
+        await trio.sleep(1)
+        asked = list(setup.stores.deleted[BAD])
+        key = keys.segment_tombstone_key(f"{9:032X}")
+        await setup.catalog.transact([], {key: keys.pack({"members": [BAD, GOOD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        assert setup.left() == {f"{keys.STORES}1000"}
+        assert setup.stores.deleted[BAD] == asked
+        assert setup.stores.deleted[GOOD][-1] == f"{9:032X}"
+
+    run(body)
+
+
+def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() -> None:
+    """What a compaction has left of a log goes after w members know where the new segments end: operators may
+    be answered for a while between the begin of a gateway's tasks and that of its recovery.
+    """
+
+    async def main() -> None:
+        stores = ClosingStores()
+        log = FakeLog(stores=(ONE, TWO, THREE), requests=stores)
+        catalog = log.context.catalog
+        made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
+        puts = {keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]})}
+        Closer.note(made, puts)
+        await catalog.transact([], puts)
+        stores.away = {TWO, THREE}
+        broker = Broker(log.context, log.stores, Settings(), lambda: None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.context.producer.run)
+            nursery.start_soon(broker.run)
+            await trio.sleep(1)
+            await broker.recover()
+            await trio.sleep(1)
+            assert catalog.get(keys.segment_tombstone_key(B)) is not None
+            stores.back(TWO)
+            await trio.sleep(1)
+            assert catalog.get(keys.segment_tombstone_key(B)) is None
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_new_segments_end() -> None:
+    """The tombstone of a source waits for the new segment; with the topic that one is deleted, too."""
+
+    class Deleting(ClosingStores):
+        async def ask(self, store: str, make: Any) -> Any:
+            if make(self.new_id()).id == b"C":
+                await trio.sleep_forever()
+            return await super().ask(store, make)
+
+    async def main() -> None:
+        log = FakeLog(stores=(ONE, TWO, THREE), requests=Deleting())
+        catalog = log.context.catalog
+        made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
+        puts = {
+            keys.tombstone_key(TOPIC): keys.pack({"name": "orders"}),
+            keys.segment_key(TOPIC, 0, 0, A): made.pack(),
+            keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]}),
+        }
+        Closer.note(made, puts)
+        await catalog.transact([], puts)
+        deletion = Deletion(log.context, log.stores)
+        log.context.closer.load()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.context.producer.run)
+            nursery.start_soon(deletion.run)
+            await trio.sleep(10 * RETRY_SECONDS)
+            assert [entry.key for entry in catalog.range("/")] == []
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -1,0 +1,36 @@
+"""Whose cluster a catalog is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.memory import MemoryCatalog
+from gateway.cluster.identity import cluster_entry, cluster_in
+from mesh.data_directory import DataDirectoryRefused
+
+DATA = Path("/data")
+
+
+def catalog_with(entries: dict[str, bytes]) -> MemoryCatalog:
+    catalog = MemoryCatalog()
+    trio.run(catalog.transact, [], entries)
+    return catalog
+
+
+def test_a_new_catalog_is_of_none() -> None:
+    assert cluster_in(MemoryCatalog(), DATA) is None
+
+
+def test_what_was_written_is_read() -> None:
+    assert cluster_in(catalog_with(cluster_entry("c")), DATA) == "c"
+
+
+def test_a_format_of_a_newer_version_is_refused() -> None:
+    newer = {keys.CLUSTER: keys.pack({"id": "c", "format": keys.FORMAT + 1})}
+    with pytest.raises(DataDirectoryRefused, match="knows none above 1") as refused:
+        cluster_in(catalog_with(newer), DATA)
+    assert "newer" in str(refused.value)

@@ -1,0 +1,381 @@
+"""A catalog from what several stores say: which segments there are, where they end, when nothing is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+import trio
+
+from gateway.catalog import keys
+from gateway.cluster.found_segments import CannotRebuild
+from gateway.cluster.rebuild import read_back
+from gateway.log.compaction.rules import CompactionLimits, cleanable
+from gateway.log.segment import Segment
+from mesh.protocol.address_state import Phase
+from mesh.reader import NotServed
+from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus, Announcement, Verified
+from wireproto.records.row import Row
+
+TOPIC, OLDER_TOPIC = bytes(range(16)), bytes(16)
+S0, S1, S2, S3 = ("s0", "s1", "s2", "s3")
+ALL = (S0, S1, S2)
+OPEN, SEALED, CLOSED = Phase.OPEN, Phase.SEALED, Phase.CLOSED
+
+
+def row(last_offset: int) -> bytes:
+    """Of a batch of one record, which is the last of so many."""
+    return Row(last_offset, last_offset, 1000, 1000 + last_offset, -1, -1, -1, 0, 100).pack()
+
+
+def announcement(
+    address: str, start: int, *, epoch: int = 0, members: tuple[str, ...] = ALL, w: int = 2,
+    topic: bytes = TOPIC, opened_ms: int = 0, log_start: int = 0, epochs: list[list[int]] | None = None,
+    name: str = "orders",
+) -> Announcement:  # fmt: skip
+    details = {
+        "topic_id": topic.hex(),
+        "partition": 0,
+        "partitions": 1,
+        "replication_factor": 3,
+        "configs": {"retention.ms": "-1"},
+        "epochs": epochs or [[epoch, start]],
+        "log_start": log_start,
+        "opened_ms": opened_ms or 10 + start,
+        "producer_id_floor": 3000,
+        "producers": "",
+    }
+    log = f"{topic.hex()}/0"
+    return Announcement(address, name, "cluster", log, epoch, start, members, w, json.dumps(details).encode())
+
+
+@dataclass
+class Stores:
+    """What each store says. Segments hold one record a sequence, from their start on."""
+
+    listed: dict[str, list[tuple[Announcement, AddressStatus]]] = field(
+        default_factory=lambda: {name: [] for name in ALL}
+    )
+    deleted: dict[str, set[str]] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    epochs: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def has(self, store: str, segment: Announcement, phase: Phase, head: int, *, lacks: bool = False) -> None:
+        """`lacks`: it is closed, `head` is the end, and something before it is not there."""
+        said = b"" if lacks or head < 0 else row(segment.start + head)
+        self.listed.setdefault(store, []).append((segment, AddressStatus(segment.address, phase, head, said)))
+
+    async def segments(self, store: str) -> list[tuple[Announcement, AddressStatus]]:
+        await trio.lowlevel.checkpoint()
+        return self.listed[store]
+
+    async def verify(self, store: str, entries: Sequence[tuple[str, str]]) -> list[Verified]:
+        await trio.lowlevel.checkpoint()
+        status = STATUS_STORAGE_ERROR if store in self.unreadable else STATUS_DONE
+        deleted = self.deleted.get(store, set())
+        return [
+            Verified(
+                status, self.epochs.get(log, -1), "", Phase.DELETED if address in deleted else Phase.NATIVE
+            )
+            for log, address in entries
+        ]
+
+    def _heads(self, members: Sequence[str], address: str) -> list[tuple[Announcement, int]]:
+        return [
+            (segment, status.sequence)
+            for store in members
+            for segment, status in self.listed[store]
+            if segment.address == address and status.row
+        ]
+
+    async def rows(self, members: Sequence[str], address: str, first: int, last: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(f"rows {first}")
+        for segment, head in self._heads(members, address):
+            if head >= last:
+                return row(segment.start + first)
+        raise NotServed("nobody has it")
+
+    async def lookup(
+        self, members: Sequence[str], address: str, _kind: int, target: int, _bound: int
+    ) -> AddressStatus | None:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(f"offset {target}")
+        for segment, head in self._heads(members, address):
+            if segment.start + head >= target:
+                sequence = target - segment.start
+                return AddressStatus(address, STATUS_DONE, sequence, row(target))
+        return None
+
+    def rebuilt(self, *stores: str, accept_loss: bool = False) -> dict[str, Any]:
+        async def main() -> dict[str, bytes]:
+            return await read_back(cast(Any, self), stores or tuple(self.listed), accept_loss=accept_loss)
+
+        return {key: keys.unpack(value) for key, value in trio.run(main).items()}
+
+
+def chain(entries: dict[str, Any]) -> list[Segment]:
+    found = [
+        Segment.unpack(keys.pack(entry)) for key, entry in sorted(entries.items()) if "/segments/" in key
+    ]
+    return sorted(found, key=lambda segment: segment.start_offset)
+
+
+def ends(entries: dict[str, Any]) -> list[tuple[str, int | None, int | None]]:
+    return [(segment.address, segment.last_sequence, segment.end_offset) for segment in chain(entries)]
+
+
+def test_everything_of_a_topic_comes_back() -> None:
+    stores = Stores()
+    first = announcement("A", 0, log_start=0)
+    second = announcement("B", 10, epoch=1, epochs=[[0, 0], [1, 10]])
+    for store in ALL:
+        stores.has(store, first, CLOSED, 9)
+        stores.has(store, second, OPEN, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", 9, 10), ("B", None, None)]
+    assert entries[keys.topic_key("orders")] == {
+        "id": TOPIC.hex(), "partitions": 1, "replication_factor": 3, "configs": {"retention.ms": "-1"},
+    }  # fmt: skip
+    record = entries[keys.partition_key(TOPIC, 0)]
+    assert record == {"next_epoch": 2, "epochs": [[0, 0], [1, 10]], "log_start": 0}
+    assert entries[keys.PRODUCER_IDS] >= 3000
+    assert [segment.members for segment in chain(entries)] == [ALL, ALL]
+    assert chain(entries)[1].announced
+    assert not [key for key in entries if key.startswith((keys.CLOSING, keys.SEGMENT_TOMBSTONES))]
+
+
+def test_a_segment_without_a_follower_that_nobody_closed_is_left_to_its_recovery() -> None:
+    stores = Stores()
+    segment = announcement("A", 0)
+    for store, phase, head in ((S0, OPEN, 3), (S1, SEALED, 7), (S2, SEALED, 5)):
+        stores.has(store, segment, phase, head)
+    assert ends(stores.rebuilt()) == [("A", None, None)]
+
+
+def test_a_store_that_was_told_the_end_and_lacks_something_decides_no_other_end() -> None:
+    """The one that is closed is behind, the others have all of it and have not heard the end."""
+    stores = Stores()
+    segment = announcement("A", 0)
+    stores.has(S0, segment, CLOSED, 6, lacks=True)
+    stores.has(S1, segment, SEALED, 9)
+    stores.has(S2, segment, OPEN, 3)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", 6, 7)]
+    assert stores.asked == ["rows 6"]
+    assert entries[keys.closing_key("A")] == {
+        "end": 6,
+        "members": [S0, S1, S2],
+        "all": list(ALL),
+        "w": 2,
+    }
+
+
+def test_an_end_that_nobody_here_has_is_not_guessed() -> None:
+    stores = Stores()
+    segment = announcement("A", 0)
+    stores.has(S0, segment, CLOSED, 6, lacks=True)
+    stores.has(S1, segment, SEALED, 4)
+    with pytest.raises(CannotRebuild, match="last segment A of orders-0 ends at sequence 6"):
+        stores.rebuilt(S0, S1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "asked"), [((9, 9, 9), []), ((12, 9, 5), []), ((12, 11, 10), ["offset 9"])]
+)
+def test_a_segment_with_a_follower_ends_where_that_one_begins(
+    heads: tuple[int, ...], asked: list[str]
+) -> None:
+    """Nobody was told of the end yet; some member may have more than counted."""
+    stores = Stores()
+    first, second = announcement("A", 0), announcement("B", 10, epoch=1)
+    for store, head in zip(ALL, heads, strict=True):
+        stores.has(store, first, SEALED, head)
+        stores.has(store, second, OPEN, 0)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", 9, 10), ("B", None, None)]
+    assert stores.asked == asked
+    assert entries[keys.closing_key("A")]["members"] == list(ALL)
+
+
+def test_a_hole_in_a_chain_is_not_papered_over() -> None:
+    stores = Stores()
+    first, second = announcement("A", 0), announcement("B", 10, epoch=1)
+    for store in (S0, S1):
+        stores.has(store, first, SEALED, 4)
+        stores.has(store, second, OPEN, 0)
+    with pytest.raises(CannotRebuild, match="should end with offset 9"):
+        stores.rebuilt(S0, S1)
+
+
+def test_what_was_dropped_while_its_stores_were_away_stays_dropped() -> None:
+    """The first segment comes back behind a hole: the second one is deleted everywhere, and a later one says
+    where the log begins.
+    """
+    stores = Stores({S0: [], S1: [], S2: [], S3: []})
+    dropped = announcement("A", 0, members=(S3,), w=1)
+    last = announcement("C", 20, log_start=15, epochs=[[0, 15]])
+    stores.has(S3, dropped, CLOSED, 9)
+    for store in ALL:
+        stores.has(store, last, CLOSED, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("C", 4, 25)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [S3]}
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 20
+
+
+def test_a_segment_in_which_a_log_begins_stays() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("B", 10, log_start=4, epochs=[[0, 4]]), CLOSED, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", 9, 10), ("B", 4, 15)]
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 4
+
+
+def test_a_hole_is_left_behind_only_when_the_operator_accepts_the_loss() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("C", 20), CLOSED, 4)
+    with pytest.raises(CannotRebuild, match="--accept-loss, the log begins at offset 20"):
+        stores.rebuilt()
+    entries = stores.rebuilt(accept_loss=True)
+    assert ends(entries) == [("C", 4, 25)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [*ALL]}
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 20
+
+
+def test_what_is_given_up_with_a_hole_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 3), CLOSED, 6)
+        stores.has(store, announcement("B", 10), CLOSED, 4)
+        stores.has(store, announcement("D", 20), CLOSED, 4)
+    stores.rebuilt(accept_loss=True)
+    [said] = caplog.messages
+    assert said.startswith("orders-0 begins at offset 20 now")
+    assert "segment B" in said
+    assert "the 2 segments from offset 3 on are deleted" in said
+
+
+def test_a_segment_that_turned_out_empty_is_forgotten_everywhere() -> None:
+    """Another one begins at the same offset; or a store was told that it ends with nothing."""
+    stores = Stores()
+    empty, following = announcement("A", 0), announcement("B", 0, epoch=1)
+    stores.has(S0, empty, SEALED, 2)
+    for store in ALL:
+        stores.has(store, following, OPEN, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("B", None, None)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": list(ALL)}
+    assert entries[keys.partition_key(TOPIC, 0)]["next_epoch"] == 2
+    stores = Stores()
+    stores.has(S0, announcement("A", 5, epoch=2, epochs=[[2, 5]]), CLOSED, -1)
+    entries = stores.rebuilt()
+    assert chain(entries) == []
+    record = entries[keys.partition_key(TOPIC, 0)]
+    assert record == {"next_epoch": 3, "epochs": [], "log_start": 5}
+
+
+def test_what_one_store_has_deleted_comes_back_from_no_other() -> None:
+    stores = Stores()
+    first, second = announcement("A", 0), announcement("B", 10)
+    gone = announcement("G", 0, topic=OLDER_TOPIC, name="gone")
+    for store in ALL:
+        stores.has(store, second, OPEN, 0)
+    stores.has(S2, first, CLOSED, 9)  # retention: it was away
+    stores.has(S2, gone, OPEN, 3)
+    stores.deleted = {S0: {"A", "G"}, S1: {"A"}}
+    entries = stores.rebuilt()
+    assert ends(entries) == [("B", None, None)]
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 10
+    assert keys.topic_key("gone") not in entries
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [S2]}
+    assert entries[keys.segment_tombstone_key("G")] == {"members": [S1, S2]}
+
+
+def test_of_two_topics_with_one_name_the_older_one_was_deleted() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0, topic=OLDER_TOPIC, opened_ms=5), OPEN, 3)
+        stores.has(store, announcement("B", 0, opened_ms=9), OPEN, 0)
+    entries = stores.rebuilt()
+    assert entries[keys.topic_key("orders")]["id"] == TOPIC.hex()
+    assert entries[keys.tombstone_key(OLDER_TOPIC)] == {"name": "orders"}
+    assert len(chain(entries)) == 2
+
+
+def test_after_a_replacement_the_members_are_those_that_have_it() -> None:
+    stores = Stores()
+    before, after = announcement("A", 0), announcement("A", 0, members=(S0, S3, S2))
+    stores.has(S0, before, CLOSED, 9)
+    stores.has(S2, before, CLOSED, 9)
+    stores.has(S3, after, CLOSED, 9)
+    entries = stores.rebuilt(S0, S2, S3)
+    assert chain(entries)[0].members == (S0, S3, S2)
+
+
+@pytest.mark.parametrize(
+    ("here", "w", "refused"), [((S0, S1), 2, False), ((S0,), 2, True), ((S0, S1), 1, True), (ALL, 1, False)]
+)
+def test_so_many_stores_may_be_missing_that_none_of_their_segments_is_unheard_of(
+    here: tuple[str, ...], w: int, refused: bool
+) -> None:
+    stores = Stores()
+    segment = announcement("A", 0, w=w)
+    for store in ALL:
+        stores.has(store, segment, OPEN, 3)
+    if refused:
+        with pytest.raises(
+            CannotRebuild, match=r"stores are missing.*s2.*--accept-loss.*before it is deleted"
+        ):
+            stores.rebuilt(*here)
+    entries = stores.rebuilt(*here, accept_loss=refused)
+    assert chain(entries)[0].members == ALL
+    assert chain(entries)[0].confirmed == here
+
+
+def test_stores_that_contradict_each_other_are_refused() -> None:
+    stores = Stores()
+    segment = announcement("A", 0)
+    stores.has(S0, segment, CLOSED, 9)
+    stores.has(S1, segment, CLOSED, 8)
+    with pytest.raises(CannotRebuild, match="different ends of segment A"):
+        stores.rebuilt(S0, S1)
+    stores = Stores()
+    stores.has(S0, announcement("A", 0), OPEN, 3)
+    stores.has(S1, announcement("A", 5), OPEN, 3)
+    with pytest.raises(CannotRebuild, match="another segment of address A"):
+        stores.rebuilt(S0, S1)
+    stores = Stores(unreadable={S1})
+    stores.has(S0, announcement("A", 0), OPEN, 3)
+    with pytest.raises(CannotRebuild, match="store s1 cannot read"):
+        stores.rebuilt(S0, S1)
+
+
+def test_how_far_a_compacted_log_is_clean_is_not_told_so_all_of_it_counts_as_dirty() -> None:
+    """A tombstone in what is wrongly taken for clean would go before the value that it deletes."""
+    stores = Stores()
+    compaction = {"compaction": "A" * 32, "replaces": []}
+    for address, start, more in (("A", 0, compaction), ("B", 10, compaction), ("C", 20, {})):
+        segment = announcement(address * 32, start)
+        details = json.dumps(json.loads(segment.details) | more).encode()
+        for store in ALL:
+            stores.has(store, segment._replace(details=details), CLOSED, 9)
+    segments = chain(stores.rebuilt())
+    assert [segment.is_compacted for segment in segments] == [True, True, False]
+    plan = cleanable(segments, 0, CompactionLimits(0.5, 0, 2**62))
+    assert (plan.segments, plan.first_dirty, plan.clean_bytes) == (3, 0, 0)
+
+
+def test_epochs_that_left_no_segment_are_not_used_again() -> None:
+    stores = Stores(epochs={f"{TOPIC.hex()}/0": 7})
+    for store in ALL:
+        stores.has(store, announcement("A", 0, epoch=2), OPEN, 3)
+    assert stores.rebuilt()[keys.partition_key(TOPIC, 0)]["next_epoch"] == 8

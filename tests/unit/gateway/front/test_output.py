@@ -1,0 +1,129 @@
+"""Ready answers on their way to a client that reads slowly or not at all."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.front.output import IOV_MAX, Output
+from tests.unit.gateway.kafka_wire import run
+
+
+@contextmanager
+def pair() -> Iterator[tuple[Output, socket.socket]]:
+    """An output, and the client's end of its socket; both have small kernel buffers."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        yield Output(ours), theirs
+
+
+def read_all(sock: socket.socket) -> bytes:
+    """What has arrived."""
+    received = b""
+    while True:
+        try:
+            chunk = sock.recv(1 << 20)
+        except BlockingIOError:
+            return received
+        if not chunk:
+            return received
+        received += chunk
+
+
+def pattern(size: int, seed: int) -> bytes:
+    return bytes((seed + i * 7) % 251 for i in range(size))
+
+
+def test_answers_leave_in_order_whatever_they_are_made_of() -> None:
+    with pair() as (output, client):
+        assert output.put(b"one") == 3
+        assert output.put(None) == 0
+        assert output.put([b"two", memoryview(b"xthreex")[1:6], bytearray(b"four"), b""]) == 12
+        assert output.put([]) == 0
+        assert output.put([b"", memoryview(b"")]) == 0
+        assert output.unsent == 15
+        output.try_send()
+        assert output.unsent == 0
+        assert read_all(client) == b"onetwothreefour"
+
+
+def test_what_the_kernel_does_not_take_waits_for_the_client() -> None:
+    async def main() -> None:
+        with pair() as (output, client):
+            whole = b"".join(pattern(size, size) for size in (1, 50_000, 3, 70_000, 10, 20))
+            output.put(pattern(1, 1))
+            output.put([pattern(50_000, 50_000), memoryview(pattern(3, 3)), pattern(70_000, 70_000)])
+            output.try_send()
+            assert 0 < output.unsent < len(whole)
+            received = b""
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(output.drain)
+                await wait_all_tasks_blocked()
+                output.put([pattern(10, 10), pattern(20, 20)])  # behind the others
+                while len(received) < len(whole):
+                    received += read_all(client)
+                    await trio.lowlevel.checkpoint()
+            assert received == whole
+            assert (output.unsent, output.draining) == (0, False)
+
+    run(main)
+
+
+def test_more_buffers_than_one_call_takes() -> None:
+    async def main() -> None:
+        with pair() as (output, client):
+            pieces = [pattern(1 + i % 5, i) for i in range(3 * IOV_MAX + 7)]
+            output.put(list(pieces))
+            received = b""
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(output.drain)
+                while len(received) < sum(map(len, pieces)):
+                    received += read_all(client)
+                    await trio.lowlevel.checkpoint()
+            assert received == b"".join(pieces)
+
+    run(main)
+
+
+def test_a_client_that_left_is_noticed_and_nothing_is_kept_for_it() -> None:
+    async def main() -> None:
+        with pair() as (output, client):
+            client.close()
+            output.put(b"x" * 10)
+            output.try_send()
+            assert output.unsent == 0
+            assert isinstance(output.error, OSError)
+            with pytest.raises(OSError, match="pipe"):
+                await output.drain()
+
+    run(main)
+
+
+def test_how_long_the_client_has_not_read_is_known_while_draining() -> None:
+    async def main() -> None:
+        with pair() as (output, client):
+            output.put(bytes(200_000))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(output.drain)
+                await wait_all_tasks_blocked()
+                since, sent = output.waiting_since, output.drained
+                assert since <= trio.current_time()
+                assert 0 < sent < 200_000
+                assert len(read_all(client)) > 0
+                await wait_all_tasks_blocked()
+                assert output.waiting_since >= since
+                assert output.drained > sent
+                nursery.cancel_scope.cancel()
+            assert output.waiting_since == float("inf")
+            assert not output.draining
+
+    run(main)

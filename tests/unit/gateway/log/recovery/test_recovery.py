@@ -1,0 +1,512 @@
+"""What a partition serves when it is not recovered, what recovery makes of a slow store, and of a catalog
+that is older than its store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.catalog import keys
+from gateway.catalog.memory import MemoryCatalog
+from gateway.log.partition import Partition, PartitionState
+from gateway.log.segment import Segment
+from mesh.protocol.address_state import Phase
+from mesh.store import keys as store_keys
+from tests.unit.gateway.kafka_wire import run
+from tests.unit.gateway.log.fake_log import TOPIC_ID
+from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
+from wireproto.dafka.additions import (
+    BEGINNINGS,
+    STATUS_DONE,
+    AddressStatus,
+    GetRows,
+    Request,
+    Verify,
+)
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NONE, NOT_LEADER, OUT_OF_RANGE = (
+    ErrorCode.NONE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+)
+ROLL_AT_ONCE = {"segment.bytes": "1048576", "segment.ms": "1"}
+LOG = f"{TOPIC_ID.hex()}/0"
+
+
+class Setup:
+    def __init__(self, path: Path) -> None:
+        self.store = OneStore(path / "db")
+        self.catalog = MemoryCatalog()
+
+    def life(self, catalog: MemoryCatalog | None = None, **options: Any) -> Life:
+        """The next life: the store too has nothing in memory."""
+        self.store.open()
+        return Life(self.store, catalog or self.catalog, **options)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Callable[[Callable[[Setup], Awaitable[None]]], None]:
+    def start(body: Callable[[Setup], Awaitable[None]]) -> None:
+        async def main() -> None:
+            setup = Setup(tmp_path)
+            try:
+                await body(setup)
+            finally:
+                setup.store.database.close()
+
+        run(main, clock=MockClock(autojump_threshold=0.01))
+
+    return start
+
+
+Cluster = Callable[[Callable[[Setup], Awaitable[None]]], None]
+
+
+def answers(partition: Partition, *offsets: int) -> list[ErrorCode]:
+    return [partition.check_fetch_offset(offset) for offset in offsets]
+
+
+async def write_two_lives(setup: Setup) -> None:
+    """Offsets 0 to 19 in a closed segment, 20 to 24 in an open one that was announced."""
+    async with setup.life().running() as life:
+        await life.write(20)
+    async with setup.life().running() as life:
+        await life.write(5)
+        assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 25)
+
+
+# what is served meanwhile ---------------------------------------------------------------------------------
+
+
+def forget(setup: Setup, address: str) -> None:
+    """The store has never heard of this address."""
+    for key in (store_keys.meta_key(address), store_keys.head_key(address)):
+        setup.store.database._db.delete(key)
+
+
+def damage_head_row(setup: Setup, address: str) -> None:
+    state = setup.store.database.load(address)
+    assert state is not None
+    row = b"no row"
+    setup.store.database._db.put(
+        store_keys.head_key(address), state.head.to_bytes(8, "big") + bytes(8) + bytes([len(row)]) + row
+    )
+
+
+def damage_meta(setup: Setup, address: str) -> None:
+    setup.store.database._db.put(store_keys.meta_key(address), b"?")
+
+
+@pytest.mark.parametrize("lose", [forget, damage_head_row, damage_meta])
+def test_a_partition_that_cannot_be_recovered_serves_what_is_closed_and_never_says_out_of_range(
+    cluster: Cluster, lose: Callable[[Setup, str], None]
+) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        assert (last.start_offset, last.is_open, last.announced) == (20, True, True)
+        lose(setup, last.address)
+        async with setup.life().running() as life:
+            partition = life.partition
+            assert partition.state is PartitionState.FAILED
+            assert partition.high_watermark == 20
+            assert answers(partition, -1, 0, 19, 20, 22, 25, 1000) == [
+                OUT_OF_RANGE,
+                NONE,
+                NONE,
+                NOT_LEADER,
+                NOT_LEADER,
+                NOT_LEADER,
+                NOT_LEADER,
+            ]
+            assert partition.read_hot(7, 1 << 20, whole=True) is None
+            assert len(await partition.read_cold(7, 1 << 20)) == 13
+
+    cluster(body)
+
+
+def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        async with setup.life().running() as life:
+            assert answers(life.partition, 25, 26) == [NONE, OUT_OF_RANGE]
+
+    cluster(body)
+
+
+# a slow store ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "first_rows"), [(BEGINNINGS, 4096), (GetRows, 0)])
+def test_a_store_that_is_slow_is_asked_again(
+    cluster: Cluster,
+    asked: type | bytes,
+    first_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("mesh.store.server.BEGINNING_ROWS", first_rows)
+
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        setup.store.deaf = {asked}
+        async with setup.life().running() as life:
+            partition = life.partition
+            states = [partition.state]
+            assert STORE in partition.reason
+            assert answers(partition, 24, 25, 26) == [NONE, NOT_LEADER, NOT_LEADER]
+            with pytest.raises(KafkaError, match=STORE):
+                await life.write()
+            await trio.sleep(30)
+            states.append(partition.state)
+            setup.store.hear_all()
+            await trio.sleep(10)
+            states.append(partition.state)
+            assert states == [PartitionState.RECOVERING, PartitionState.RECOVERING, PartitionState.READY]
+            await life.write()
+            assert partition.high_watermark == 26
+
+    with caplog.at_level(logging.WARNING):
+        cluster(body)
+    assert f"waits for the stores {STORE}" in caplog.text
+    assert "accept-loss" not in caplog.text
+
+
+def test_a_store_that_answers_and_has_it_not_is_not_asked_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(3)
+        async with setup.life().running() as life:
+            await life.settle()  # closes
+        segment = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        assert not segment.is_open
+        forget(setup, segment.address)
+        async with setup.life().running() as life:
+            await trio.sleep(30)
+            assert life.partition.state is PartitionState.FAILED
+            assert "--accept-loss" in life.partition.reason
+
+    cluster(body)
+
+
+# waking ---------------------------------------------------------------------------------------------------
+
+
+class Waiter:
+    def __init__(self) -> None:
+        self.woken: list[tuple[PartitionState, int]] = []
+
+    def advanced(self, partition: Partition | None = None, /) -> None:
+        assert partition is not None
+        self.woken.append((partition.state, partition.high_watermark))
+
+
+def test_who_waits_is_woken_when_the_partition_serves_again(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            partition, waiter = life.partition, Waiter()
+            await life.write(3)
+            assert partition.current is not None
+            address = partition.current.segment.address
+            # Two more reach the disk, and their acknowledgements are lost with the segment.
+            heard = life.node.handlers.copy()
+            life.node.handlers = {kind: lambda _message: None for kind in heard}
+            await life.write(2)
+            life.node.handlers = heard
+            assert partition.high_watermark == 3
+            partition.add_waiter(waiter)
+            seal = AddressStatus(address, STATUS_DONE, -1).pack()
+            setup.store.take(Request(b"S", STORE, "R", (seal,)))
+            partition.fenced(partition.current.writer, "sealed")
+            assert waiter.woken == [(PartitionState.FAILED, 3)]
+            await trio.sleep(5)
+            assert waiter.woken[1:] == [(PartitionState.READY, 5)]
+
+    cluster(body)
+
+
+# an older catalog -----------------------------------------------------------------------------------------
+
+
+def refuted(life: Life) -> str:
+    """Why the partition serves nothing."""
+    partition = life.partition
+    assert partition.state is PartitionState.FAILED
+    assert set(answers(partition, 0, 1, partition.high_watermark, 1000)) == {NOT_LEADER}
+    assert "older" in partition.reason
+    assert "--rebuild-catalog" in partition.reason
+    assert "accept-loss" not in partition.reason
+    return partition.reason
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize("lives_before", [0, 1, 2])
+def test_a_catalog_from_before_the_last_life_is_refuted(
+    cluster: Cluster, lives_before: int, accept_loss: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        for _ in range(lives_before):
+            async with setup.life().running() as life:
+                await life.write(4)
+        async with setup.life().running() as life:
+            await life.settle()
+            backup = await copy_of(setup.catalog)
+            await life.write(4)
+        before = [entry for entry in backup.range("") if not entry.key.startswith(keys.CLOSING)]
+        for _ in range(3):
+            async with setup.life(backup, accept_loss=accept_loss).running() as life:
+                assert f"knows leader epoch {lives_before}" in refuted(life)
+        assert [entry for entry in backup.range("") if not entry.key.startswith(keys.CLOSING)] == before
+        async with setup.life().running() as life:
+            assert life.partition.high_watermark == 4 * (lives_before + 1)
+            await life.write()
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("rolls", [1, 2])
+def test_a_catalog_from_before_a_roll_of_the_same_life_is_refuted(cluster: Cluster, rolls: int) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            backup = await copy_of(setup.catalog)
+            for number in range(1, rolls + 1):
+                roll(life)
+                await life.write(4)
+                assert life.partition.high_watermark == 4 * (number + 1)
+            assert {Segment.unpack(entry.value).epoch for entry in setup.catalog.range(keys.SEGMENTS)} == {0}
+            newer = await copy_of(setup.catalog)
+        async with setup.life(backup).running() as life:
+            assert "closed, and the catalog has it open" in refuted(life)
+        async with setup.life(newer).running() as life:
+            assert life.partition.high_watermark == 4 * (rolls + 1)
+            await life.write()
+
+    cluster(body)
+
+
+def roll(life: Life) -> None:
+    """The next append begins another segment."""
+    now = life.context.now_ms() + 10_000
+    life.context.now_ms = lambda: now  # type: ignore[method-assign]
+    assert life.partition.current is not None
+    life.partition.current.bytes = life.topic.settings.segment_bytes
+
+
+def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+            backup = await copy_of(setup.catalog)
+            assert life.partition.current is not None
+            deletion = AddressStatus(life.partition.current.segment.address, STATUS_DONE, -1).pack()
+        setup.store.take(Request(b"X", STORE, "R", (deletion,)))
+        async with setup.life(backup).running() as life:
+            assert "deleted, and the catalog has it open" in refuted(life)
+
+    cluster(body)
+
+
+def test_an_epoch_that_two_catalogs_have_used_is_refuted(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.settle()
+            backup = await copy_of(setup.catalog)
+            await life.write(4)
+        # The other one got as far as its catalog: its OPEN was never sent.
+        other = Segment("F" * 32, 0, 0, (STORE,), 1, 0)
+        await backup.transact(
+            [],
+            {
+                keys.segment_key(TOPIC_ID, 0, 0, other.address): other.pack(),
+                keys.partition_key(TOPIC_ID, 0): keys.pack(
+                    {"next_epoch": 1, "epochs": [[0, 0]], "log_start": 0}
+                ),
+            },
+        )
+        async with setup.life(backup).running() as life:
+            assert "of another gateway life" in refuted(life)
+
+    cluster(body)
+
+
+def test_one_partition_that_is_refuted_does_not_stop_the_others(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=3).running() as life:
+            for partition in life.topic.partitions:
+                await life.write(2, partition)
+        async with setup.life(partitions=3).running() as life:
+            await life.settle()
+            backup = await copy_of(setup.catalog)
+            await life.write(2, life.topic.partitions[1])
+        async with setup.life(backup, partitions=3).running() as life:
+            states = [partition.state for partition in life.topic.partitions]
+            assert states == [PartitionState.READY, PartitionState.FAILED, PartitionState.READY]
+            await life.write(1, life.topic.partitions[2])
+            assert [partition.high_watermark for partition in life.topic.partitions] == [2, 2, 3]
+
+    cluster(body)
+
+
+def test_what_a_store_cannot_read_of_a_log_is_no_older_catalog(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+        setup.store.database._db.put(store_keys.epoch_key(LOG), b"?")
+        async with setup.life().running() as life:
+            assert life.partition.state is PartitionState.FAILED
+            assert f"store {STORE} cannot read what it knows" in life.partition.reason
+            assert "older" not in life.partition.reason
+
+    cluster(body)
+
+
+# crashes that leave catalog and store apart -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deaf_to", [b"O", b"C", Verify])
+def test_a_crash_between_catalog_and_store_is_recovered(cluster: Cluster, deaf_to: Any) -> None:
+    """The catalog is ahead: the store never heard the last OPEN or CLOSE, whatever life comes next."""
+
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            if deaf_to is not Verify:
+                setup.store.deaf = {deaf_to}
+            roll(life)
+            await life.write(4)
+            assert life.partition.high_watermark == (4 if setup.store.deaf else 8)
+            end = life.partition.high_watermark
+        for _ in range(3):  # each crashes before the store hears of its first segment
+            setup.store.hear_all()
+            if deaf_to is not Verify:
+                setup.store.deaf = {deaf_to}
+            async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+                assert life.partition.state is PartitionState.READY
+                assert life.partition.high_watermark == end
+                await life.write(1)
+                end = life.partition.high_watermark
+        setup.store.hear_all()
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, end)
+            await life.write(2)
+            assert life.partition.high_watermark == end + 2
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["rolled", "closed while idle"])
+def test_no_record_of_the_next_segment_before_the_end_of_the_one_before_is_heard(
+    cluster: Cluster, idle: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            assert life.partition.current is not None
+            first = life.partition.current.segment.address
+            setup.store.deaf = {b"C"}
+            if idle:
+                life.context.opener.end(life.partition)
+                await life.settle()
+                assert life.partition.current is None
+            else:
+                roll(life)
+            await life.write(4)
+            assert life.partition.high_watermark == 4
+            setup.store.hear_all()
+            await trio.sleep(1)
+            await life.settle()
+            assert life.partition.high_watermark == 8
+            state = setup.store.database.load(first)
+            assert state is not None
+            assert (state.phase, state.end) == (Phase.CLOSED, 3)
+
+    cluster(body)
+
+
+def test_a_transaction_under_way_when_the_catalog_was_read_refutes_nothing(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            before = await copy_of(setup.catalog)
+            roll(life)
+            await life.write(4)
+        after = setup.catalog
+        setup.store.deaf = {Verify}
+        life = setup.life(before)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(life.context.producer.run)
+            nursery.start_soon(life.context.reader.run)
+            nursery.start_soon(life.recovery.run)
+            life.recovery._begin(life.topic.partitions)
+            await wait_all_tasks_blocked()
+            # The catalog's transaction is durable, and shown, while the store is asked.
+            kept = {entry.key: entry.value for entry in after.range("")}
+            await before.transact([], kept)
+            setup.store.hear_all()
+            await life.recovery.recover(life.topic.partitions)
+            nursery.cancel_scope.cancel()
+        assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 8)
+
+    cluster(body)
+
+
+def test_one_request_asks_for_all_partitions(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=100).running():
+            asked = [message for message in setup.store.heard if isinstance(message, Verify)]
+            assert len(asked) == 1
+            assert len(asked[0].entries) == 100
+
+    cluster(body)
+
+
+def test_of_a_new_topic_no_store_is_asked(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        setup.store.deaf = {Verify}
+        life = setup.life()
+        await life.recovery.recover(life.topic.partitions, new=True)
+        assert life.partition.state is PartitionState.READY
+
+    cluster(body)
+
+
+def test_an_empty_log_asks_others_when_the_store_that_it_asked_is_removed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No segment says who has to be asked: it was whoever was there. A store that an operator removes never
+    answers.
+    """
+
+    async def body(setup: Setup) -> None:
+        life = setup.life()
+        stores, chosen, removed = life.stores, ["lost"], set[str]()
+        verify = life.context.reader.verify
+
+        async def answered(store: str, entries: Any) -> Any:
+            if store == "lost":
+                await trio.sleep_forever()
+            return await verify(store, entries)
+
+        monkeypatch.setattr(life.context.reader, "verify", answered)
+        monkeypatch.setattr(stores, "choose", lambda *_: tuple(chosen))
+        monkeypatch.setattr(stores, "is_removed", removed.__contains__)
+        async with life.running():
+            states = [life.partition.state]
+            assert "lost" in life.partition.reason
+            chosen[:] = [STORE]
+            removed.add("lost")
+            await trio.sleep(60)
+            states.append(life.partition.state)
+            assert states == [PartitionState.RECOVERING, PartitionState.READY]
+
+    cluster(body)

@@ -1,0 +1,239 @@
+"""Batches that are opened before they are appended: for keys, and for the topic's codec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.common.handlers import NotNow
+from gateway.configs.effective import effective_topic_configs
+from gateway.log.partition import Partition, PartitionState
+from gateway.log.topic import Topic
+from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, FakeLog, produce_request
+from tests.unit.gateway.produce.test_appending import Begun, answered, began
+from wireproto.kafka.produce import ProducePartition, ProduceTopic
+from wireproto.records.batch import read_header
+from wireproto.records.builder import build_batch
+from wireproto.records.errors import InvalidBatch
+from wireproto.records.iteration import iter_records
+from wireproto.records.recompression import keyless_records, recompress
+from wireproto.records.signing import sign
+
+Keys = list[bytes | None]
+
+
+def keyed(keys: Keys, codec: int = 0, value: bytes = b"value") -> bytes:
+    records: Any = [(key, value, [], NOW_MS + i) for i, key in enumerate(keys)]
+    return build_batch(records, codec=codec, producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+async def produce(log: FakeLog, batches: dict[int, bytes], *, acks: int = -1) -> tuple[Any, int]:
+    """(the answer, how often the request had to wait before it could begin)."""
+    api = REGISTRY.lookup(0)
+    assert api is not None
+    assert api.begin is not None
+    request = produce_request(batches, acks=acks)
+    waits = 0
+    begun: Begun | None = None
+    while begun is None:
+        try:
+            begun = Begun(api.begin(request, log.broker))
+        except NotNow as not_now:
+            waits += 1
+            assert all(not partition.next_offset for partition in log.topic.partitions)
+            await not_now.over()
+    await wait_all_tasks_blocked()
+    for partition in log.topic.partitions:
+        if partition.current is not None:
+            log.acknowledge(partition)
+    return await answered(begun), waits
+
+
+def stored(log: FakeLog) -> list[bytes]:
+    return [content for contents in log.producer.kept.values() for content in contents]
+
+
+def run(body: Any, **log: Any) -> None:
+    async def main() -> None:
+        made = FakeLog(**log)
+        async with made.running():
+            await body(made)
+
+    trio.run(main)
+
+
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "codec", "waits"),
+    [
+        ([None], 0, 0),
+        ([b"a", None, b"c", None], 0, 0),
+        ([None] * 5, 3, 1),
+        ([b"k"] * 5000 + [None], 0, 1),
+    ],
+)
+def test_a_record_without_a_key_is_named_and_its_batch_refused(keys: Keys, codec: int, waits: int) -> None:
+    async def body(log: FakeLog) -> None:
+        answer, waited = await produce(log, {0: keyed(keys, codec), 1: keyed([b"good"])})
+        bad, good = answer.responses[0].partition_responses
+        missing = [index for index, key in enumerate(keys) if key is None]
+        assert (bad.error_code, good.error_code, good.base_offset) == (87, 0, 0)
+        why = "Compacted topic cannot accept message without key in topic partition orders-0"
+        assert [(e.batch_index, e.batch_index_error_message) for e in bad.record_errors] == [
+            (index, why) for index in missing
+        ]
+        assert bad.error_message.startswith(
+            f"One or more records have been rejected due to {len(missing)} record errors in total, and only "
+            f"showing the first three errors at most: [RecordError(batchIndex={missing[0]}, message='{why}')"
+        )
+        assert len(stored(log)) == 1
+        assert waited == waits
+
+    run(body, partitions=2, configs=COMPACTED)
+
+
+@pytest.mark.parametrize("how", ["altered", "made again"])
+@pytest.mark.parametrize("before", [{"compression.type": "zstd"}, {}])
+def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_without_a_key(
+    before: dict[str, str], how: str
+) -> None:
+    """Opened for another codec, or not at all (beside a batch of another topic that was), they are looked at
+    again.
+    """
+
+    async def body(log: FakeLog) -> None:
+        other = Topic("other", bytes(16), {}, effective_topic_configs({"compression.type": "gzip"}), 1)
+        other.partitions = [Partition(log.context, other, 0)]
+        other.partitions[0].state = PartitionState.READY
+        topics = {"orders": log.topic, "other": other}
+        log.broker.topics.get = topics.get
+        batches = [
+            ("other", keyed([b"k"])),
+            ("orders", keyed([b"k"], value=b"good")),
+            ("orders", keyed([None])),
+        ]
+        request = produce_request({})
+        request.body.topics = [
+            ProduceTopic(name, None, [ProducePartition(0, memoryview(bytearray(content)))])
+            for name, content in batches
+        ]
+        api = REGISTRY.lookup(0)
+        assert api is not None
+        assert api.begin is not None
+        with pytest.raises(NotNow) as not_now:
+            api.begin(request, log.broker)
+        compacted = effective_topic_configs(before | COMPACTED)
+        if how == "altered":
+            log.topic.settings = compacted
+        else:
+            topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
+            again.partitions = [Partition(log.context, again, 0)]
+            again.partitions[0].state = PartitionState.READY
+        await not_now.value.over()
+        begun, _ = await began(log, request)
+        await wait_all_tasks_blocked()
+        for topic in topics.values():
+            log.acknowledge(topic.partitions[0])
+        answer = await answered(begun)
+        codes = [part.error_code for topic in answer.responses for part in topic.partition_responses]
+        assert codes == [0, 0, 87]
+        assert topics["orders"].partitions[0].next_offset == 1
+
+    run(body, configs=before)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_records_with_keys_are_taken_as_they_came(codec: int) -> None:
+    async def body(log: FakeLog) -> None:
+        answer, _ = await produce(log, {0: keyed([b"a", b""], codec)})
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert stored(log)[0][21:] == keyed([b"a", b""], codec)[21:]
+
+    run(body, configs=COMPACTED)
+
+
+def test_other_topics_take_records_without_keys() -> None:
+    async def body(log: FakeLog) -> None:
+        answer, waits = await produce(log, {0: keyed([None], 3)})
+        assert (answer.responses[0].partition_responses[0].error_code, waits) == (0, 0)
+
+    run(body)
+
+
+def test_records_that_do_not_parse_are_refused_where_they_have_to_be_opened() -> None:
+    async def body(log: FakeLog) -> None:
+        bad = sign(read_header(keyed([b"k"] * 20)), b"\xff" * 300)
+        answer, _ = await produce(log, {0: bad})
+        assert answer.responses[0].partition_responses[0].error_code == 87
+        assert stored(log) == []
+
+    run(body, configs=COMPACTED)
+
+
+NAMES = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_are_stored_with_the_topics_codec(name: str, codec: int) -> None:
+    async def body(log: FakeLog) -> None:
+        sent = keyed([b"a", None, b"c"], codec, b"v" * 500)
+        answer, waits = await produce(log, {0: sent})
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        (kept,) = stored(log)
+        wanted = NAMES.index(name)
+        assert read_header(kept).codec == wanted
+        assert [(r.key, r.value, r.timestamp) for r in iter_records(kept)] == [
+            (r.key, r.value, r.timestamp) for r in iter_records(sent)
+        ]
+        if codec == wanted:
+            assert kept[21:] == sent[21:]
+        assert waits == (0 if codec == wanted == 0 else 1)
+        assert log.partition.producers.check(7, 0, 0, 3) is not None, "the producer's fields stay"
+
+    run(body, configs={"compression.type": name})
+
+
+def test_what_grows_beyond_the_topics_limit_is_refused() -> None:
+    async def body(log: FakeLog) -> None:
+        answer, _ = await produce(log, {0: keyed([b"a"], 4, b"v" * 5000)})
+        assert answer.responses[0].partition_responses[0].error_code == 10
+        assert stored(log) == []
+
+    run(body, configs={"compression.type": "uncompressed", "max.message.bytes": "1000"})
+
+
+def test_the_level_counts() -> None:
+    value = bytes(range(256)) * 40 + b"".join(b"%d" % (n * n) for n in range(2000))
+    whole = keyed([b"a"] * 5, 0, value)
+    sizes = {
+        (codec, level): len(recompress(whole, read_header(whole), codec, level))
+        for codec, level in [(1, 1), (1, 9), (3, None), (3, 12), (4, -5), (4, 19)]
+    }
+    assert sizes[1, 9] < sizes[1, 1]
+    assert sizes[3, 12] < sizes[3, None]
+    assert sizes[4, 19] < sizes[4, -5]
+
+
+@given(st.lists(st.none() | st.binary(max_size=3), min_size=1, max_size=9), st.integers(0, 4))
+def test_keyless_records_are_found(keys: Keys, codec: int) -> None:
+    content = keyed(keys, codec)
+    assert keyless_records(content, read_header(content)) == [i for i, key in enumerate(keys) if key is None]
+
+
+@given(st.binary(max_size=80), st.integers(1, 4))
+def test_garbage_is_refused_or_read_as_readers_read_it(body: bytes, count: int) -> None:
+    header = read_header(keyed([b"k"]))._replace(count=count, last_offset_delta=count - 1)
+    content = sign(header, body)
+    try:
+        expected = [i for i, record in enumerate(iter_records(content)) if record.key is None]
+    except InvalidBatch:
+        return
+    assert keyless_records(content, read_header(content)) == expected

@@ -1,0 +1,146 @@
+"""What a cut of a damaged log takes is named before, whatever is damaged, and a look changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mesh.protocol.ingest import Ingest
+from mesh.store import wal
+from mesh.store.db import Database
+from mesh.store.opening import cut
+from mesh.store.wal_cut import Look, Part, look
+from tests.unit.mesh.store.sample import ADDRESS, OTHER, STORE, record, request, settle
+from wireproto.records.row import Row
+
+CLOSED = "C" * 32
+LATE = "D" * 32
+BATCHES = 12
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A killed store's database, all of it in the log: two segments written in turns, one commit for each
+    record; one that is closed and whole; one whose announcement is the last thing that was written.
+    """
+    folder = tmp_path_factory.mktemp("store")
+    database = Database(folder / "running")
+    ingest = Ingest(STORE, database)
+    for address in (CLOSED, ADDRESS, OTHER):
+        ingest.on_request(request(b"O", address))
+    for sequence in range(3):
+        ingest.on_record(record(sequence, CLOSED), 0.0)
+    settle(ingest, database)
+    ingest.on_request(request(b"C", CLOSED, 2))
+    settle(ingest, database)
+    for sequence in range(BATCHES):
+        for address in (ADDRESS, OTHER):
+            ingest.on_record(record(sequence, address), 0.0)
+            settle(ingest, database)
+    ingest.on_request(request(b"O", LATE))
+    settle(ingest, database)
+    database.flush()
+    shutil.copytree(folder / "running", folder / "killed")
+    database.close()
+    return folder / "killed"
+
+
+@pytest.fixture
+def copy(store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(store, tmp_path / "data" / "db"))
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def log_of(path: Path) -> Path:
+    return max(path.glob("*.log"), key=lambda file: file.stat().st_size)
+
+
+def offsets(path: Path) -> dict[str, int]:
+    """The last offset of each announced segment, as the database opens."""
+    database = Database(path)
+    found = {}
+    for address in database.addresses("", 100):
+        state = database.load(address)
+        assert state is not None
+        found[address] = Row.unpack(state.last_row).last_offset if state.last_row else -1
+    database.close()
+    return found
+
+
+def places(path: Path) -> Iterator[int]:
+    size = log_of(path).stat().st_size
+    return iter(range(100, size - 400, size // 25))
+
+
+def test_what_is_named_is_what_goes(store: Path, tmp_path: Path) -> None:
+    """A bit flipped anywhere: each segment is kept exactly as far as was said, and never was further than
+    what was seen.
+    """
+    true = offsets(Path(shutil.copytree(store, tmp_path / "whole")))
+    assert true == {ADDRESS: BATCHES - 1, OTHER: BATCHES - 1, CLOSED: 2, LATE: -1}
+    looked = 0
+    for place in places(store):
+        path = Path(shutil.copytree(store, tmp_path / str(place) / "db"))
+        content = bytearray(log_of(path).read_bytes())
+        content[place] ^= 0x04
+        log_of(path).write_bytes(content)
+        before = files(path.parent)
+        found = look(path)
+        assert files(path.parent) == before, "a look changes nothing"
+        if found is None:
+            continue
+        looked += 1
+        cut(path)
+        left = offsets(path)
+        _check(found, left, true)
+        shutil.rmtree(path.parent)
+    assert looked > 15
+
+
+def _check(found: Look, left: dict[str, int], true: dict[str, int]) -> None:
+    named = {part.segment: part for part in found.parts}
+    for address, end in true.items():
+        kept = left.get(address, -1)
+        part = named.get(address)
+        if part is None:
+            assert kept == end, f"{address} loses {kept + 1} to {end}, and is not named"
+            continue
+        assert part.topic == "orders"
+        assert part.kept_to == kept if part.log else part.kept_to >= kept == -1
+        assert part.seen_to <= end
+        if address in (ADDRESS, OTHER) and found.entries > 40:
+            assert part.seen_to == end, "what is whole behind the damage tells how far it went"
+
+
+def test_a_log_that_is_whole_or_torn_needs_nobody_to_accept_anything(copy: Path) -> None:
+    assert look(copy) is None
+    log = log_of(copy)
+    log.write_bytes(log.read_bytes()[:-5])
+    assert look(copy) is None
+
+
+def test_a_segment_that_only_the_log_behind_the_damage_tells_of(copy: Path) -> None:
+    content = bytearray(log_of(copy).read_bytes())
+    at = content.index(b"value 11")
+    content[at] ^= 1
+    log_of(copy).write_bytes(content)
+    found = look(copy)
+    assert found is not None
+    assert Part(LATE, "orders", f"log/{LATE}", 0, -1, -1) in found.parts
+    assert wal.examine(copy).cause == found.cause
+
+
+def test_what_an_earlier_look_left_behind_is_no_hindrance(copy: Path) -> None:
+    (copy.parent / "db-as-it-will-be").mkdir()
+    (copy.parent / "db-as-it-will-be" / "000001.sst").write_bytes(b"of a look that was killed")
+    content = bytearray(log_of(copy).read_bytes())
+    content[len(content) // 2] ^= 1
+    log_of(copy).write_bytes(content)
+    assert look(copy) is not None
+    assert [file.name for file in copy.parent.iterdir()] == ["db"]
