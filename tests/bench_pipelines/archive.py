@@ -37,8 +37,13 @@ TOPIC = "bench"
 
 
 def fill(bootstrap: str, records: int) -> None:
-    """So many records of 100 bytes, evenly over the partitions, as fast as librdkafka sends them."""
+    """So many records of 100 bytes, evenly over the partitions."""
     create_topic(bootstrap, TOPIC, PARTITIONS)
+    put_numbered(bootstrap, range(records))
+
+
+def put_numbered(bootstrap: str, numbers: range) -> None:
+    """Records of 100 bytes with these numbers, as fast as librdkafka sends them."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -49,7 +54,7 @@ def fill(bootstrap: str, records: int) -> None:
         }
     )
     value = bytes(range(VALUE_BYTES - 10))
-    for number in range(records):
+    for number in numbers:
         data = b"%010d" % number + value
         while True:
             try:
