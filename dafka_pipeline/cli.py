@@ -1,8 +1,10 @@
 """The command line: `dafka-pipeline COMMAND ...`. Finds the command, runs it; a failure becomes one line."""
 
 import importlib
+import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Final
@@ -57,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run it; the exit code (see `dafka_pipeline.failures`)."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         code = cli.main(
             args=None if arguments is None else list(arguments),
@@ -67,10 +70,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            _tell_json(error, error.format_message(), EXIT_USAGE)
+        else:
+            error.show()
         return EXIT_USAGE
     except PipelineError as error:
-        if not error.told:
+        if as_json and not error.told:
+            _tell_json(error, str(error), error.exit_code)
+        elif not error.told:
             print(f"dafka-pipeline: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
@@ -83,6 +91,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
             "dafka-pipeline: this is a bug of ours, please report it with the lines above.", file=sys.stderr
         )
         return EXIT_BUG
+
+
+def _tell_json(error: Exception, text: str, exit_code: int) -> None:
+    """A failure before there was a job whose report could tell it, in the report's form."""
+    facts = {"text": text, "failure": type(error).__name__, "exit_code": exit_code}
+    head = {"event": "failed", "job": "dafka-pipeline", "time": time.time()}
+    print(json.dumps(head | facts), file=sys.stderr)
 
 
 if __name__ == "__main__":

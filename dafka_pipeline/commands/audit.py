@@ -81,6 +81,7 @@ class AuditStopped(PipelineError):
     type=click.IntRange(min=0),
     default=ROWS,
     show_default=True,
+    metavar="N",
     help="Differences named of each kind.",
 )
 @click.option("--no-contents", is_flag=True, help="Show no bytes of records.")

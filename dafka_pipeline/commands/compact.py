@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dafka_pipeline.commands.options import Run, job_options
+from dafka_pipeline.commands.options import Run, spark_options
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.units import seconds
 
@@ -17,7 +17,7 @@ from dafka_pipeline.units import seconds
               help="Erase records for which this SQL is true, from all tables and the disk.")  # fmt: skip
 @click.option("--alone", is_flag=True,
               help="No archive job runs: asked for where there are no locks (hdfs, s3a).")  # fmt: skip
-@job_options
+@spark_options
 def compact(run: Run, *, archive: str, retain: str, erasing: str, alone: bool) -> None:
     """Make few large files out of many small ones in ARCHIVE, and erase what must be forgotten.
 

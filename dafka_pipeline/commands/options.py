@@ -96,36 +96,54 @@ def names(text: str, flag: str) -> tuple[str, ...]:
     return found
 
 
-def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every command has; the command gets a `Run` as its first argument."""
-
-    @click.option(
+KAFKA_OPTIONS: Final = (
+    click.option(
         "--bootstrap",
         default=BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT[,...]",
         envvar="DAFKA_BOOTSTRAP",
         help="The Kafka to work with.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--kafka",
         "kafka",
         multiple=True,
         metavar="NAME=VALUE",
         help="A property of Kafka's Java clients, e.g. security.protocol=SASL_SSL. Repeatable.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--kafka-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
         help="A file of such properties, one NAME=VALUE a line: keeps secrets off the command line.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--librdkafka",
         multiple=True,
         metavar="NAME=VALUE",
         help="A property of librdkafka, where it differs from Java's. Repeatable.",
-    )
+    ),
+    click.option(
+        "--patience",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="How long to wait for a Kafka that is away.  [default: 300, for ever where a job has no end]",
+    ),
+)
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every command of a job with Kafka has; it gets a `Run` as its first argument."""
+    call = spark_options(function)
+    for option in reversed(KAFKA_OPTIONS):
+        call = option(call)
+    return call
+
+
+def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that knows tables only; it gets a `Run` as its first argument."""
+
     @click.option(
         "--master",
         default="",
@@ -152,27 +170,21 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="SECONDS",
         help="How long a batch may go on after SIGTERM before it is cancelled.",
     )
-    @click.option(
-        "--patience",
-        type=click.FloatRange(min=0),
-        metavar="SECONDS",
-        help="How long to wait for a Kafka that is away.  [default: 300, for ever where a job has no end]",
-    )
     @click.option("--verbose", is_flag=True, help="Show Spark's own log.")
     @functools.wraps(function)
     def call(
         *,
-        bootstrap: str,
-        kafka: Sequence[str],
-        kafka_file: Path | None,
-        librdkafka: Sequence[str],
+        bootstrap: str = BOOTSTRAP,
+        kafka: Sequence[str] = (),
+        kafka_file: Path | None = None,
+        librdkafka: Sequence[str] = (),
         master: str,
         conf: Sequence[str],
         jars: Path | None,
         metrics: str | None,
         as_json: bool,
         stop_deadline: float,
-        patience: float | None,
+        patience: float | None = None,
         verbose: bool,
         **own: Any,
     ) -> Any:

@@ -114,14 +114,14 @@ def check_inactive(cluster: Cluster, groups: Collection[str]) -> None:
 
 
 def commit(cluster: Cluster, wanted: Collection[Mapped], *, overwrite: bool) -> tuple[int, list[Mapped]]:
-    """Commit them; how many, and those that were left as the group has committed there already."""
+    """Commit them; how many, and those that were left as the group has committed something else there."""
     by_group: dict[str, list[Mapped]] = {}
     for one in wanted:
         by_group.setdefault(one.group, []).append(one)
     committed, left = 0, []
     for group, those in sorted(by_group.items()):
-        there = set() if overwrite else _committed(cluster, group, [one.target for one in those])
-        left += [one for one in those if one.target in there]
+        there = {} if overwrite else _committed(cluster, group, [one.target for one in those])
+        left += [one for one in those if there.get(one.target, one.offset) != one.offset]
         new = [one for one in those if one.target not in there]
         if new:
             _alter(cluster, group, new)
@@ -129,7 +129,7 @@ def commit(cluster: Cluster, wanted: Collection[Mapped], *, overwrite: bool) -> 
     return committed, left
 
 
-def _committed(cluster: Cluster, group: str, places: Collection[TopicPartition]) -> set[TopicPartition]:
+def _committed(cluster: Cluster, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     from confluent_kafka import ConsumerGroupTopicPartitions
     from confluent_kafka import TopicPartition as Asked
 
@@ -137,7 +137,7 @@ def _committed(cluster: Cluster, group: str, places: Collection[TopicPartition])
     with asked("for committed offsets", cluster.options):
         futures = cluster.admin.list_consumer_group_offsets(wanted, request_timeout=ANSWER_SECONDS)
         answer = futures[group].result().topic_partitions
-    return {TopicPartition(one.topic, one.partition) for one in answer if one.offset >= 0}
+    return {TopicPartition(one.topic, one.partition): one.offset for one in answer if one.offset >= 0}
 
 
 def _alter(cluster: Cluster, group: str, wanted: Collection[Mapped]) -> None:

@@ -89,6 +89,8 @@ def test_groups_of_a_part(
     assert committed(bootstrap, group, target, 1) == {0: (15, "m35")}
     expected = own("p", stored_records(bootstrap, source)[20:40])
     assert stored_records(bootstrap, target) == list(enumerate(expected))
+    again = replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
+    assert not any("left as they are" in note for note in again.notes)
     commit(bootstrap, group, target, {0: 3})
     outcome = replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
     assert committed(bootstrap, group, target, 1) == {0: (3, "m3")}

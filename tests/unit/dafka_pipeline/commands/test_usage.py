@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_refused(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, says = CASES[case]
     assert run(arguments) == EXIT_USAGE
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", ["no topic", "no option"])
+def test_refused_as_json(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, says = {**CASES, "no option": (["archive", "--no-such"], "--no-such")}[case]
+    assert run([*arguments, "--json"]) == EXIT_USAGE
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["exit_code"]) == ("failed", EXIT_USAGE)
+    assert says in told["text"]
+
+
+def test_what_knows_tables_alone_takes_no_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compact", "--help"]) == 0
+    assert "--bootstrap" not in capsys.readouterr().out
+    assert run(["audit", "--help"]) == 0
+    assert "--bootstrap" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("flag", ["--kafka-file", "--decode"])
