@@ -1,5 +1,7 @@
 """What only the catalog in a file does: it survives, and it refuses files that it must not touch."""
 
+import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -236,8 +238,8 @@ def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with_catalog(path, fill)
-    damage(path, "PRAGMA user_version = 2")
-    assert refusal(path).cause == "it has format version 2, and this program knows 1 at most"
+    damage(path, "PRAGMA user_version = 3")
+    assert refusal(path).cause == "it has format version 3, and this program knows 2 at most"
 
 
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -257,8 +259,9 @@ def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> 
         "UPDATE entries SET create_revision = 0 WHERE key = 'b'",
         "UPDATE entries SET lease = 5 WHERE key = 'b'",
         "UPDATE entries SET value = 'text' WHERE key = 'b'",
-        "UPDATE revision SET revision = 1",
-        "DELETE FROM revision",
+        "UPDATE state SET revision = 1",
+        "UPDATE state SET content = x'00'",
+        "DELETE FROM state",
         "DROP TABLE leases",
     ],
 )
@@ -295,3 +298,141 @@ def test_a_catalog_set_aside_makes_room_for_another(tmp_path: Path) -> None:
         assert (tmp_path / f"catalog.sqlite.broken-{number}-wal").read_bytes() == b"rest"
         assert not path.with_name("catalog.sqlite-wal").exists()
     with_catalog(path, lambda catalog: check_range(catalog, []))
+
+
+def test_a_crash_while_it_is_set_aside_leaves_no_older_catalog(tmp_path: Path) -> None:
+    """Nor a log that would be applied to the next one."""
+    path = tmp_path / "catalog.sqlite"
+    log = path.with_name("catalog.sqlite-wal")
+    with_catalog(path, fill)
+    log.write_bytes(b"rest")
+    path.rename(tmp_path / "catalog.sqlite.broken-1")
+    refused = refusal(path)
+    assert "it is gone, and its log catalog.sqlite-wal is not" in refused.cause
+    assert not path.exists()
+    assert set_aside(path) == tmp_path / "catalog.sqlite.broken-1"
+    assert (tmp_path / "catalog.sqlite.broken-1-wal").read_bytes() == b"rest"
+    with_catalog(path, lambda catalog: check_range(catalog, []))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM entries WHERE key = 'a'",
+        "DELETE FROM leases",
+        "UPDATE leases SET ttl_seconds = 31",
+        "INSERT INTO leases VALUES (7, 30)",
+    ],
+)
+def test_rows_that_are_missing_or_too_many_are_refused(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    damage(path, statement)
+    refused = refusal(path)
+    assert refused.cause == "it has not the rows that revision 3 left in it"
+    assert "--rebuild-catalog" in refused.next_step
+
+
+async def fill_more(catalog: SqliteCatalog) -> None:
+    for number in range(30):
+        await catalog.transact([], {f"/segments/{number % 7}/{number}": b"x" * 300, "n": b"%d" % number})
+        if number % 5 == 4:
+            await catalog.transact([], {}, [f"/segments/{(number - 2) % 7}/{number - 2}"])
+
+
+def content_of(path: Path) -> tuple[list[Entry], int]:
+    catalog = SqliteCatalog(path)
+    try:
+        return catalog.range(""), catalog.revision
+    finally:
+        catalog._shut()
+
+
+def test_a_flipped_bit_in_the_file_is_never_another_catalog(tmp_path: Path) -> None:
+    path, copy = tmp_path / "catalog.sqlite", tmp_path / "copy.sqlite"
+    with_catalog(path, fill_more)
+    good, content = content_of(path), path.read_bytes()
+    dice = random.Random(3)
+    pages = range(0, len(content), 4096)
+    places = [page + (100 if page == 0 else 0) + dice.randrange(12) for page in pages for _ in range(20)]
+    places += [dice.randrange(len(content)) for _ in range(200)]
+    refused = 0
+    for place in places:
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << dice.randrange(8)
+        copy.write_bytes(flipped)
+        try:
+            assert content_of(copy) == good
+        except DataDirectoryRefused:
+            refused += 1
+    assert refused > 20
+
+
+def copy_files(folder: Path, to: Path) -> None:
+    for file in folder.glob("catalog.sqlite*"):
+        shutil.copy(file, to)
+
+
+def test_a_flipped_bit_in_the_log_takes_no_acknowledged_commit_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """But in the last one it can: that is cut as a power loss would have left it, and said."""
+    killed = tmp_path / "killed"
+    killed.mkdir()
+
+    async def kill(catalog: SqliteCatalog) -> None:
+        await fill_more(catalog)
+        copy_files(tmp_path, killed)
+
+    with_catalog(tmp_path / "catalog.sqlite", kill)
+    content = (killed / "catalog.sqlite-wal").read_bytes()
+    entries, revision = content_of(tmp_path / "catalog.sqlite")
+    dice = random.Random(4)
+    causes = []
+    for number in range(60):
+        folder = tmp_path / f"{number}"
+        shutil.copytree(killed, folder)
+        flipped = bytearray(content)
+        flipped[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        (folder / "catalog.sqlite-wal").write_bytes(flipped)
+        caplog.clear()
+        try:
+            found, at = content_of(folder / "catalog.sqlite")
+        except DataDirectoryRefused as error:
+            causes.append(error.cause)
+            continue
+        if at == revision:
+            assert found == entries
+        else:
+            assert at == revision - 1
+            assert "was being written when the machine went down" in caplog.text
+    assert len(causes) > 30
+    assert all("its log is damaged" in cause for cause in causes)
+
+
+def test_after_a_kill_nobody_believes_the_page_cache(tmp_path: Path) -> None:
+    """The file is written anew, and is whole without the log of before."""
+    path = tmp_path / "catalog.sqlite"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    before = path.stat().st_ino
+    content_of(path)
+    assert path.stat().st_ino != before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.sqlite"]
+    after = path.stat().st_ino
+    assert content_of(path) == ([Entry("n", b"2", 1, 3)], 3)
+    assert path.stat().st_ino == after
+
+
+def test_format_1_is_brought_to_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    expected = content_of(path)
+    damage(path, "DROP TABLE state")
+    damage(path, "CREATE TABLE revision (only_row INTEGER PRIMARY KEY, revision INTEGER NOT NULL)")
+    damage(path, "INSERT INTO revision VALUES (0, 3)")
+    damage(path, "PRAGMA user_version = 1")
+    assert content_of(path) == expected
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    database.close()
+    assert content_of(path) == expected
