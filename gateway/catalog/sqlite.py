@@ -39,9 +39,9 @@ CREATE TABLE entries (
 CREATE TABLE leases (lease INTEGER PRIMARY KEY, ttl_seconds REAL NOT NULL);
 """
 
-#: SQLite's codes for what the disk or its file system did, as opposed to what lies in the file.
 _DISK_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
 _NO_ACCESS: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
+"""SQLite's codes for what the disk or its file system did, as opposed to what lies in the file."""
 
 _REBUILD: Final = (
     "Start once with --rebuild-catalog to read it back from the store; the file is kept under another name"
