@@ -10,11 +10,19 @@ from tests.docs.api_versions_table import needless_reasons
 from tests.docs.configs_table import OF_TOPICS, Seen, broker_rows, topic_rows
 from tests.docs.constants_page import ROOT
 
+SCREEN_CHARACTERS = 200
+
 
 def test_the_tables_of_the_compatibility_page_are_the_codes_own() -> None:
     """A key of Kafka's that is not offered here, without a reason beside it, fails as well."""
     text = compatibility_page.PAGE.read_text()
     assert text == compatibility_page.page(text), "run: python -m tests.docs.compatibility_page"
+
+
+def test_the_compatibility_page_can_be_read_on_a_screen() -> None:
+    """What is longer than a line of a wide screen is cut off there, or makes a table of one column."""
+    lines = compatibility_page.PAGE.read_text().splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > SCREEN_CHARACTERS] == []
 
 
 def test_no_gap_of_api_versions_is_explained_that_is_none() -> None:
