@@ -31,6 +31,7 @@ class Constant:
     """A number with a name. `written` is its value as the code has it, `text` its words, "" for none."""
 
     name: str
+    value: float
     written: str
     text: str
 
@@ -49,7 +50,7 @@ def constants(source: str, values: dict[str, object]) -> list[Constant]:
     body = ast.parse(source).body
     lines = source.split("\n")
     found: list[Constant] = []
-    run: list[tuple[str, str]] = []
+    run: list[tuple[str, float, str]] = []
     end = 0
     for statement in body:
         if run and _is_text(statement):
@@ -69,8 +70,8 @@ def constants(source: str, values: dict[str, object]) -> list[Constant]:
     return found + [Constant(*one, "") for one in run]
 
 
-def _number(statement: ast.stmt, values: dict[str, object]) -> tuple[str, str] | None:
-    """(name, value as written) where `statement` names a number."""
+def _number(statement: ast.stmt, values: dict[str, object]) -> tuple[str, float, str] | None:
+    """(name, value, value as written) where `statement` names a number."""
     if isinstance(statement, ast.Assign):
         target, value = statement.targets[0], statement.value
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
@@ -83,7 +84,7 @@ def _number(statement: ast.stmt, values: dict[str, object]) -> tuple[str, str] |
     if not isinstance(number, int | float) or isinstance(number, bool):
         return None
     computed = any(isinstance(node, ast.Call | ast.Attribute) for node in ast.walk(value))
-    return target.id, str(int(number) if computed else ast.unparse(value))
+    return target.id, number, str(number) if computed else ast.unparse(value)
 
 
 def _is_text(statement: ast.stmt) -> bool:

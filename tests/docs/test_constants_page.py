@@ -70,7 +70,7 @@ def test_the_code_documents_its_constants_in_one_style() -> None:
     ],
 )
 def test_words_are_taken_from_both_sides(source: str) -> None:
-    assert numbers_of(source) == [Constant("TRIES", "3", "How often.")]
+    assert numbers_of(source) == [Constant("TRIES", 3, "3", "How often.")]
 
 
 def test_neighbours_share_the_words_below_them() -> None:
@@ -78,10 +78,10 @@ def test_neighbours_share_the_words_below_them() -> None:
         'FIRST = 1.0\nLAST = FIRST * 30\n"""From, to."""\n\nALONE = 2\n\nOTHER = 3\n"""Its."""\n'
     )
     assert found == [
-        Constant("FIRST", "1.0", "From, to."),
-        Constant("LAST", "FIRST * 30", "From, to."),
-        Constant("ALONE", "2", ""),
-        Constant("OTHER", "3", "Its."),
+        Constant("FIRST", 1.0, "1.0", "From, to."),
+        Constant("LAST", 30.0, "FIRST * 30", "From, to."),
+        Constant("ALONE", 2, "2", ""),
+        Constant("OTHER", 3, "3", "Its."),
     ]
 
 
@@ -89,8 +89,8 @@ def test_words_of_something_else_are_nobodys() -> None:
     found = numbers_of(
         'SIZE = 4\nNAME = "x"\n"""Of the name."""\nON = True\n"""Of the switch."""\nsmall = 1\n'
     )
-    assert found == [Constant("SIZE", "4", "")]
+    assert found == [Constant("SIZE", 4, "4", "")]
 
 
 def test_what_is_computed_is_given_as_a_number() -> None:
-    assert numbers_of('SIZE = len("four")\n"""Bytes."""\n') == [Constant("SIZE", "4", "Bytes.")]
+    assert numbers_of('SIZE = len("four")\n"""Bytes."""\n') == [Constant("SIZE", 4, "4", "Bytes.")]
