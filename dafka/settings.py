@@ -2,7 +2,7 @@
 
 How each is written (flag, environment variable, configuration file) is in `dafka.commands.options`;
 what it means to people in `docs/configuration.md`, which a test compares with the code. Limits that
-nobody should have to set are constants beside the code that they bound, listed in `docs/limits.md`.
+nobody should have to set are constants beside the code that they bound, listed in `docs/constants.md`.
 """
 
 from dataclasses import dataclass

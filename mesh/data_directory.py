@@ -42,8 +42,9 @@ EXIT_DATA_REFUSED: Final = 3
 EXIT_DISK_FAILED: Final = 4
 
 _DISK_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
-#: What may lie in a directory that is still to become ours: a start that was killed, and a file system's own.
 _NOT_DATA: Final = frozenset({LOCK_FILE, IDENTITY_FILE + ".new", "lost+found"})
+"""What may lie in a directory that is still to become ours: a start that was killed, and a file system's own.
+"""
 _INCARNATION: Final = re.compile(r"[0-9A-F]{32}")
 _CLUSTER_ID: Final = re.compile(r"[0-9A-Za-z_\-]{1,64}")
 

@@ -38,7 +38,11 @@ MAX_RANGES_AT_ONCE = 64
 """Ranges asked for at once by one gateway: times the largest range, what may be in memory for readers."""
 
 LIST_COUNT = 128
+"""Announcements asked for in one LIST."""
+
 ROWS_COUNT = 16_384
+"""Rows asked for in one ROWS."""
+
 VERIFY_COUNT = 1024
 """Logs asked about in one VERIFY."""
 
@@ -60,6 +64,7 @@ class NotServed(Exception):
 
 
 UNKNOWN_BYTES = -1
+"""A size that a store does not know of its disk."""
 
 
 class Disk(NamedTuple):

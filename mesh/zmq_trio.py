@@ -50,8 +50,11 @@ HEARTBEAT_TIMEOUT_MS = 5_000
 """A TCP peer that stays silent for so long is disconnected, which frees what is queued for it."""
 
 HANDSHAKE_INTERVAL_MS = 5_000
+"""A TCP peer that has not said by then that it speaks ZeroMQ is disconnected."""
+
 RECONNECT_INTERVAL_MS = 50
 RECONNECT_INTERVAL_MAX_MS = 1_000
+"""A lost link is made again after the first of these, doubled up to the second."""
 
 MAX_BEACON_FRAME_BYTES = 1024
 """Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""

@@ -22,6 +22,7 @@ EXIT_BUG: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_DATA_REFUSED: Final = 3
 EXIT_DISK_FAILED: Final = 4
+
 EXIT_INTERRUPTED: Final = 130
 """Ctrl-C in a command that only asks: 128 + SIGINT, as shells count."""
 

@@ -27,6 +27,7 @@ RETRIED: Final = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "
 """Over in a moment, most likely."""
 
 RETRY_SECONDS: Final = 0.2
+"""Between two tries at what the coordinator could not do yet."""
 
 REASONS: Final = {
     "UNKNOWN_MEMBER_ID": "its consumers are running. Stop them first.",

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Final
 
-#: What every record has; anything beyond it was given as `extra` and belongs into the JSON.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has; anything beyond it was given as `extra` and belongs into the JSON."""
 
 
 def set_up_logs(level: str, log_format: str) -> None:

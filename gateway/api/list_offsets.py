@@ -61,6 +61,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+"""Timestamps in a request that ask for a place of the log, not for a time (`ListOffsetsRequest`)."""
 
 SINCE_VERSION: Final = {
     LATEST: 1,

@@ -60,9 +60,9 @@ CREATE TABLE state (
 
 _ROWS: Final = "SELECT key, value, create_revision, mod_revision, lease, crc32 FROM entries"
 
-#: SQLite's codes for what the disk or its file system did, as opposed to what lies in the file.
 _DISK_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
 _NO_ACCESS: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
+"""SQLite's codes for what the disk or its file system did, as opposed to what lies in the file."""
 
 _PARTS: Final = ("", "-wal", "-shm")
 

@@ -15,6 +15,7 @@ from gateway.configs.checks import Between, Check, ListOf, OneOf, ThrottledRepli
 from gateway.configs.values import ConfigType
 
 LONG_MAX: Final = (1 << 63) - 1
+"""Java's largest `long`: the most that Kafka lets such a config be."""
 
 
 @dataclass(frozen=True, slots=True)

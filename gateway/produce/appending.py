@@ -26,6 +26,7 @@ from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp
 from wireproto.records.produced import check_timestamps
 
 ZSTD_SINCE_VERSION = 7
+
 MAX_TIMESTAMP_FIX_BYTES = 1024 * 1024
 """Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done
 on the loop, so it must not take long. No known client sends such a batch."""

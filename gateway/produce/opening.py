@@ -33,6 +33,7 @@ THREADS_AT_ONCE = 4
 """Batches that are opened at the same time: they share the interpreter, and each may inflate to 64 MiB."""
 
 SHOWN_ERRORS: Final = 3
+"""Records without a key that the message names; the others are in the list beside it."""
 
 _limiter = trio.CapacityLimiter(THREADS_AT_ONCE)
 

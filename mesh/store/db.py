@@ -31,15 +31,18 @@ WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 MAX_WRITE_BUFFERS = 8
 """Memtables before writes stall: 64 MiB in all at the worst."""
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+"""Blocks of tables in memory, indexes and filters among them; contents are not cached here."""
 METADATA_BLOCK_BYTES = 16 * 1024
 """One piece of a table's index or filter."""
 BLOB_BYTES = 512
 """Values from this size up live in blob files."""
 BLOB_FILE_BYTES = 256 * 1024 * 1024
+"""Size at which the next blob file is begun."""
 MAX_OPEN_FILES = 512
 """Files kept open; -1 would open, and read the index of, every file at start."""
 LOG_FILES_KEPT = 4
 LOG_FILE_BYTES = 1024 * 1024
+"""RocksDB's own text logs: how many are kept, and how large one may be."""
 
 COLLECT = {"enable_blob_garbage_collection": "true", "blob_garbage_collection_age_cutoff": "1.0"}
 DO_NOT_COLLECT = {"enable_blob_garbage_collection": "false"}

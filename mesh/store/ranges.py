@@ -26,7 +26,11 @@ FIRST_ROWS = 16
 """Rows looked at first to learn how many records fit an answer."""
 
 ROWS_AT_ONCE = 4096
+"""Rows of one multi-get, where many are wanted."""
+
 PROBES = 32
+"""Rows that a round of a search looks at."""
+
 NATIVE_RECORDS_AT_ONCE = 64
 """Records read at once where no rows tell their size."""
 

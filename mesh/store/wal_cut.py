@@ -31,6 +31,7 @@ LINKED = {".sst", ".blob"}
 """Files that RocksDB never changes once they are written."""
 
 NAMES_AT_ONCE = 1000
+"""Addresses read at a time."""
 
 NO_OFFSET = -1
 

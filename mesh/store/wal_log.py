@@ -26,8 +26,11 @@ SECTOR_BYTES: Final = 512
 """Zeros at the end are worth a word from here on: the least that a disk can lose."""
 
 BLOCK_BYTES: Final = 32 * 1024
+"""RocksDB writes its logs in blocks of this size; no physical record crosses the end of one."""
+
 _HEADER: Final = struct.Struct("<IHB")
 HEADER_BYTES: Final = _HEADER.size
+"""Checksum, length and type before each physical record."""
 _LOG_NUMBER: Final = struct.Struct("<I")
 _TYPE_AT: Final = 6
 

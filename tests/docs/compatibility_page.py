@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.docs import api_versions_table, configs_table
-from tests.docs.limits_page import ROOT
+from tests.docs.constants_page import ROOT
 
 PAGE: Final = ROOT / "docs" / "compatibility.md"
 

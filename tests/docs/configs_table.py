@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from gateway.configs.broker_configs import THROTTLES, broker_configs
@@ -14,6 +16,12 @@ from gateway.configs.broker_validation import TOPIC_DEFAULTS
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 
 TAKES_EFFECT: Final = "takes effect"
+
+LINE_CHARACTERS: Final = 118
+"""Of what is not a table."""
+
+FAMILY: Final = 4
+"""Configs that begin with the same words, all of them in a list, from which on these words stand for them."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +33,8 @@ class Seen:
     parameter: str | None = None
 
     def __str__(self) -> str:
-        """As pytest takes it."""
-        return f"`{self.module}::{self.function}" + (f"[{self.parameter}]`" if self.parameter else "`")
+        """As pytest takes it; TOPIC CONFIG stands for the one that the row is about."""
+        return f"`{self.module}::{self.function}" + ("[TOPIC CONFIG]`" if self.parameter else "`")
 
     def exists(self) -> bool:
         """Whether there is this test, with this parameter."""
@@ -50,8 +58,13 @@ class Row:
     here: str
     seen: Seen | None
 
-    def __str__(self) -> str:
-        return f"| `{self.name}` | {self.here} | {self.seen or ''} |"
+    def line(self, notes: list[str]) -> str:
+        """Its line of a table, with the number of its note: the test in which a client sees it."""
+        if self.seen is None:
+            return f"| `{self.name}` | {self.here} |  |"
+        if str(self.seen) not in notes:
+            notes.append(str(self.seen))
+        return f"| `{self.name}` | {self.here} | {notes.index(str(self.seen)) + 1} |"
 
 
 def topic_rows() -> Iterator[Row]:
@@ -82,21 +95,46 @@ def _broker_config_seen(name: str) -> Seen | None:
 
 
 def topic_table() -> str:
-    return "\n".join(["| topic config | here | seen by |", "|---|---|---|", *map(str, topic_rows())])
+    """A table, and below it its notes."""
+    return _table("topic config", list(topic_rows()))
 
 
 def broker_table() -> str:
-    """A table, and behind it the names of those that mean nothing."""
+    """A table, its notes, and below them the names of those that mean nothing."""
     rows = list(broker_rows())
     others = broker_configs().keys() - {row.name for row in rows}
     changeable = {name for name in others if name in TOPIC_DEFAULTS or name in DYNAMIC_WITHOUT_EFFECT}
-    table = ["| broker config | here | seen by |", "|---|---|---|", *map(str, rows)]
     accepted = _listed(changeable | set(THROTTLES))
-    return "\n".join(table) + (
-        f"\n\nAccepted while the gateway runs, checked, given back, no effect: {accepted}."
-        f"\n\nShown with Kafka's default, no effect, cannot be set: {_listed(others - changeable)}."
+    shown = _listed(others - changeable)
+    return "\n\n".join(
+        (
+            _table("broker config", rows),
+            _wrapped(f"Accepted while the gateway runs, checked, given back, no effect: {accepted}."),
+            _wrapped(f"Shown with Kafka's default, no effect, cannot be set: {shown}."),
+        )
     )
 
 
+def _table(title: str, rows: list[Row]) -> str:
+    notes: list[str] = []
+    lines = [f"| {title} | here | seen by |", "|---|---|---|", *(row.line(notes) for row in rows)]
+    below = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
+    return "\n".join(lines) + f"\n\nSeen by:\n\n{below}"
+
+
 def _listed(names: set[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
+    """The names, those of a family as one (`ssl.*`) where all of the family are among them."""
+    others = (broker_configs().keys() | set(THROTTLES)) - names
+
+    def shown(name: str) -> str:
+        for family in accumulate(name.split(".")[:-1], "{}.{}".format):
+            in_it = [one for one in names if one.startswith(f"{family}.")]
+            if len(in_it) >= FAMILY and not any(one.startswith(f"{family}.") for one in others):
+                return f"{family}.*"
+        return name
+
+    return ", ".join(f"`{name}`" for name in sorted(set(map(shown, names))))
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False)

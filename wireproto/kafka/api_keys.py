@@ -85,8 +85,8 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-#: A version that no message reaches.
 NEVER: Final = 0x7FFF
+"""A version that no message reaches."""
 
 _FLEXIBLE_FROM_LATER: Final = {
     ApiKey.PRODUCE: 9,
@@ -135,13 +135,13 @@ _FLEXIBLE_FROM_LATER: Final = {
     ApiKey.ALTER_CLIENT_QUOTAS: 1,
 }
 
-#: First flexible version of each API, by key as an int. A key that is not here is unknown to us.
 FLEXIBLE_FROM: Final[dict[int, int]] = {int(key): _FLEXIBLE_FROM_LATER.get(key, 0) for key in ApiKey}
+"""First flexible version of each API, by key as an int. A key that is not here is unknown to us."""
 
-#: Kafka's spelling of the names, as in its metrics and documentation: 2 is ``ListOffsets``.
 API_NAMES: Final[dict[int, str]] = {
     int(key): "".join(word.capitalize() for word in key.name.split("_")) for key in ApiKey
 }
+"""Kafka's spelling of the names, as in its metrics and documentation: 2 is `ListOffsets`."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

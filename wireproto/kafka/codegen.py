@@ -23,7 +23,6 @@ from uuid import UUID
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import MAX_REQUEST_ELEMENTS, MAX_STRING_BYTES, read_uvarint, spend
 
-#: Struct letters of the types with a fixed size. A uuid is read as 16 bytes and converted.
 _FIXED: Final = {
     "int8": "b",
     "int16": "h",
@@ -34,14 +33,15 @@ _FIXED: Final = {
     "bool": "?",
     "uuid": "16s",
 }
+"""Struct letters of the types with a fixed size. A uuid is read as 16 bytes and converted."""
 _BYTES_TYPES: Final = ("bytes", "records")
 
-#: ``decode(data, pos)`` gives the request and the position behind it.
 Decoder = Callable[[bytes | memoryview, int], tuple[Any, int]]
+"""`decode(data, pos)` gives the request and the position behind it."""
 
-#: A tagged field: its name and ``read(data, pos, budget)``, which gives value, position and rest of the
-#: budget.
 _TagReader = tuple[str, Callable[[bytes | memoryview, int, int], tuple[Any, int, int]]]
+"""A tagged field: its name and `read(data, pos, budget)`, which gives value, position and rest of the budget.
+"""
 
 
 def compile_decoder(message_class: Any, version: int) -> Decoder:

@@ -9,8 +9,8 @@
 from enum import IntEnum
 from typing import Final, Self
 
-#: A client may send the same request again: Kafka's class for it extends ``RetriableException``.
 _RETRIABLE: Final = True
+"""A client may send the same request again: Kafka's class for it extends `RetriableException`."""
 
 
 class ErrorCode(IntEnum):

@@ -41,14 +41,14 @@ _REPLICA_STATE_FROM: Final = 15
 _DIRECTORY_ID_FROM: Final = 17
 _HIGH_WATERMARK_FROM: Final = 18
 
-#: ``replica_id`` of a consumer.
 CONSUMER: Final = -1
+"""`replica_id` of a consumer."""
 
 _REPLICA_STATE: Final = Struct(">iq")  # replica id, replica epoch
 _INT32: Final = Struct(">i")
 
-#: A buffer of record batches.
 Buffer = bytes | bytearray | memoryview
+"""A buffer of record batches."""
 
 
 @dataclass(slots=True)
@@ -119,8 +119,8 @@ class FetchPartitionResult:
     records: Sequence[Buffer] = field(default=())
 
 
-#: One topic of a response: its name or its id (whichever the request had), and its partitions' results.
 TopicResults = tuple[str | None, bytes | None, list[FetchPartitionResult]]
+"""One topic of a response: its name or its id (whichever the request had), and its partitions' results."""
 
 
 def _partition_struct(api_version: int) -> Struct:
@@ -147,8 +147,6 @@ def _skip_high_watermark(_: memoryview, pos: int) -> int:
     return pos + 8
 
 
-#: What followers add: the replica's directory id (version 17) and its high watermark (18). Only their sizes
-#: are checked.
 _PARTITION_TAGS: Final = {
     version: {
         **({0: _skip_directory_id} if version >= _DIRECTORY_ID_FROM else {}),
@@ -156,6 +154,8 @@ _PARTITION_TAGS: Final = {
     }
     for version in range(_FLEXIBLE_FROM, MAX_VERSION + 1)
 }
+"""What followers add: the replica's directory id (version 17) and its high watermark (18). Only their sizes
+are checked."""
 _LIMITS: Final = Struct(">iiib")  # max wait, min bytes, max bytes, isolation level
 _SESSION: Final = Struct(">ii")
 

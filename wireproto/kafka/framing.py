@@ -18,21 +18,21 @@ from typing import Final
 
 from wireproto.kafka.errors import MalformedRequest
 
-#: Frames of at least so many bytes get a buffer of their own as soon as their size is known. Below it one
-#: copy is cheaper than one more system call for the rest of the frame.
 BIG_FRAME_BYTES: Final = 16 * 1024
+"""Frames of at least so many bytes get a buffer of their own as soon as their size is known. Below it one
+copy is cheaper than one more system call for the rest of the frame."""
 
-#: From this size on a frame's buffer is anonymous memory whose pages appear as they are received: 100 MiB of
-#: zeroes would block the event loop for 70 ms and be resident before the first byte of the frame.
 MAPPED_FRAME_BYTES: Final = 1024 * 1024
+"""From this size on a frame's buffer is anonymous memory whose pages appear as they are received: 100 MiB of
+zeroes would block the event loop for 70 ms and be resident before the first byte of the frame."""
 
-#: Receive buffer of a new connection: 2,000 idle connections cost 16 MB.
 INITIAL_RECEIVE_BYTES: Final = 8 * 1024
+"""Receive buffer of a new connection: 2,000 idle connections cost 16 MB."""
 
-#: Receive buffer of a busy connection; it doubles up to here when a receive filled it. More does not help:
-#: the kernel rarely hands out more than this at once, and it bounds how many small requests wait in one
-#: connection.
 MAX_RECEIVE_BYTES: Final = 64 * 1024
+"""Receive buffer of a busy connection; it doubles up to here when a receive filled it. More does not help:
+the kernel rarely hands out more than this at once, and it bounds how many small requests wait in one
+connection."""
 
 _SIZE: Final = Struct(">i")
 
@@ -57,8 +57,8 @@ class FrameReader:
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        #: Size of the frame whose header is known but whose bytes are not all here; 0 if there is none.
         self.pending_bytes = 0
+        """Size of the frame whose header is known but whose bytes are not all here; 0 if there is none."""
         self._buffer = bytearray(INITIAL_RECEIVE_BYTES)
         self._start = 0  # first byte in _buffer that belongs to no frame handed out
         self._filled = 0  # end of the bytes received, in _body if there is one, else in _buffer

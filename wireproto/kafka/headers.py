@@ -13,8 +13,8 @@ from wireproto.kafka.primitives import MAX_REQUEST_ELEMENTS, read_string, refuse
 
 _FIXED: Final = Struct(">hhi")  # API key, API version, correlation id
 
-#: ``body_offset`` of a request whose API key is unknown: where its header ends cannot be known.
 UNKNOWN_BODY: Final = -1
+"""`body_offset` of a request whose API key is unknown: where its header ends cannot be known."""
 
 
 @dataclass(slots=True)

@@ -13,16 +13,16 @@ from typing import Final, ParamSpec, TypeVar
 
 from wireproto.kafka.errors import MalformedRequest
 
-#: Elements of one array. Kafka has no such limit; a broker's biggest legitimate arrays are topic names and
-#: partitions, of which it has far fewer. Without it 20 MB of empty names are 10 million objects.
 MAX_ARRAY_ELEMENTS: Final = 100_000
+"""Elements of one array. Kafka has no such limit; a broker's biggest legitimate arrays are topic names and
+partitions, of which it has far fewer. Without it 20 MB of empty names are 10 million objects."""
 
-#: Elements of all arrays and tagged fields of one request together: nesting must not multiply the limit
-#: above.
 MAX_REQUEST_ELEMENTS: Final = 200_000
+"""Elements of all arrays and tagged fields of one request together: nesting must not multiply the limit
+above."""
 
-#: Bytes of a varint that holds 32 bits, seven in each.
 MAX_VARINT_BYTES: Final = 5
+"""Bytes of a varint that holds 32 bits, seven in each."""
 
 _UINT32_MAX: Final = 0xFFFF_FFFF
 _INT16: Final = Struct(">h")

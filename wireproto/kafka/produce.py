@@ -232,8 +232,8 @@ def _decode_old(frame: memoryview, pos: int, elements: _Elements) -> tuple[Produ
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), pos
 
 
-#: One topic of a response: its name or its id (whichever the request had), and its partitions' results.
 TopicResults = tuple[str | None, bytes | None, list[ProducePartitionResult]]
+"""One topic of a response: its name or its id (whichever the request had), and its partitions' results."""
 
 
 def encode_produce_response(

@@ -13,14 +13,14 @@ from wireproto.kafka.codegen import Decoder, compile_decoder
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
 
-#: Bodies up to so many bytes are copied, since bytes are read faster than a memoryview. Of a bigger one
-#: nothing is copied before it has been checked.
 COPY_BYTES: Final = 64 * 1024
+"""Bodies up to so many bytes are copied, since bytes are read faster than a memoryview. Of a bigger one
+nothing is copied before it has been checked."""
 
-#: Bytes that are passed over behind a Metadata request of version 9 and later. librdkafka (2.16) asks for all
-#: topics with a count of four bytes where these versions have one, so three bytes of its own are left behind
-#: what was read. Kafka passes over whatever is left of any request.
 LEFT_OVER_BYTES: Final = 3
+"""Bytes that are passed over behind a Metadata request of version 9 and later. librdkafka (2.16) asks for all
+topics with a count of four bytes where these versions have one, so three bytes of its own are left behind
+what was read. Kafka passes over whatever is left of any request."""
 
 
 def _left_over_bytes(api_key: int, api_version: int) -> int:

@@ -31,11 +31,11 @@ def _classes(kind: str) -> dict[int, Any]:
     return {cls.API_KEY: cls for cls in messages if cls.type == kind}
 
 
-#: Request classes by API key: what :func:`wireproto.kafka.requests.decode_request` gives.
 REQUEST_CLASSES: Final = _classes("request")
+"""Request classes by API key: what `wireproto.kafka.requests.decode_request` gives."""
 
-#: Response classes by API key: what :func:`wireproto.kafka.responses.encode_response` takes.
 RESPONSE_CLASSES: Final = _classes("response")
+"""Response classes by API key: what `wireproto.kafka.responses.encode_response` takes."""
 
 
 def schema_versions(api_key: int) -> tuple[int, int] | None:

@@ -33,10 +33,10 @@ __all__ = [
     "validate_produced",
 ]
 
-#: Records whose timestamps are read to correct a batch's max timestamp: about 10 ms, since a Produce may wait
-#: for it. As many as librdkafka puts into a batch by default (``batch.num.messages``); only home-made
-#: producers write a false max timestamp at all.
 FIX_MAX_RECORDS: Final = 10_000
+"""Records whose timestamps are read to correct a batch's max timestamp: about 10 ms, since a Produce may wait
+for it. As many as librdkafka puts into a batch by default (`batch.num.messages`); only home-made producers
+write a false max timestamp at all."""
 
 _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")

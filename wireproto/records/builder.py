@@ -16,8 +16,8 @@ from wireproto.records.header import (
 )
 from wireproto.records.varint import write_varint
 
-#: Key, value, headers (key and value each) and timestamp in ms of one record.
 RecordFields: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
+"""Key, value, headers (key and value each) and timestamp in ms of one record."""
 
 
 def build_batch(

@@ -32,30 +32,31 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-#: Output bytes that one batch may inflate to unless a caller says otherwise. Producers size batches before
-#: compression: 16 KiB in Java, 1 MB in librdkafka; 64 MiB also holds what a 1 MiB batch of very repetitive
-#: records becomes.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+"""Output bytes that one batch may inflate to unless a caller says otherwise. Producers size batches before
+compression: 16 KiB in Java, 1 MB in librdkafka; 64 MiB also holds what a 1 MiB batch of very repetitive
+records becomes."""
 
-#: Input bytes given to gzip and lz4 at a time: with each piece of output they copy what is not consumed yet.
 INPUT_SLICE_BYTES: Final = 64 * 1024
+"""Input bytes given to gzip and lz4 at a time: with each piece of output they copy what is not consumed yet.
+"""
 
-#: The largest zstd window, in bytes. zstd's own default, so what Kafka's brokers and clients take; Java's
-#: level 22 needs it even for small batches. Address space: pages are touched as output is produced.
 ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
+"""The largest zstd window, in bytes. zstd's own default, so what Kafka's brokers and clients take; Java's
+level 22 needs it even for small batches. Address space: pages are touched as output is produced."""
 
-#: zstd keeps output in its window as well when the frame does not state its size. Up to this many bytes that
-#: is working memory (RFC 8878 wants every decoder to have them: level 19 and below); with a larger window,
-#: only half of the limit is left for output.
 ZSTD_PLAIN_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""zstd keeps output in its window as well when the frame does not state its size. Up to this many bytes that
+is working memory (RFC 8878 wants every decoder to have them: level 19 and below); with a larger window, only
+half of the limit is left for output."""
 
-#: Output bytes that a byte of compressed input can become at most, by codec: deflate codes 258 bytes in two
-#: bits; see ``snappy``; lz4 extends a match by 255 a byte; a zstd block of one repeated byte makes 128 KiB of
-#: four bytes.
 MAX_EXPANSION: Final = (1, 1032, snappy.MAX_EXPANSION, 255, 32 * 1024)
+"""Output bytes that a byte of compressed input can become at most, by codec: deflate codes 258 bytes in two
+bits; see `snappy`; lz4 extends a match by 255 a byte; a zstd block of one repeated byte makes 128 KiB of four
+bytes."""
 
-#: How compressed records begin, by codec. Snappy's raw form begins with a length: anything.
 FRAME_MAGIC: Final = (b"", b"\x1f\x8b\x08", b"", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd")
+"""How compressed records begin, by codec. Snappy's raw form begins with a length: anything."""
 
 _GZIP_WBITS: Final = 31
 _ZSTD_RLE_BLOCK: Final = 1

@@ -23,22 +23,23 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wireproto.records.errors import corrupt
 
-#: What holds bytes here. Views have one byte an item.
 Buffer: TypeAlias = bytes | bytearray | memoryview
+"""What holds bytes here. Views have one byte an item."""
 
-#: Bytes before the records (Kafka: ``RECORD_BATCH_OVERHEAD``).
 HEADER_BYTES: Final = 61
+"""Bytes before the records (Kafka: `RECORD_BATCH_OVERHEAD`)."""
 
-#: Bytes up to the end of the batch length field, which the batch length does not count (Kafka:
-#: ``LOG_OVERHEAD``).
 LENGTH_OVERHEAD_BYTES: Final = 12
+"""Bytes up to the end of the batch length field, which the batch length does not count (Kafka:
+`LOG_OVERHEAD`)."""
 
-#: Where the CRC stands, and where the bytes it covers begin.
 CRC_OFFSET: Final = 17
+"""Where the CRC stands."""
 CRC_START: Final = 21
+"""Where the bytes begin that the CRC covers."""
 
-#: The only format that Kafka 4 takes from producers and that we store.
 MAGIC: Final = 2
+"""The only format that Kafka 4 takes from producers and that we store."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME_FLAG: Final = 0x08
@@ -46,10 +47,10 @@ TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
 
-#: Kafka's ``NO_TIMESTAMP``: a record or batch without one, in milliseconds.
 NO_TIMESTAMP: Final = -1
-#: Kafka's ``NO_PRODUCER_ID``: a producer that is not idempotent.
+"""Kafka's `NO_TIMESTAMP`: a record or batch without one, in milliseconds."""
 NO_PRODUCER_ID: Final = -1
+"""Kafka's `NO_PRODUCER_ID`: a producer that is not idempotent."""
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 

@@ -20,9 +20,9 @@ from wireproto.records.errors import corrupt, invalid
 from wireproto.records.header import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Buffer, read_header
 from wireproto.records.varint import read_varint, read_varlong
 
-#: Bytes of the smallest record: length, attributes, two deltas, key and value length, header count; one byte
-#: each.
 MIN_RECORD_BYTES: Final = 7
+"""Bytes of the smallest record: length, attributes, two deltas, key and value length, header count; one byte
+each."""
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1

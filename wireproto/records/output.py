@@ -12,9 +12,9 @@ from wireproto.kafka.errors import ErrorCode
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import Buffer
 
-#: Bytes to ask from a codec at a time. Most batches inflate to less, and stay the one piece that the codec
-#: made; a bomb costs one piece beyond the limit.
 PIECE_BYTES: Final = 256 * 1024
+"""Bytes to ask from a codec at a time. Most batches inflate to less, and stay the one piece that the codec
+made; a bomb costs one piece beyond the limit."""
 
 
 def reserve(size: int) -> memoryview:

@@ -30,18 +30,18 @@ from wireproto.records.header import (
 )
 from wireproto.records.iteration import MIN_RECORD_BYTES, uncounted_bytes
 
-#: Uncompressed batches of up to this many records have their lengths walked: 0.3 us a record. Beyond it the
-#: count is only bounded by the bytes. Small batches are those that home-made producers get wrong.
 WALK_MAX_RECORDS: Final = 16
+"""Uncompressed batches of up to this many records have their lengths walked: 0.3 us a record. Beyond it the
+count is only bounded by the bytes. Small batches are those that home-made producers get wrong."""
 
-#: Bytes in which Kafka looks for the magic (``HEADER_SIZE_UP_TO_MAGIC``), and the smallest batch length that
-#: it takes for one (``LegacyRecord.RECORD_OVERHEAD_V0``).
 _UP_TO_MAGIC_BYTES: Final = 17
+"""Bytes in which Kafka looks for the magic (`HEADER_SIZE_UP_TO_MAGIC`)."""
 _MIN_BATCH_LENGTH: Final = 14
+"""The smallest batch length that Kafka takes for one (`LegacyRecord.RECORD_OVERHEAD_V0`)."""
 
-#: As plain integers: an enum's member costs more to reach than all else in a comparison.
 _UNCOMPRESSED: Final = int(Codec.NONE)
 _ZSTD: Final = int(Codec.ZSTD)
+"""As plain integers: an enum's member costs more to reach than all else in a comparison."""
 
 _BATCH_LENGTH: Final = Struct(">8xi")
 _MAGIC_OFFSET: Final = 16

@@ -14,12 +14,13 @@ from wireproto.records.header import Buffer, read_header
 
 _ROW: Final = Struct(">qqqqqhihi")
 
-#: Largest offset, and largest size in bytes, that a row has room for.
 MAX_OFFSET: Final = (1 << 63) - 1
+"""Largest offset that a row has room for."""
 MAX_SIZE_BYTES: Final = (1 << 31) - 1
+"""Largest size in bytes that a row has room for."""
 
-#: Bytes of a packed row.
 ROW_BYTES: Final = _ROW.size
+"""Bytes of a packed row."""
 
 
 class Row(NamedTuple):

@@ -16,16 +16,16 @@ from wireproto.records.header import Buffer
 from wireproto.records.output import reserve, too_large
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-#: The magic, then the version and the oldest compatible version, both 1 (int32 each).
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+"""The magic, then the version and the oldest compatible version, both 1 (int32 each)."""
 
-#: Output bytes of one xerial chunk when we write. 32 KiB is the block size of snappy-java and of the Java
-#: client.
 XERIAL_CHUNK_BYTES: Final = 32 * 1024
+"""Output bytes of one xerial chunk when we write. 32 KiB is the block size of snappy-java and of the Java
+client."""
 
-#: Output bytes a byte of input can yield at most: a copy of 64 bytes takes three bytes. A block that states
-#: more lies.
 MAX_EXPANSION: Final = 22
+"""Output bytes a byte of input can yield at most: a copy of 64 bytes takes three bytes. A block that states
+more lies."""
 
 _CHUNK_SIZE: Final = Struct(">i")
 _MAX_LENGTH_BYTES: Final = 5

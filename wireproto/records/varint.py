@@ -10,9 +10,10 @@ from typing import Final
 from wireproto.records.errors import invalid
 from wireproto.records.header import Buffer
 
-#: Bytes of the longest 32-bit and 64-bit integer.
 MAX_VARINT_BYTES: Final = 5
+"""Bytes of the longest 32-bit integer."""
 MAX_VARLONG_BYTES: Final = 10
+"""Bytes of the longest 64-bit integer."""
 
 _UINT32_MAX: Final = (1 << 32) - 1
 _UINT64_MAX: Final = (1 << 64) - 1

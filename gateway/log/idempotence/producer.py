@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 NO_PRODUCER_EPOCH: Final = -1
+
 MAX_SEQUENCE: Final = 2**31 - 1
 """Sequences are 32-bit and not negative: 0 follows this one."""
 
