@@ -31,6 +31,7 @@ BIG_ENDIAN: Final = 0x377F0683
 WORD: Final = 0xFFFFFFFF
 CHECKED_HEADER_BYTES: Final = 24
 CHECKED_FRAME_BYTES: Final = 8
+"""What of the headers their checksums are of; a frame's is also of its page, and of all frames before it."""
 
 
 class LogTail(NamedTuple):
