@@ -10,7 +10,9 @@ import trio
 from mesh.node import Node
 from mesh.presence import ANY_GATEWAY
 from mesh.requests import Requests
+from wireproto.dafka import ids
 from wireproto.dafka.additions import Ping, Pong
+from wireproto.dafka.messages import directed_topic
 
 LOOK_SECONDS = 0.5
 """How long a starting gateway waits for the answer of another one: its links to the stores are up by then.
@@ -31,7 +33,7 @@ class OtherGateways:
         self._requests = requests
         self._cluster_id: str | None = None
         self._name = ""
-        node.subscribe(f"P@{ANY_GATEWAY}/".encode())
+        node.subscribe(ids.PING + directed_topic(ANY_GATEWAY, ""))
         node.on(Ping, self._on_ping)
 
     async def refuse(self, cluster_id: str) -> None:

@@ -10,6 +10,7 @@ from mesh.node import Node
 from mesh.protocol.native_resends import new_address
 from mesh.protocol.native_writer import NativeWriter
 from mesh.zmq_trio import Context
+from wireproto.dafka import ids
 from wireproto.dafka.messages import (
     Ack,
     DirectHead,
@@ -34,8 +35,8 @@ class NativeProducer:
         self.node = node = Node(context)
         self._encoder = RecordEncoder(self.address, subject)
         self._moved = trio.Event()
-        for letter in (b"K", b"F", b"E"):
-            node.subscribe(letter + self.address.encode())
+        for message_id in (ids.ACK, ids.FETCH, ids.DIRECT_HEAD):
+            node.subscribe(message_id + self.address.encode())
         node.on(Ack, self._on_ack)
         node.on(Fetch, self._on_fetch)
         node.on(DirectHead, self._on_direct_head)

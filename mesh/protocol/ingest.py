@@ -40,6 +40,7 @@ from mesh.protocol.copying import (
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.segments import Segments
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_SEALED,
     STATUS_STORAGE_ERROR,
@@ -234,7 +235,7 @@ class Ingest(Segments):
             waiting.unfinished[state.address] = False
             waiting.closed.append(state)
         if state.asker:
-            waiting.answers.append((b"y", state.asker, [Copying(state, state.accepted)]))
+            waiting.answers.append((ids.COPIED, state.asker, [Copying(state, state.accepted)]))
             state.asker = ""
 
     def take_wants(self) -> dict[str, Want | None]:
@@ -284,7 +285,7 @@ class Ingest(Segments):
 
         One that is asked again while its answer waits is not taken twice.
         """
-        answer_id = request.id.lower()
+        answer_id = ids.answer_id(request.id)
         self._addresses.lives.heard(request.requester)
         if (answer_id, request.requester) in self._unanswered:
             return
@@ -293,15 +294,15 @@ class Ingest(Segments):
             return
         self._here()
         states: list[Answered]
-        if request.id == b"O":
+        if request.id == ids.OPEN:
             segments = [Announcement.unpack(entry) for entry in request.entries]
             states = [self._read(self._open, segment) for segment in segments]
-        elif request.id == b"Y":
+        elif request.id == ids.COPY:
             copies = [Copy.unpack(entry) for entry in request.entries]
             states = [self._read(self._copy, copy) for copy in copies]
             self._note_asker(request.requester, states)
         else:
-            handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
+            handle = {ids.SEAL: self._seal, ids.CLOSE: self._close, ids.DELETE: self._delete}[request.id]
             wanted = [AddressStatus.unpack(entry) for entry in request.entries]
             states = [self._read(handle, entry) for entry in wanted]
         self._unanswered.add((answer_id, request.requester))
@@ -387,7 +388,7 @@ class Ingest(Segments):
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
-            effects.append(Answer(b"s", state.address, self.incarnation, (status,)))
+            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,)))
         self._fenced.clear()
         if self._gaps.is_idle(now):
             return effects

@@ -23,6 +23,7 @@ from mesh.protocol.native_resends import Resends
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
+from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, AddressStatus, End
 from wireproto.dafka.messages import (
     ConsumerHello,
@@ -113,8 +114,10 @@ class NativeStore:
         self._late = LateBeginnings()
         self._told: set[str] = set()
         """Addresses of which the log says that records are missing."""
-        for prefix in (b"F", b"G", b"E" + incarnation.encode(), b"W" + incarnation.encode()):
-            node.subscribe(prefix)
+        for everybodys in (ids.FETCH, ids.GET_HEADS):
+            node.subscribe(everybodys)
+        for our_own in (ids.DIRECT_HEAD, ids.CONSUMER_HELLO):
+            node.subscribe(our_own + incarnation.encode())
         node.on(Fetch, self._on_fetch)
         node.on(GetHeads, self._on_get_heads)
         node.on(DirectHead, self._on_direct_head)
@@ -233,7 +236,7 @@ class NativeStore:
 
     def _on_subscribed(self, prefix: bytes) -> None:
         """A consumer that waits for hellos is linked."""
-        if prefix[:1] == b"L" and len(prefix) > 1:
+        if prefix[:1] == ids.STORE_HELLO and len(prefix) > 1:
             try:
                 self._node.send(StoreHello(prefix[1:].decode(), self._incarnation))
             except ValueError:

@@ -22,6 +22,7 @@ from mesh.store import ranges
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_ANSWER_FULL,
     STATUS_DONE,
@@ -206,8 +207,7 @@ class Server:
                 size += len(statuses[-1].row)
             else:
                 statuses.append(AddressStatus(asked.address, STATUS_ANSWER_FULL, -1))
-        answer_id = request.id.lower()
-        return [Answer(answer_id, request.requester, self._incarnation, tuple(statuses)).frames()]
+        return [Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses)).frames()]
 
     def _beginning(self, address: str, last: int) -> AddressStatus:
         """What the segment's OPEN announced, and its rows up to `last`, as far as they are here."""

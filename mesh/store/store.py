@@ -34,11 +34,9 @@ from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
-from wireproto.dafka.additions import ANY_STORE, BEGINNINGS, End, Ping, Pong, Request
-from wireproto.dafka.messages import DIRECTED, DirectRecord, Fetch, Head, Record
-
-REQUEST_IDS = b"OSCXYBPQRVIT"
-"""The ids of our own requests, each directed at one store."""
+from wireproto.dafka import ids
+from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
+from wireproto.dafka.messages import DirectRecord, Fetch, Head, Record, directed_prefix, directed_topic
 
 STALL_RETRY_SECONDS = 0.005
 """Pause before a write that RocksDB put off (`no_slowdown`) is tried again."""
@@ -134,15 +132,16 @@ class Store:
         self._listen()
 
     def _listen(self) -> None:
-        node, incarnation = self.node, self.settings.incarnation.encode()
-        for prefix in (b"M", b"H", b"D" + incarnation, b"F" + DIRECTED.encode() + incarnation):
-            node.subscribe(prefix)
-        for answer_id in (b"D", b"N"):
-            node.subscribe(answer_id + self.life.encode())
-        node.subscribe(b"N" + incarnation)
-        for letter in REQUEST_IDS:
-            node.subscribe(b"%c%b%b/" % (letter, DIRECTED.encode(), incarnation))
-        node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
+        node, incarnation = self.node, self.settings.incarnation
+        for everybodys in (ids.RECORD, ids.HEAD):
+            node.subscribe(everybodys)
+        for answer_id in (ids.DIRECT_RECORD, ids.END):
+            for requester in (incarnation, self.life):
+                node.subscribe(answer_id + requester.encode())
+        node.subscribe(directed_prefix(ids.FETCH, incarnation))
+        for request_id in ids.REQUESTS:
+            node.subscribe(request_id + directed_topic(incarnation, ""))
+        node.subscribe(directed_prefix(ids.PING, ANY_STORE))
         node.on(Record, self._on_record)
         node.on(DirectRecord, self._on_direct_record)
         node.on(End, self._on_end)
@@ -219,12 +218,12 @@ class Store:
 
     def _is_linked(self, store: str) -> bool:
         """Whether another store would hear a FETCH that is directed at it."""
-        return self.node.publisher.subscribed(b"F" + (DIRECTED + store).encode())
+        return self.node.publisher.subscribed(directed_prefix(ids.FETCH, store))
 
     def _on_request(self, request: Request) -> None:
         if request.store != self.settings.incarnation:
             return
-        if request.id == BEGINNINGS:
+        if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
         else:
             self.ingest.on_request(request)

@@ -22,7 +22,9 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import opened, sealed
+from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Announcement, Ping, Pong
+from wireproto.dafka.messages import directed_prefix
 from wireproto.records.builder import build_batch
 
 INCARNATION = "5" * 32
@@ -70,7 +72,7 @@ class Life:
         self.moved = trio.Event()
 
     async def greet(self) -> Pong:
-        await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
+        await self.node.publisher.wait_subscribed(directed_prefix(ids.PING, ANY_STORE))
         pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
         assert isinstance(pong, Pong)
         return pong

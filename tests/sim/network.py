@@ -15,7 +15,10 @@ import trio
 
 from tests.sim.loop import Loop, NodeClock, clock_here
 from tests.sim.plan import Plan
-from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
+from wireproto.dafka import (
+    additions,  # noqa: F401  registers our own messages with the decoder
+    ids,
+)
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import decode
 
@@ -138,7 +141,7 @@ class Network:
         if not sender.alive:
             return
         header = bytes(frames[0])
-        if header[:1] == b"M":
+        if header[:1] == ids.RECORD:
             self.on_record(decode([header, bytes(frames[1])]))
         copied: list[bytes] | None = None
         for node in self._nodes:

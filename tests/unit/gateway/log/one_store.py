@@ -30,7 +30,8 @@ from mesh.reader import Reader
 from mesh.store.db import Database
 from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
-from wireproto.dafka.additions import BEGINNINGS, Answer, GetRows, ListSegments, Lookup, Request, Verify
+from wireproto.dafka import ids
+from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Request, Verify
 from wireproto.dafka.messages import Fetch, Head, Record, decode
 
 STORE = "5" * 32
@@ -69,7 +70,7 @@ class OneStore:
             self.ingest.on_record(message, 0.0)
         elif isinstance(message, Head):
             self.ingest.on_head(message, 0.0)
-        elif isinstance(message, Request) and message.id != BEGINNINGS:
+        elif isinstance(message, Request) and message.id != ids.BEGINNINGS:
             self.ingest.on_request(message)
         else:
             handlers: dict[type, Callable[[Any], list[Any]]] = {

@@ -27,8 +27,8 @@ from tests.unit.mesh.store.sample import (
     request,
     settle,
 )
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    BEGINNINGS,
     LOOKUP_MAX_TIMESTAMP,
     LOOKUP_OFFSET,
     LOOKUP_TIMESTAMP,
@@ -259,7 +259,7 @@ def test_verify_reads_all_epochs_at_once(setup: Setup, monkeypatch: pytest.Monke
 
 def beginnings(setup: Setup, *asked: tuple[str, int]) -> list[AddressStatus]:
     entries = tuple(AddressStatus(address, STATUS_DONE, last).pack() for address, last in asked)
-    (answer,) = setup.ask(Request(BEGINNINGS, STORE, "R1", entries))
+    (answer,) = setup.ask(Request(ids.BEGINNINGS, STORE, "R1", entries))
     assert isinstance(answer, Answer)
     assert [status.address for status in answer.statuses] == [address for address, _ in asked]
     return list(answer.statuses)
