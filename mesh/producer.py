@@ -110,8 +110,6 @@ class Producer:
         self._behind: dict[str, tuple[float, float]] = {}
         """Of these, those with a member that lacks something: when to tell it, and the interval."""
         self._work = trio.Event()
-        node.on(Ack, self._on_ack)
-        node.on(Fetch, self._on_fetch)
         for message_id in (ids.ACK, ids.FETCH):
             node.subscribe(message_id + requests.prefix.encode())
         requests.unclaimed = self._on_unclaimed
@@ -235,7 +233,8 @@ class Producer:
             self._node.publisher.send(encoder.frames(sequence, content))
         return sequence
 
-    def _on_ack(self, ack: Ack) -> None:
+    def on_ack(self, ack: Ack) -> None:
+        """A store has everything up to there."""
         held = self._writers.get(ack.address)
         if held is None:
             return
@@ -252,7 +251,8 @@ class Producer:
                 self._unstick(ack.address)
             owner.progressed(writer)
 
-    def _on_fetch(self, fetch: Fetch) -> None:
+    def on_fetch(self, fetch: Fetch) -> None:
+        """A store lacks records of a segment that is written here."""
         held = self._writers.get(fetch.address)
         if held is None or fetch.store:
             return

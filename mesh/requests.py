@@ -138,9 +138,6 @@ class Requests:
         self._pending: dict[str, Pending] = {}
         for answer_id in (*ids.ANSWERS, ids.DIRECT_RECORD, ids.END):
             node.subscribe(answer_id + self.prefix.encode())
-        for answer_type in (Answer, Found, Rows, Listed, Digested, Pong, End):
-            node.on(answer_type, self.on_answer)
-        node.on(DirectRecord, self.on_record)
 
     def new_id(self) -> str:
         """A new address or request id: 32 upper-case hex characters, never given twice."""

@@ -34,7 +34,6 @@ class OtherGateways:
         self._cluster_id: str | None = None
         self._name = ""
         node.subscribe(ids.PING + directed_topic(ANY_GATEWAY, ""))
-        node.on(Ping, self._on_ping)
 
     async def refuse(self, cluster_id: str) -> None:
         """Raises AnotherGateway if one that serves this cluster answers."""
@@ -51,6 +50,7 @@ class OtherGateways:
         self._cluster_id = cluster_id
         self._name = name
 
-    def _on_ping(self, ping: Ping) -> None:
+    def on_ping(self, ping: Ping) -> None:
+        """Another gateway asks who serves."""
         if ping.store == ANY_GATEWAY and self._cluster_id is not None:
             self._node.send(Pong(ping.requester, ANY_GATEWAY, self._cluster_id, self._name))

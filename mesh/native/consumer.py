@@ -47,12 +47,16 @@ class NativeConsumer:
             node.subscribe(published + subject.encode())
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
-        node.on(Record, self._on_record)
-        node.on(DirectRecord, self._on_direct_record)
-        node.on(Head, self._on_head)
-        node.on(DirectHead, self._on_direct_head)
-        node.on(StoreHello, self._on_store_hello)
-        node.on(End, self._on_end)
+        node.route(
+            {
+                Record: self._on_record,
+                DirectRecord: self._on_direct_record,
+                Head: self._on_head,
+                DirectHead: self._on_direct_head,
+                StoreHello: self._on_store_hello,
+                End: self._on_end,
+            }
+        )
         node.on_drained(self._fetch)
         node.on_subscribed(self._on_subscribed)
 

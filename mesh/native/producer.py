@@ -37,9 +37,7 @@ class NativeProducer:
         self._moved = trio.Event()
         for message_id in (ids.ACK, ids.FETCH, ids.DIRECT_HEAD):
             node.subscribe(message_id + self.address.encode())
-        node.on(Ack, self._on_ack)
-        node.on(Fetch, self._on_fetch)
-        node.on(DirectHead, self._on_direct_head)
+        node.route({Ack: self._on_ack, Fetch: self._on_fetch, DirectHead: self._on_direct_head})
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""

@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 class NativeStore:
     """The native side of one store. `load` before `run`; `committed` after each commit.
 
-    `on_directed` gets the FETCHes that are directed at one store; `on_failed` is told when the disk fails.
+    `on_failed` is told when the disk fails.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class NativeStore:
         database: Database,
         reclaimer: Reclaimer,
         keeping: NativeKeeping,
-        on_directed: Callable[[Fetch], None],
         on_failed: Callable[[StoreFailed], None],
     ) -> None:
         self.keeping = keeping
@@ -96,7 +95,6 @@ class NativeStore:
         self._ingest = ingest
         self._database = database
         self._reclaimer = reclaimer
-        self._on_directed = on_directed
         self._on_failed = on_failed
         self._under_way: dict[tuple[str, str], Fetch] = {}
         self._again: dict[tuple[str, str], Fetch] = {}
@@ -118,10 +116,6 @@ class NativeStore:
             node.subscribe(everybodys)
         for our_own in (ids.DIRECT_HEAD, ids.CONSUMER_HELLO):
             node.subscribe(our_own + incarnation.encode())
-        node.on(Fetch, self._on_fetch)
-        node.on(GetHeads, self._on_get_heads)
-        node.on(DirectHead, self._on_direct_head)
-        node.on(ConsumerHello, self._on_hello)
         node.on_subscribed(self._on_subscribed)
 
     # at a start -------------------------------------------------------------------------------------------
@@ -242,12 +236,14 @@ class NativeStore:
             except ValueError:
                 return  # not a consumer's name
 
-    def _on_hello(self, hello: ConsumerHello) -> None:
+    def on_hello(self, hello: ConsumerHello) -> None:
+        """A consumer asks for the heads of several."""
         if hello.store == self._incarnation:
             for subject in hello.subjects:
                 self._put(GetHeads(subject, hello.requester))
 
-    def _on_get_heads(self, asked: GetHeads) -> None:
+    def on_get_heads(self, asked: GetHeads) -> None:
+        """A consumer or another store asks for the heads of a subject."""
         if asked.requester != self._incarnation:
             self._put(asked)
 
@@ -299,16 +295,15 @@ class NativeStore:
             self.begun_later += 1
             logger.info("native address %s is kept from sequence %d on", end.last.address, first)
 
-    def _on_direct_head(self, head: DirectHead) -> None:
+    def on_direct_head(self, head: DirectHead) -> None:
+        """Another store's answer to what `take_asks` asked."""
         if head.requester == self._incarnation:
             self.resends.on_head(head.address, head.sequence)
 
     # ------------------------------------------------------------------------------------------------------
 
-    def _on_fetch(self, fetch: Fetch) -> None:
-        if fetch.store:
-            self._on_directed(fetch)
-            return
+    def on_fetch(self, fetch: Fetch) -> None:
+        """A FETCH that is not directed at one store."""
         kept = self.keeping.get(fetch.address)
         if kept is None or kept.subject != fetch.subject or fetch.requester == self._incarnation:
             return
@@ -343,7 +338,7 @@ class NativeStore:
                 del self._under_way[key]
                 again = self._again.pop(key, None)
             if again is not None:
-                self._on_fetch(again)
+                self.on_fetch(again)
 
     async def _tell_heads(self, asked: GetHeads) -> None:
         for number, (address, head) in enumerate(self.keeping.heads(asked.subject), 1):

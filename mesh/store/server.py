@@ -14,7 +14,6 @@ from typing import Any
 
 import trio
 
-from mesh.node import Node
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.protocol.ingest import Ingest, StoreCorrupt
@@ -22,6 +21,7 @@ from mesh.store import ranges
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
+from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_ANSWER_FULL,
@@ -69,14 +69,19 @@ class Server:
     """Serves reads of one store. `incarnation` is the sender in every answer."""
 
     def __init__(
-        self, node: Node, incarnation: str, ingest: Ingest, database: Database, damage: Damage | None = None
+        self,
+        publisher: Publisher,
+        incarnation: str,
+        ingest: Ingest,
+        database: Database,
+        damage: Damage | None = None,
     ) -> None:
         self.on_corrupt: Callable[[str], None] = lambda _address: None
         """Called with an address of which something could not be read."""
         self.reads = 0
         self.storage_errors = 0
         self.dropped = 0
-        self._node = node
+        self._publisher = publisher
         self._incarnation = incarnation
         self._ingest = ingest
         self._database = database
@@ -86,20 +91,9 @@ class Server:
         self._queue: trio.MemorySendChannel[Callable[[], list[Frames]]]
         self._work: trio.MemoryReceiveChannel[Callable[[], list[Frames]]]
         self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
-        for message_type, answer in (
-            (Fetch, self._fetch),
-            (Lookup, self._lookup),
-            (GetRows, self._rows),
-            (Digest, self._digest),
-            (Verify, self._verify),
-            (ListSegments, self._list),
-        ):
-            node.on(message_type, partial(self._enqueue, answer))
 
     def _enqueue(self, answer: Callable[[Any], list[Frames]], request: Any) -> None:
-        """Take a request meant for this store; a FETCH that is not directed is for producers and other
-        stores.
-        """
+        """Take a request, if it is meant for this store."""
         if request.store != self._incarnation:
             return
         try:
@@ -114,6 +108,21 @@ class Server:
     def on_beginnings(self, request: Request) -> None:
         """A BEGINNINGS; other requests of its type are not for reading."""
         self._enqueue(self._beginnings, request)
+
+    def on_lookup(self, request: Lookup) -> None:
+        self._enqueue(self._lookup, request)
+
+    def on_get_rows(self, request: GetRows) -> None:
+        self._enqueue(self._rows, request)
+
+    def on_digest(self, request: Digest) -> None:
+        self._enqueue(self._digest, request)
+
+    def on_verify(self, request: Verify) -> None:
+        self._enqueue(self._verify, request)
+
+    def on_list(self, request: ListSegments) -> None:
+        self._enqueue(self._list, request)
 
     async def run(self) -> None:
         """Serve for ever."""
@@ -130,7 +139,7 @@ class Server:
             while self._corrupt:
                 self.on_corrupt(self._corrupt.popleft())
             for frames in answers:
-                self._node.publisher.send(frames)
+                self._publisher.send(frames)
 
     # in worker threads ------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest, StoreCorrupt
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.requests import Requests
+from mesh.routing import store_routes
 from mesh.store.committer import Committer, Fsync
 from mesh.store.damage import Damage
 from mesh.store.db import Database, StoreFailed, WriteStalled
@@ -93,7 +94,9 @@ class Store:
         self.requests = Requests(self.node, unique[16:])
         """What the scrub asks of other stores."""
         self.damage = Damage()
-        self.server = Server(self.node, settings.incarnation, self.ingest, self.database, self.damage)
+        self.server = Server(
+            self.node.publisher, settings.incarnation, self.ingest, self.database, self.damage
+        )
         self.reclaimer = Reclaimer(self.database)
         self.native = NativeStore(
             self.node,
@@ -102,7 +105,6 @@ class Store:
             self.database,
             self.reclaimer,
             NativeKeeping(settings.native_bytes, settings.native_seconds),
-            self.server.on_fetch,
             self._fail,
         )
         self.mender = Mender(self.database, self.ingest, self.requests, self._is_linked, self._pump)
@@ -142,12 +144,7 @@ class Store:
         for request_id in ids.REQUESTS:
             node.subscribe(request_id + directed_topic(incarnation, ""))
         node.subscribe(directed_prefix(ids.PING, ANY_STORE))
-        node.on(Record, self._on_record)
-        node.on(DirectRecord, self._on_direct_record)
-        node.on(End, self._on_end)
-        node.on(Head, lambda head: self.ingest.on_head(head, trio.current_time()))
-        node.on(Request, self._on_request)
-        node.on(Ping, self._on_ping)
+        node.route(store_routes(self, self.server, self.native, self.requests))
         node.on_drained(self._pump)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -196,10 +193,16 @@ class Store:
 
     # events -----------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
+        """A producer has published a record."""
         self.ingest.on_record(record, trio.current_time())
 
-    def _on_direct_record(self, record: DirectRecord) -> None:
+    def on_head(self, head: Head) -> None:
+        """A producer says how far it is."""
+        self.ingest.on_head(head, trio.current_time())
+
+    def on_direct_record(self, record: DirectRecord) -> None:
+        """A record that was asked for: by this store, by what it copies, or by the scrub."""
         if record.requester == self.settings.incarnation:
             again = Record(record.address, record.subject, record.sequence, record.content)
             self.ingest.on_record(again, trio.current_time())
@@ -208,7 +211,8 @@ class Store:
         else:
             self.catch_up.on_record(record, trio.current_time())
 
-    def _on_end(self, end: End) -> None:
+    def on_end(self, end: End) -> None:
+        """The end of what was asked for, as `on_direct_record`."""
         if end.requester.startswith(self.requests.prefix):
             self.requests.on_answer(end)
         elif end.requester == self.settings.incarnation:
@@ -220,7 +224,8 @@ class Store:
         """Whether another store would hear a FETCH that is directed at it."""
         return self.node.publisher.subscribed(directed_prefix(ids.FETCH, store))
 
-    def _on_request(self, request: Request) -> None:
+    def on_request(self, request: Request) -> None:
+        """A request with a list; BEGINNINGS is for reading."""
         if request.store != self.settings.incarnation:
             return
         if request.id == ids.BEGINNINGS:
@@ -228,7 +233,8 @@ class Store:
         else:
             self.ingest.on_request(request)
 
-    def _on_ping(self, ping: Ping) -> None:
+    def on_ping(self, ping: Ping) -> None:
+        """A gateway asks who is there."""
         if ping.store in (ANY_STORE, self.settings.incarnation):
             incarnation, name = self.settings.incarnation, self.settings.name
             self.ingest.on_asked(ping.requester)

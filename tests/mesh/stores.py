@@ -12,6 +12,7 @@ import trio
 
 from mesh.node import Node
 from mesh.requests import Requests
+from mesh.routing import requests_routes
 from mesh.store.db import Database
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
@@ -145,7 +146,7 @@ class Gateway:
         self.fetches: list[Fetch] = []
         for letter in (ids.FETCH, ids.ACK):
             self.node.subscribe(letter + self.requests.prefix.encode())
-        self.node.on(Fetch, self._on_fetch)
+        self.node.route({**requests_routes(self.requests), Fetch: self._on_fetch})
 
     async def greet(self, store: str) -> None:
         await self.requests.ask(store, lambda requester: Ping(store, requester))

@@ -20,6 +20,7 @@ from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import State, Writer
 from mesh.reader import Reader
 from mesh.requests import Requests
+from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import opened, sealed
 from wireproto.dafka import ids
@@ -58,6 +59,7 @@ class Life:
         self.endpoint = self.node.publisher.bind("tcp://127.0.0.1:*")
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
+        self.node.route(gateway_routes(self.requests, self.producer))
         self.reader = Reader(self.requests)
         self.moved = trio.Event()
         self.lost = ""

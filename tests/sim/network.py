@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from mesh.node import Routes
 from tests.sim.loop import Loop, NodeClock, clock_here
 from tests.sim.plan import Plan
 from wireproto.dafka import (
@@ -60,8 +61,8 @@ class SimNode:
         self._drained: Callable[[], None] = lambda: None
         network.join(self)
 
-    def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
-        self._handlers[message_type] = handler
+    def route(self, routes: Routes) -> None:
+        self._handlers.update(routes)
 
     def on_drained(self, handler: Callable[[], None]) -> None:
         self._drained = handler

@@ -32,7 +32,7 @@ from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Request, Verify
-from wireproto.dafka.messages import Fetch, Head, Record, decode
+from wireproto.dafka.messages import Ack, Fetch, Head, Record, decode
 
 STORE = "5" * 32
 
@@ -98,9 +98,6 @@ class _Node:
         self.published: deque[Any] = deque()
         self.publisher = self
 
-    def on(self, kind: type, handler: Any) -> None:
-        self.handlers[kind] = handler
-
     def subscribe(self, topic: bytes) -> None: ...
 
     def send(self, message: Any) -> None:
@@ -160,6 +157,8 @@ class Life:
             stores=self.stores,
             tail_cache_bytes=1 << 20,
         )
+        producer = self.context.producer
+        self.node.handlers = {Ack: producer.on_ack, Fetch: producer.on_fetch}
         self.context.now_ms = lambda: NOW_MS  # type: ignore[method-assign]
         self.recovery = Recovery(self.context, accept_loss=accept_loss)
         configs = configs or {}

@@ -62,7 +62,7 @@ class Setup:
         self.database = Database(path)
         fill(Ingest(STORE, self.database), self.database, ADDRESS, OTHER, LAST)
         self.ingest = Ingest(STORE, self.database, "cluster")
-        self.server = Server(self.node, STORE, self.ingest, self.database)
+        self.server = Server(self.node.publisher, STORE, self.ingest, self.database)
 
     def close(self) -> None:
         self.node.publisher.close()
