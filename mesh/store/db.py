@@ -20,7 +20,7 @@ import rocksdict
 
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.commit import Commit, Repair, Truncation
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
 from wireproto.records.batch import InvalidBatch

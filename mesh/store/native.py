@@ -16,7 +16,8 @@ import trio
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends

@@ -16,7 +16,8 @@ import trio
 
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
 from mesh.store.damage import Damage
 from mesh.store.db import Database

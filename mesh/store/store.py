@@ -22,7 +22,8 @@ import trio
 from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.requests import Requests
 from mesh.routing import store_routes

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mesh.protocol.address_state import AddressState, Phase
-from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
 from wireproto.dafka import ids

@@ -10,7 +10,8 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.store import keys
 from mesh.store import server as server_module
 from mesh.store.db import Database
