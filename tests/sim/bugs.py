@@ -40,8 +40,7 @@ from mesh.protocol.ingest import Ingest
 from mesh.protocol.recovery import Seal
 from mesh.protocol.segments import Segments
 from mesh.protocol.writer import Unacknowledged, Writer
-from mesh.store import keys
-from mesh.store.db import Database
+from mesh.store import changes, keys
 from tests.sim.store_node import SimCommitter
 from wireproto.records.batch import assign_offsets
 from wireproto.records.iteration import iter_records
@@ -154,13 +153,13 @@ def _wrong_fetch_content() -> AbstractContextManager[object]:
 
 
 def _deleted_comes_back() -> AbstractContextManager[object]:
-    delete = Database._delete
+    delete = changes._delete
 
     def thorough(batch: Any, address: str) -> None:
         delete(batch, address)
         batch.delete(keys.meta_key(address))
 
-    return patch.object(Database, "_delete", staticmethod(thorough))
+    return patch.object(changes, "_delete", thorough)
 
 
 def _older_record_kept() -> AbstractContextManager[object]:
