@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import trio
 
-from mesh.host_names import Names
+from mesh.host_names import HostNames
 from mesh.node import Node
 from mesh.protocol.endpoints import TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
@@ -77,7 +77,7 @@ class Beacon:
         """Beacons that break the format, or name no place that one can connect to."""
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
-        self._names = Names()
+        self._names = HostNames()
         self._greet = trio.Event()
         frames = NodeBeacon(self.node_id, host, port).frames()
         self._towers = [

@@ -46,7 +46,7 @@ def preferred(found: Sequence[tuple[Any, ...]]) -> str:
     return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
-class Names:
+class HostNames:
     """Addresses by host name."""
 
     def __init__(self, lookup: Lookup = look_up) -> None:

@@ -1,11 +1,11 @@
-"""A mesh node: one publisher, one subscriber, and a table of who handles which message.
+"""A mesh node: one publisher, one subscriber, and a table of who handles which message (see `mesh.routing`).
 
 A malformed message is dropped and counted, and the node lives. Handlers are plain functions and never block;
 what takes time goes to a task or a thread of the handler's own.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -19,11 +19,14 @@ MALFORMED_LOGGED = 10
 """Malformed messages that a node logs; further ones are only counted, so that a stranger cannot fill the log.
 """
 
+Routes = Mapping[type[Any], Callable[[Any], None]]
+"""Type of a message -> what handles it."""
+
 logger = logging.getLogger(__name__)
 
 
 class Node:
-    """One node's sockets. `on(type, handler)` before `run`; `on_drained` is called when all that was there is
+    """One node's sockets. `route` before `run`; `on_drained` is called when all that was there is
     handled.
     """
 
@@ -36,9 +39,12 @@ class Node:
         self._drained: Callable[[], None] = lambda: None
         self._subscribed: Callable[[bytes], None] = lambda _prefix: None
 
-    def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
-        """Have messages of this type handled."""
-        self._handlers[message_type] = handler
+    def route(self, routes: Routes) -> None:
+        """Have messages of these types handled. Raises ValueError for one that has a handler already."""
+        for message_type, handler in routes.items():
+            if message_type in self._handlers:
+                raise ValueError(f"two handlers of {message_type.__name__} at one node")
+            self._handlers[message_type] = handler
 
     def on_drained(self, handler: Callable[[], None]) -> None:
         """Have `handler` called each time that no more messages are waiting."""

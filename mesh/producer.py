@@ -23,6 +23,7 @@ from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -93,10 +94,10 @@ class Producer:
         """Called after each look at which windows are stuck, if some are or were."""
         self.copied: Callable[[str, str], None] = lambda _member, _address: None
         """Called with a member and an address when a COPY that was answered earlier is done."""
-        self.closes = AddressRequests(requests, b"C")
-        self.copies = AddressRequests(requests, b"Y")
-        self._opens = AddressRequests(requests, b"O")
-        self._seals = AddressRequests(requests, b"S")
+        self.closes = AddressRequests(requests, ids.CLOSE)
+        self.copies = AddressRequests(requests, ids.COPY)
+        self._opens = AddressRequests(requests, ids.OPEN)
+        self._seals = AddressRequests(requests, ids.SEAL)
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: dict[str, None] = {}
@@ -109,9 +110,7 @@ class Producer:
         self._behind: dict[str, tuple[float, float]] = {}
         """Of these, those with a member that lacks something: when to tell it, and the interval."""
         self._work = trio.Event()
-        node.on(Ack, self._on_ack)
-        node.on(Fetch, self._on_fetch)
-        for message_id in (b"K", b"F"):
+        for message_id in (ids.ACK, ids.FETCH):
             node.subscribe(message_id + requests.prefix.encode())
         requests.unclaimed = self._on_unclaimed
 
@@ -234,7 +233,8 @@ class Producer:
             self._node.publisher.send(encoder.frames(sequence, content))
         return sequence
 
-    def _on_ack(self, ack: Ack) -> None:
+    def on_ack(self, ack: Ack) -> None:
+        """A store has everything up to there."""
         held = self._writers.get(ack.address)
         if held is None:
             return
@@ -251,7 +251,8 @@ class Producer:
                 self._unstick(ack.address)
             owner.progressed(writer)
 
-    def _on_fetch(self, fetch: Fetch) -> None:
+    def on_fetch(self, fetch: Fetch) -> None:
+        """A store lacks records of a segment that is written here."""
         held = self._writers.get(fetch.address)
         if held is None or fetch.store:
             return
@@ -264,11 +265,11 @@ class Producer:
         """No request waits for this answer: it may be the SEALED that a store sends to a writer, or tell that
         a copy is done.
         """
-        if answer.id == b"y":
+        if answer.id == ids.COPIED:
             for status in answer.statuses:
                 self.copied(answer.store, status.address)
         held = self._writers.get(answer.requester)
-        if held is None or answer.id != b"s":
+        if held is None or answer.id != ids.SEALED:
             return
         writer, owner, _ = held
         if answer.store in writer.members and writer.state is State.OPEN:
@@ -361,7 +362,7 @@ class Producer:
 
 
 def _delete(member: str, packed: tuple[bytes, ...], requester: str) -> Request:
-    return Request(b"X", member, requester, packed)
+    return Request(ids.DELETE, member, requester, packed)
 
 
 def why_refused(opening: Opening, member: str) -> str:

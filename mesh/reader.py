@@ -12,8 +12,8 @@ import trio
 from mesh.address_requests import AddressRequests
 from mesh.protocol.range_read import RangeRefused, judge
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    BEGINNINGS,
     STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -79,7 +79,7 @@ class Reader:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self._beginnings = AddressRequests(requests, BEGINNINGS)
+        self._beginnings = AddressRequests(requests, ids.BEGINNINGS)
         self._limit = trio.CapacityLimiter(MAX_RANGES_AT_ONCE)
 
     @property

@@ -14,6 +14,7 @@ from uuid import uuid4
 import trio
 
 from mesh.node import Node
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     ANY_STORE,
     Answer,
@@ -41,10 +42,6 @@ fsync."""
 RANGE_REPEAT_SECONDS = 2.0
 """A directed FETCH is sent again at this interval: its answer takes longer than a request's, and may be
 large."""
-
-ANSWER_IDS = b"oscxybpqrit"
-"""The lower-case ids of the answers, and with them D (DIRECT-RECORD) and N (END), that a requester subscribes
-to."""
 
 ANSWER_TYPES: dict[type[Any], type[Any]] = {
     Request: Answer,
@@ -86,7 +83,7 @@ class Pending:
         asked = self.message
         if type(answer) is not ANSWER_TYPES[type(asked)]:
             return False
-        if isinstance(answer, Answer) and answer.id != asked.id.lower():
+        if isinstance(answer, Answer) and answer.id != ids.answer_id(asked.id):
             return False
         told = TOLD_ADDRESS.get(type(answer))
         if told is not None and told(answer) != (asked.store if isinstance(asked, Verify) else asked.address):
@@ -139,11 +136,8 @@ class Requests:
         self._node = node
         self._count = 0
         self._pending: dict[str, Pending] = {}
-        for answer_id in (*(bytes((letter,)) for letter in ANSWER_IDS), b"D", b"N"):
+        for answer_id in (*ids.ANSWERS, ids.DIRECT_RECORD, ids.END):
             node.subscribe(answer_id + self.prefix.encode())
-        for answer_type in (Answer, Found, Rows, Listed, Digested, Pong, End):
-            node.on(answer_type, self.on_answer)
-        node.on(DirectRecord, self.on_record)
 
     def new_id(self) -> str:
         """A new address or request id: 32 upper-case hex characters, never given twice."""

@@ -28,7 +28,9 @@ from gateway.cluster.stores import Stores
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
+from mesh.node import Routes
 from mesh.presence import StorePresence
+from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,9 @@ class GatewayProcess(Life):
         self.others = OtherGateways(self.node, self.requests)
         self.stores = Stores(self.catalog, self.presence)
         self.beacon: Beacon
+
+    def _routes(self) -> Routes:
+        return gateway_routes(self.requests, self.producer, self.others.on_ping)
 
     def _open_catalog(self, settings: GatewaySettings) -> SqliteCatalog:
         path = catalog_path(self.directory.path)

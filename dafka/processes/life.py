@@ -27,10 +27,11 @@ from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
 from gateway.log.context import LogContext
-from mesh.node import Node
+from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
+from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 
 CATALOG_FILE = "catalog.sqlite"
@@ -56,6 +57,9 @@ class Life(abc.ABC):
         self.catalog = catalog()
         self._server: Server | None = None
         self._scope = trio.CancelScope()
+
+    def _routes(self) -> Routes:
+        return gateway_routes(self.requests, self.producer)
 
     @abc.abstractmethod
     async def _join(self, nursery: trio.Nursery) -> None:
@@ -93,6 +97,7 @@ class Life(abc.ABC):
             async with trio.open_nursery() as nursery:
                 await self._watch(nursery)
                 nursery.start_soon(self.catalog.run)
+                self.node.route(self._routes())
                 await nursery.start(self.node.run)
                 nursery.start_soon(self.producer.run)
                 nursery.start_soon(self.reader.run)

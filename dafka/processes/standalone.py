@@ -29,7 +29,9 @@ from mesh.store.committer import Fsync
 from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
+from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Ping
+from wireproto.dafka.messages import directed_prefix
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
@@ -146,7 +148,7 @@ class Standalone(Life):
             port = bind_tcp(self.store.node.publisher, *self.settings.mesh_listen)
             warn_if_open(self.settings.mesh_listen.host, port)
         with trio.fail_after(GREETING_SECONDS):
-            await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
+            await self.node.publisher.wait_subscribed(directed_prefix(ids.PING, ANY_STORE))
             pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
             self.disk_bytes: int = pong.disk_bytes
 

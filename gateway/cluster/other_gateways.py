@@ -10,7 +10,9 @@ import trio
 from mesh.node import Node
 from mesh.presence import ANY_GATEWAY
 from mesh.requests import Requests
+from wireproto.dafka import ids
 from wireproto.dafka.additions import Ping, Pong
+from wireproto.dafka.messages import directed_topic
 
 LOOK_SECONDS = 0.5
 """How long a starting gateway waits for the answer of another one: its links to the stores are up by then.
@@ -31,8 +33,7 @@ class OtherGateways:
         self._requests = requests
         self._cluster_id: str | None = None
         self._name = ""
-        node.subscribe(f"P@{ANY_GATEWAY}/".encode())
-        node.on(Ping, self._on_ping)
+        node.subscribe(ids.PING + directed_topic(ANY_GATEWAY, ""))
 
     async def refuse(self, cluster_id: str) -> None:
         """Raises AnotherGateway if one that serves this cluster answers."""
@@ -49,6 +50,7 @@ class OtherGateways:
         self._cluster_id = cluster_id
         self._name = name
 
-    def _on_ping(self, ping: Ping) -> None:
+    def on_ping(self, ping: Ping) -> None:
+        """Another gateway asks who serves."""
         if ping.store == ANY_GATEWAY and self._cluster_id is not None:
             self._node.send(Pong(ping.requester, ANY_GATEWAY, self._cluster_id, self._name))

@@ -197,11 +197,6 @@ class Connection:
         trio.lowlevel.notify_closing(self._socket)
 
     @property
-    def unsent_bytes(self) -> int:
-        """Bytes of answers that are ready and not yet taken by the kernel."""
-        return self._output.unsent
-
-    @property
     def half_received_bytes(self) -> int:
         """Budget held by a request that has not arrived as a whole."""
         return self._receiving

@@ -9,6 +9,7 @@ behind them).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 MAX_SUBSCRIBED_TOPICS: Final = 20_000
@@ -20,41 +21,54 @@ _INT = struct.Struct(">i")
 _TOPICS_AT: Final = _SHORT.size + _INT.size  # behind the version and their number
 
 
+_NOT_A_CONSUMERS = (struct.error, ValueError)
+"""What reading other bytes, or text that is not UTF-8, raises."""
+
+
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics; None when these are not a consumer's bytes, or too many."""
     try:
-        count = _topic_count(metadata)
-        if count > MAX_SUBSCRIBED_TOPICS:
+        if _topic_count(metadata) > MAX_SUBSCRIBED_TOPICS:
             return None
-        topics, at = set(), _TOPICS_AT
-        for _ in range(count):
-            name, at = _string(metadata, at)
-            topics.add(name)
-    except (struct.error, ValueError):
+        return frozenset(name for name, _ in _topics(metadata, with_partitions=False))
+    except _NOT_A_CONSUMERS:
         return None
-    return frozenset(topics)
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]] | None:
     """Topic -> partitions, as they were written; None when these are not a consumer's bytes."""
+    found: dict[str, list[int]] = {}
     try:
-        found: dict[str, list[int]] = {}
-        at = _TOPICS_AT
-        for _ in range(_topic_count(assignment)):
-            name, at = _string(assignment, at)
-            (partitions,) = _INT.unpack_from(assignment, at)
-            at += _INT.size
-            indexes = struct.unpack_from(f">{_fits(partitions, assignment)}i", assignment, at)
-            at += partitions * _INT.size
-            found.setdefault(name, []).extend(indexes)
-    except (struct.error, ValueError):
+        for name, partitions in _topics(assignment, with_partitions=True):
+            found.setdefault(name, []).extend(partitions)
+    except _NOT_A_CONSUMERS:
         return None
     return found
+
+
+def _topics(data: bytes, *, with_partitions: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The topics of a subscription, or of an assignment, which has partitions with each. Raises
+    `_NOT_A_CONSUMERS`.
+    """
+    at = _TOPICS_AT
+    partitions: tuple[int, ...] = ()
+    for _ in range(_topic_count(data)):
+        name, at = _string(data, at)
+        if with_partitions:
+            partitions, at = _partitions(data, at)
+        yield name, partitions
 
 
 def _topic_count(data: bytes) -> int:
     (count,) = _INT.unpack_from(data, _SHORT.size)
     return _fits(count, data)
+
+
+def _partitions(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """The partitions there, and what follows them."""
+    (count,) = _INT.unpack_from(data, at)
+    at += _INT.size
+    return struct.unpack_from(f">{_fits(count, data)}i", data, at), at + count * _INT.size
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from mesh.node import Node
 from mesh.protocol.native_order import Delivery, NativeOrder
 from mesh.protocol.native_resends import Resends
 from mesh.zmq_trio import Context
+from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
 from wireproto.dafka.messages import (
     ConsumerHello,
@@ -42,16 +43,20 @@ class NativeConsumer:
         self._arrived = trio.Event()
         self._get_heads = GetHeads(subject, self.requester)
         self._get_heads.frames()  # a subject that cannot be is refused here
-        for letter in (b"M", b"H"):
-            node.subscribe(letter + subject.encode())
-        for letter in (b"D", b"E", b"L", b"N"):
-            node.subscribe(letter + self.requester.encode())
-        node.on(Record, self._on_record)
-        node.on(DirectRecord, self._on_direct_record)
-        node.on(Head, self._on_head)
-        node.on(DirectHead, self._on_direct_head)
-        node.on(StoreHello, self._on_store_hello)
-        node.on(End, self._on_end)
+        for published in (ids.RECORD, ids.HEAD):
+            node.subscribe(published + subject.encode())
+        for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
+            node.subscribe(answered + self.requester.encode())
+        node.route(
+            {
+                Record: self._on_record,
+                DirectRecord: self._on_direct_record,
+                Head: self._on_head,
+                DirectHead: self._on_direct_head,
+                StoreHello: self._on_store_hello,
+                End: self._on_end,
+            }
+        )
         node.on_drained(self._fetch)
         node.on_subscribed(self._on_subscribed)
 
@@ -120,7 +125,7 @@ class NativeConsumer:
 
     def _on_subscribed(self, prefix: bytes) -> None:
         """A store that waits for hellos is linked: say which subjects' heads are wanted."""
-        if prefix[:1] == b"W" and len(prefix) > 1:
+        if prefix[:1] == ids.CONSUMER_HELLO and len(prefix) > 1:
             try:
                 self._greet(prefix[1:].decode())
             except ValueError:

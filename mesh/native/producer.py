@@ -10,6 +10,7 @@ from mesh.node import Node
 from mesh.protocol.native_resends import new_address
 from mesh.protocol.native_writer import NativeWriter
 from mesh.zmq_trio import Context
+from wireproto.dafka import ids
 from wireproto.dafka.messages import (
     Ack,
     DirectHead,
@@ -34,11 +35,9 @@ class NativeProducer:
         self.node = node = Node(context)
         self._encoder = RecordEncoder(self.address, subject)
         self._moved = trio.Event()
-        for letter in (b"K", b"F", b"E"):
-            node.subscribe(letter + self.address.encode())
-        node.on(Ack, self._on_ack)
-        node.on(Fetch, self._on_fetch)
-        node.on(DirectHead, self._on_direct_head)
+        for message_id in (ids.ACK, ids.FETCH, ids.DIRECT_HEAD):
+            node.subscribe(message_id + self.address.encode())
+        node.route({Ack: self._on_ack, Fetch: self._on_fetch, DirectHead: self._on_direct_head})
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""

@@ -3,6 +3,7 @@
 from mesh.protocol.address_state import NO_END, AddressState, Phase
 from mesh.protocol.commit import Answered, Copying
 from mesh.protocol.copying import is_unfinished
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_INCOMPLETE,
@@ -19,12 +20,12 @@ def status_of(answer_id: bytes, state: Answered) -> AddressStatus:
     if isinstance(state, Copying):
         return _copied(state.state, state.end)
     status = STATUS_DONE
-    if answer_id == b"c" and is_unfinished(state):
+    if answer_id == ids.CLOSED and is_unfinished(state):
         status = STATUS_INCOMPLETE
-    if answer_id == b"s" and state.announcement is None and state.phase is not Phase.DELETED:
+    if answer_id == ids.SEALED and state.announcement is None and state.phase is not Phase.DELETED:
         # Sealed, and never heard of: the asker must be able to tell this from an empty segment.
         return AddressStatus(state.address, STATUS_NOT_HERE, -1)
-    if answer_id != b"s":
+    if answer_id != ids.SEALED:
         return AddressStatus(state.address, status, state.head)
     if state.accepted < state.head:
         # A CLOSE behind this seal has cut the address already, if only in memory.

@@ -15,55 +15,43 @@ a gap) is an effect at once, taken with `take_effects`. What is missing and the 
 with `take_wants`: whoever fetches it from other stores gives it to `on_copy`. After a start `resume` is to be
 called with every address that the disk keeps as unfinished.
 
-What requests do to the states is in `segments`, what is answered in `answering`.
+The states, and what requests do to them, are in `segments`; what waits is in `commit_queue`, what is answered
+in `answering`.
 
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
 whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Sequence
 
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.answering import acknowledges, status_of
-from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Repair, Truncation
+from mesh.protocol.commit import Accepted, Commit, Repair
 from mesh.protocol.copying import (
     Taken,
     Want,
     check_copy,
     copy_end,
     is_unfinished,
-    sources_of,
 )
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.segments import Segments
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_SEALED,
-    STATUS_STORAGE_ERROR,
     AddressStatus,
-    Announcement,
     Answer,
-    Copy,
     Request,
 )
 from wireproto.dafka.messages import UNANNOUNCED, Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row, row_of
 
-__all__ = ["Accepted", "Commit", "Disk", "Ingest", "StoreCorrupt", "Truncation"]
-
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
 """Content that waits for a commit. Beyond it records are not taken; their writer's HEAD brings them back.
 Above the gateway's window, so that it only ever stops strangers."""
-
-MAX_COMMIT_BYTES = 8 * 1024 * 1024
-"""Content in one commit: bounds the time of one write and so the latency behind it."""
-
-MAX_COMMIT_RECORDS = 4096
-"""Records in one commit: each costs the write some microseconds, however small it is."""
 
 MAX_COPIED_BYTES = 8 * 1024 * 1024
 """Records that wait for a commit, beyond which copied ones are not taken: producers wait for one commit of
@@ -76,15 +64,11 @@ A gateway has a few on their way at a time."""
 logger = logging.getLogger(__name__)
 
 
-Entry = TypeVar("Entry", Announcement, AddressStatus, Copy)
-"""What a request carries a list of."""
-
-
-class Ingest(Segments):
-    """The machine of one store. `incarnation` is its name in acknowledgements and answers."""
+class Ingest:
+    """The machine of one store: it owns what is on its way into the segments, and asks them for the rest."""
 
     def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "") -> None:
-        super().__init__(incarnation, disk, cluster_id)
+        self.segments = segments = Segments(incarnation, disk, cluster_id)
         self.queued_bytes = 0
         """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
@@ -97,6 +81,22 @@ class Ingest(Segments):
         self._unanswered: set[tuple[bytes, str]] = set()
         """(id of the answer, requester) of the requests that wait, or are in the commit under way."""
         self._fenced: dict[str, AddressState] = {}
+        # What is looked at for each record.
+        self._addresses = segments.addresses
+        self._live = segments.addresses.live
+        self._gaps = segments.gaps
+        self._repeat = segments.repeat
+        self._enqueue = segments.queue.records.append
+
+    @property
+    def incarnation(self) -> str:
+        """The store's name in acknowledgements and answers."""
+        return self.segments.incarnation
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the store belongs to, "" before its first OPEN."""
+        return self.segments.cluster_id
 
     @property
     def unreadable(self) -> int:
@@ -163,7 +163,7 @@ class Ingest(Segments):
             state.last_row = row
         state.accepted = sequence
         self.queued_bytes += len(content) + RECORD_OVERHEAD_BYTES
-        self._queue.append(Accepted(state, sequence, content, row, state.running_max))
+        self._enqueue(Accepted(state, sequence, content, row, state.running_max))
 
     def _close_gap(self, state: AddressState, sequence: int, now: float) -> None:
         """`sequence` was accepted: so are the records behind it that came out of turn."""
@@ -223,28 +223,12 @@ class Ingest(Segments):
         if self._gaps:
             self._close_gap(state, sequence, now)
         if sequence == end:
-            self._whole(state)
+            self.segments.whole(state)
         return Taken.TAKEN
 
-    def _whole(self, state: AddressState) -> None:
-        """Everything up to the end that CLOSE or COPY named was accepted: say so when it is durable."""
-        waiting = self._here()
-        self._want_rest(state)
-        if state.phase is Phase.CLOSED:
-            waiting.unfinished[state.address] = False
-            waiting.closed.append(state)
-        if state.asker:
-            waiting.answers.append((b"y", state.asker, [Copying(state, state.accepted)]))
-            state.asker = ""
-
     def take_wants(self) -> dict[str, Want | None]:
-        """What is to be fetched from other stores, by address, as far as that has changed; None: nothing more
-        of this one.
-        """
-        wants = self._wants
-        if wants:
-            self._wants = {}
-        return wants
+        """As `Segments.take_wants`."""
+        return self.segments.take_wants()
 
     def resume(self, address: str) -> None:
         """At a start: the disk keeps this address as one that may lack records."""
@@ -257,7 +241,7 @@ class Ingest(Segments):
         if state is not None and state.phase is Phase.OPEN:
             self._gaps.watch(state)
         elif state is not None and is_unfinished(state):
-            self._want_rest(state)
+            self.segments.want_rest(state)
 
     def on_repair(self, address: str, first: int, contents: Sequence[bytes], rows: Sequence[bytes]) -> bool:
         """Records of a closed address, with their rows, are to be written over what the disk has lost.
@@ -272,9 +256,8 @@ class Ingest(Segments):
         last = first + len(contents) - 1
         if state.phase is not Phase.CLOSED or is_unfinished(state) or last > state.head:
             return False
-        self._here()
         running_max = Row.unpack(rows[-1]).running_max_timestamp
-        self._next.repairs.append(Repair(state, first, contents, rows, running_max))
+        self.segments.queue.here().repairs.append(Repair(state, first, contents, rows, running_max))
         return True
 
     # events: requests -------------------------------------------------------------------------------------
@@ -284,41 +267,20 @@ class Ingest(Segments):
 
         One that is asked again while its answer waits is not taken twice.
         """
-        answer_id = request.id.lower()
+        answer_id = ids.answer_id(request.id)
         self._addresses.lives.heard(request.requester)
         if (answer_id, request.requester) in self._unanswered:
             return
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
             self.refused_requests += 1
             return
-        self._here()
-        states: list[Answered]
-        if request.id == b"O":
-            segments = [Announcement.unpack(entry) for entry in request.entries]
-            states = [self._read(self._open, segment) for segment in segments]
-        elif request.id == b"Y":
-            copies = [Copy.unpack(entry) for entry in request.entries]
-            states = [self._read(self._copy, copy) for copy in copies]
-            self._note_asker(request.requester, states)
-        else:
-            handle = {b"S": self._seal, b"C": self._close, b"X": self._delete}[request.id]
-            wanted = [AddressStatus.unpack(entry) for entry in request.entries]
-            states = [self._read(handle, entry) for entry in wanted]
+        states = self.segments.handle(request)
         self._unanswered.add((answer_id, request.requester))
-        self._next.answers.append((answer_id, request.requester, states))
+        self.segments.queue.latest.answers.append((answer_id, request.requester, states))
 
     def on_asked(self, requester: str) -> None:
         """A PING came from `requester`: addresses that begin as it does are a gateway's."""
         self._addresses.lives.heard(requester)
-
-    def _read(self, handle: Callable[[Entry], Answered], entry: Entry) -> Answered:
-        """Handle one entry of a request; nothing has changed if the disk cannot be read."""
-        try:
-            return handle(entry)
-        except StoreCorrupt as error:
-            self._addresses.unreadable += 1
-            logger.error("%s", error)
-            return AddressStatus(entry.address, STATUS_STORAGE_ERROR, -1)
 
     # commits ----------------------------------------------------------------------------------------------
 
@@ -326,30 +288,12 @@ class Ingest(Segments):
         """What is to be made durable next, or None. One at a time: the shell reports it before it takes
         another.
         """
-        queue, waiting = self._queue, self._waiting
-        commit = Commit()
-        size = taken = 0
-        limit = len(queue)
-        if self._barriers:
-            limit = min(limit, next(later.behind for later in waiting if later.barrier) - self._taken)
-        for entry in islice(queue, limit):
-            size += len(entry.content)
-            taken += 1
-            if taken == MAX_COMMIT_RECORDS or size + taken * RECORD_OVERHEAD_BYTES >= MAX_COMMIT_BYTES:
-                break
-        commit.records = self._writing = queue[:taken]
-        commit.bytes = size
-        del queue[:taken]
-        self._taken += taken
-        while waiting and waiting[0].behind <= self._taken:
-            self._barriers -= waiting[0].barrier
-            commit.take_over(waiting.popleft())
-        return commit or None
+        return self.segments.queue.take()
 
     def committed(self, commit: Commit) -> list[Ack | Answer]:
         """The commit is durable: the acknowledgements and answers that may now be sent."""
         self.queued_bytes -= commit.bytes + len(commit.records) * RECORD_OVERHEAD_BYTES
-        self._writing = []
+        self.segments.queue.written()
         heads: dict[str, AddressState] = {}
         for state, sequence, _, row, _ in commit.records:
             # Records without rows that came before the announcement are nothing any more.
@@ -387,15 +331,13 @@ class Ingest(Segments):
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
-            effects.append(Answer(b"s", state.address, self.incarnation, (status,)))
+            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,)))
         self._fenced.clear()
         if self._gaps.is_idle(now):
             return effects
         effects += self._gaps.fetches(self.incarnation, now)
         for state, last in self._gaps.take_lagging(now):
-            sources = sources_of(state, self.incarnation)
-            if sources:
-                self._wants[state.address] = Want(state, last, sources, lasting=False)
+            self.segments.want(state, last)
         return effects
 
     def next_due(self) -> float | None:

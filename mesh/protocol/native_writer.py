@@ -24,7 +24,7 @@ from mesh.protocol.writer import (
     MAX_RESEND_BYTES,
     MAX_WINDOW_RECORDS,
     RECORD_OVERHEAD_BYTES,
-    Entry,
+    Unacknowledged,
 )
 
 MAX_NATIVE_WINDOW_BYTES = 64 * 1024 * 1024
@@ -63,7 +63,7 @@ class NativeWriter:
         """In the window, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_acks = 0
         self._heads: dict[str, int] = {}
-        self._window: deque[Entry] = deque()
+        self._window: deque[Unacknowledged] = deque()
         self._head_due = 0.0
         self._head_interval = HEAD_FIRST_SECONDS
         self._ask_due = 0.0
@@ -81,7 +81,7 @@ class NativeWriter:
         sequence = self.next_sequence
         if not self._window:
             self._begin_to_wait(now)
-        self._window.append(Entry(sequence, content))
+        self._window.append(Unacknowledged(sequence, content))
         self.bytes += len(content) + RECORD_OVERHEAD_BYTES
         self.next_sequence = sequence + 1
         return sequence
@@ -115,7 +115,7 @@ class NativeWriter:
         """A store that does not say which it is has everything up to `sequence`. As `on_ack`."""
         return self.stores == 1 and self.on_ack("", sequence, now)
 
-    def on_fetch(self, sequence: int, count: int) -> list[Entry]:
+    def on_fetch(self, sequence: int, count: int) -> list[Unacknowledged]:
         """What of [sequence, sequence + count) is in the window, from its start, up to `MAX_RESEND_BYTES`.
 
         Nothing if the start has left the window: stores have it.
@@ -123,7 +123,7 @@ class NativeWriter:
         start = sequence - self._window[0].sequence if self._window else -1
         if start < 0:
             return []
-        entries: list[Entry] = []
+        entries: list[Unacknowledged] = []
         size = 0
         for index in range(start, min(start + count, len(self._window))):
             entries.append(self._window[index])

@@ -1,19 +1,22 @@
-"""What requests (OPEN, COPY, SEAL, CLOSE, DELETE) do to a store's segments.
+"""The state of a store's segments, and what requests (OPEN, COPY, SEAL, CLOSE, DELETE) do to it.
 
 Each changes the state in memory at once, and puts what is to be on the disk behind the records that came
-before it (`_next`); what is answered is the state as it is once that is durable. One that is refused has
-changed nothing.
+before it (`CommitQueue.latest`); what is answered is the state as it is once that is durable. One that is
+refused has changed nothing.
 """
 
-from collections import deque
-from itertools import chain
+import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
 from mesh.protocol.addresses import Addresses
-from mesh.protocol.commit import Accepted, Answered, Commit, Copying, Truncation
+from mesh.protocol.commit import Answered, Copying, Truncation
+from mesh.protocol.commit_queue import CommitQueue
 from mesh.protocol.copying import Want, copy_end, is_unfinished, same_segment, sources_of
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.gaps import Gaps
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -25,89 +28,131 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Copy,
+    Request,
 )
+
+logger = logging.getLogger(__name__)
+
+Asked = TypeVar("Asked", Announcement, AddressStatus, Copy)
+"""What a request carries a list of."""
 
 
 class Segments:
-    """The states of one store's addresses, and what waits for its disk."""
+    """The states of one store's addresses, what waits for its disk, and what is missing."""
 
     def __init__(self, incarnation: str, disk: Disk, cluster_id: str) -> None:
         self.incarnation = incarnation
         self.cluster_id = cluster_id
-        self._addresses = Addresses(disk)
-        self._live = self._addresses.live
-        self._waiting: deque[Commit] = deque()
-        """What requests changed and no commit has yet: an entry for each place in the queue of records."""
-        self._taken = 0
-        """Records that were handed out in commits."""
-        self._queue: list[Accepted] = []
-        self._writing: list[Accepted] = []
-        """The records of the commit that the shell has."""
-        self._repeat: dict[str, AddressState] = {}
-        self._gaps = Gaps()
+        self.addresses = Addresses(disk)
+        self.queue = CommitQueue()
+        self.gaps = Gaps()
+        self.repeat: dict[str, AddressState] = {}
+        """Addresses whose ACK is to be said again."""
         self._wants: dict[str, Want | None] = {}
-        self._barriers = 0
-        """How many of `_waiting` are barriers."""
 
-    def _here(self) -> Commit:
-        """Where is kept what belongs behind the records that are in the queue now."""
-        behind = self._taken + len(self._queue)
-        if not self._waiting or self._next.behind < behind:
-            self._waiting.append(Commit(behind))
-        return self._next
+    def handle(self, request: Request) -> list[Answered]:
+        """OPEN, SEAL, CLOSE, DELETE or COPY: what is answered of each entry once that is durable. Raises
+        `MalformedMessage` for entries that cannot be read.
+        """
+        self.queue.here()
+        if request.id == ids.OPEN:
+            segments = [Announcement.unpack(entry) for entry in request.entries]
+            return [self._read(self._open, segment) for segment in segments]
+        if request.id == ids.COPY:
+            copies = [Copy.unpack(entry) for entry in request.entries]
+            states = [self._read(self._copy, copy) for copy in copies]
+            self._note_asker(request.requester, states)
+            return states
+        handle = {ids.SEAL: self._seal, ids.CLOSE: self._close, ids.DELETE: self._delete}[request.id]
+        wanted = [AddressStatus.unpack(entry) for entry in request.entries]
+        return [self._read(handle, entry) for entry in wanted]
 
-    @property
-    def _next(self) -> Commit:
-        """Where the request at hand puts what it changes."""
-        return self._waiting[-1]
+    def _read(self, handle: Callable[[Asked], Answered], asked: Asked) -> Answered:
+        """Handle one entry of a request; nothing has changed if the disk cannot be read."""
+        try:
+            return handle(asked)
+        except StoreCorrupt as error:
+            self.addresses.unreadable += 1
+            logger.error("%s", error)
+            return AddressStatus(asked.address, STATUS_STORAGE_ERROR, -1)
 
-    def _want_rest(self, state: AddressState) -> None:
+    # what is missing --------------------------------------------------------------------------------------
+
+    def take_wants(self) -> dict[str, Want | None]:
+        """What is to be fetched from other stores, by address, as far as that has changed; None: nothing more
+        of this one.
+        """
+        wants = self._wants
+        if wants:
+            self._wants = {}
+        return wants
+
+    def want(self, state: AddressState, last: int) -> None:
+        """Have fetched what lies up to `last` of an address whose writer does not give it."""
+        sources = sources_of(state, self.incarnation)
+        if sources:
+            self._wants[state.address] = Want(state, last, sources, lasting=False)
+
+    def want_rest(self, state: AddressState) -> None:
         """Have fetched what lies before the end of a sealed or closed address, or nothing any more."""
         last, sources = copy_end(state), sources_of(state, self.incarnation)
         lacks = state.phase in (Phase.SEALED, Phase.CLOSED) and state.accepted < last
         self._wants[state.address] = Want(state, last, sources, lasting=True) if lacks and sources else None
 
+    def whole(self, state: AddressState) -> None:
+        """Everything up to the end that CLOSE or COPY named was accepted: say so when it is durable."""
+        waiting = self.queue.here()
+        self.want_rest(state)
+        if state.phase is Phase.CLOSED:
+            waiting.unfinished[state.address] = False
+            waiting.closed.append(state)
+        if state.asker:
+            waiting.answers.append((ids.COPIED, state.asker, [Copying(state, state.accepted)]))
+            state.asker = ""
+
+    # requests ---------------------------------------------------------------------------------------------
+
     def _open(self, segment: Announcement) -> Answered:
         if self.cluster_id and segment.cluster_id != self.cluster_id:
             return AddressStatus(segment.address, STATUS_FOREIGN_CLUSTER, -1)
-        state = self._addresses.state(segment.address, segment.subject)
+        state = self.addresses.state(segment.address, segment.subject)
         if state is None:
             return AddressStatus(segment.address, STATUS_NOT_HERE, -1)
         if state.announcement == segment and state.phase is Phase.OPEN:
             return state
         if state.phase is not Phase.NATIVE:
             return AddressStatus(segment.address, STATUS_SEALED, state.head)
-        if segment.epoch < self._addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
-            self._addresses.drop_empty(state)
+        if segment.epoch < self.addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
+            self.addresses.drop_empty(state)
             return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
         self._announce(state, segment, Phase.OPEN)
         if sources_of(state, self.incarnation):
-            self._next.unfinished[state.address] = True
-            self._gaps.watch(state)
+            self.queue.latest.unfinished[state.address] = True
+            self.gaps.watch(state)
         return state
 
     def _copy(self, copy: Copy) -> Answered:
         segment = copy.announcement
         if self.cluster_id and segment.cluster_id != self.cluster_id:
             return AddressStatus(copy.address, STATUS_FOREIGN_CLUSTER, -1)
-        state = self._addresses.state(copy.address, segment.subject)
+        state = self.addresses.state(copy.address, segment.subject)
         if state is None:
             return AddressStatus(copy.address, STATUS_NOT_HERE, -1)
         refusal = self._refuses_copy(state, copy)
         if refusal != STATUS_DONE:
-            self._addresses.drop_empty(state)
+            self.addresses.drop_empty(state)
             return AddressStatus(copy.address, refusal, state.head)
         if state.phase is Phase.OPEN:
             self._seal(AddressStatus(copy.address, STATUS_DONE, -1))
         if state.announcement is None:
             self._announce(state, segment, max(state.phase, Phase.SEALED))
             if state.accepted < state.end:
-                self._next.unfinished[state.address] = True
-                self._addresses.revive(state)
+                self.queue.latest.unfinished[state.address] = True
+                self.addresses.revive(state)
         if state.phase is Phase.SEALED:
             state.wanted = max(state.wanted, copy.end)
         state.sources = copy.sources or state.sources
-        self._want_rest(state)
+        self.want_rest(state)
         return Copying(state, copy.end)
 
     def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
@@ -135,7 +180,7 @@ class Segments:
 
     def _is_of_another_life(self, segment: Announcement) -> bool:
         """Whether another life announced the same epoch of the same log: one of both is not in the chain."""
-        epoch, life = self._addresses.highest_epoch(segment.log)
+        epoch, life = self.addresses.highest_epoch(segment.log)
         return segment.epoch == epoch and life_of(segment.address) != life
 
     def _announce(self, state: AddressState, segment: Announcement, phase: Phase) -> None:
@@ -146,70 +191,70 @@ class Segments:
             state.head = state.accepted = state.running_max = -1
             state.begins = 0
             state.head_row = state.last_row = b""
-            self._repeat.pop(state.address, None)
-            self._gaps.end(state.address)
-            self._next.truncations.append(Truncation(state, -1, b"", -1))
-            self._barriers += not self._next.barrier
-            self._next.barrier = True
+            self.repeat.pop(state.address, None)
+            self.gaps.end(state.address)
+            self.queue.latest.truncations.append(Truncation(state, -1, b"", -1))
+            self.queue.end_commit()
         if not self.cluster_id:
-            self.cluster_id = self._next.cluster_id = segment.cluster_id
-        if segment.epoch >= self._addresses.highest_epoch(segment.log)[0]:
+            self.cluster_id = self.queue.latest.cluster_id = segment.cluster_id
+        if segment.epoch >= self.addresses.highest_epoch(segment.log)[0]:
             announced = segment.epoch, life_of(segment.address)
-            self._next.epochs[segment.log] = announced
-            self._addresses.set_epoch(segment.log, announced)
+            self.queue.latest.epochs[segment.log] = announced
+            self.addresses.set_epoch(segment.log, announced)
         state.announcement, state.subject, state.phase = segment, segment.subject, phase
-        self._next.metas[segment.address] = state.pack_meta()
+        self.queue.latest.metas[segment.address] = state.pack_meta()
 
     def _seal(self, wanted: AddressStatus) -> Answered:
-        state = self._addresses.state(wanted.address, "")
+        state = self.addresses.state(wanted.address, "")
         if state is None:
             # Not STATUS_NOT_HERE: that one says that the seal is on the disk.
             return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
         if state.phase < Phase.SEALED:
             state.phase = Phase.SEALED
-            self._gaps.end(state.address)
-            self._want_rest(state)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.sealing = True
+            self.gaps.end(state.address)
+            self.want_rest(state)
+            self.queue.latest.metas[state.address] = state.pack_meta()
+            self.queue.latest.sealing = True
         return state
 
     def _close(self, wanted: AddressStatus) -> Answered:
-        state, end = self._addresses.known_or_new(wanted.address, ""), wanted.sequence
+        state, end = self.addresses.known_or_new(wanted.address, ""), wanted.sequence
         if state.phase < Phase.CLOSED:
             if state.accepted > end:
                 state.last_row, state.running_max = self._row_at(state, end)
                 state.accepted = end
-                self._next.truncations.append(Truncation(state, end, state.last_row, state.running_max))
+                cut = Truncation(state, end, state.last_row, state.running_max)
+                self.queue.latest.truncations.append(cut)
             state.phase = Phase.CLOSED
             state.end = end
-            self._gaps.end(state.address)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.closed.append(state)
-            self._next.unfinished[state.address] = state.accepted < end
-            self._want_rest(state)
+            self.gaps.end(state.address)
+            self.queue.latest.metas[state.address] = state.pack_meta()
+            self.queue.latest.closed.append(state)
+            self.queue.latest.unfinished[state.address] = state.accepted < end
+            self.want_rest(state)
         elif is_unfinished(state):
-            self._want_rest(state)
+            self.want_rest(state)
         return state
 
     def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
         """(row, running maximum) of a sequence that was accepted. Raises `StoreCorrupt`."""
         if sequence < 0:
             return b"", -1
-        for entry in chain(reversed(self._queue), reversed(self._writing)):
-            if entry.state is state and entry.sequence == sequence:
-                return entry.row, entry.running_max
-        row, running_max = self._addresses.row(state.address, sequence)
+        entry = self.queue.find(state, sequence)
+        if entry is not None:
+            return entry.row, entry.running_max
+        row, running_max = self.addresses.row(state.address, sequence)
         if state.announcement is not None and not row:
             raise StoreCorrupt(f"address {state.address}: the row of sequence {sequence} is missing")
         return row, running_max
 
     def _delete(self, wanted: AddressStatus) -> Answered:
-        state = self._addresses.known_or_new(wanted.address, "")
+        state = self.addresses.known_or_new(wanted.address, "")
         if state.phase is not Phase.DELETED:
             state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
-            self._gaps.end(state.address)
-            self._want_rest(state)
-            self._next.metas[state.address] = state.pack_meta()
-            self._next.unfinished[state.address] = False
-            self._next.deletions.append(state)
+            self.gaps.end(state.address)
+            self.want_rest(state)
+            self.queue.latest.metas[state.address] = state.pack_meta()
+            self.queue.latest.unfinished[state.address] = False
+            self.queue.latest.deletions.append(state)
         return AddressStatus(wanted.address, STATUS_DONE, -1)

@@ -39,7 +39,7 @@ class State(Enum):
     FENCED = "fenced"
 
 
-class Entry(NamedTuple):
+class Unacknowledged(NamedTuple):
     """A record in the window."""
 
     sequence: int
@@ -86,7 +86,7 @@ class Writer:
         """When `committed` last moved, or what is in the window began to wait for it."""
         self.refused_acks = 0
         self._heads = dict.fromkeys(members, -1)
-        self._window: deque[Entry] = deque()
+        self._window: deque[Unacknowledged] = deque()
         self._head_due = 0.0
         self._head_interval = HEAD_FIRST_SECONDS
 
@@ -102,12 +102,12 @@ class Writer:
             self._head_interval = HEAD_FIRST_SECONDS
             self._head_due = now + HEAD_FIRST_SECONDS
             self.waiting_since = now
-        self._window.append(Entry(sequence, content))
+        self._window.append(Unacknowledged(sequence, content))
         self.bytes += len(content)
         self.next_sequence = sequence + 1
         return sequence
 
-    def opened(self, now: float) -> list[Entry]:
+    def opened(self, now: float) -> list[Unacknowledged]:
         """The announcement is durable: everything appended so far may be published, now."""
         self.state = State.OPEN
         self._head_due = now + HEAD_FIRST_SECONDS
@@ -137,14 +137,14 @@ class Writer:
                 self.bytes -= len(window.popleft().content)
         return moved
 
-    def on_fetch(self, sequence: int, count: int) -> list[Entry]:
+    def on_fetch(self, sequence: int, count: int) -> list[Unacknowledged]:
         """What of [sequence, sequence + count) is in the window, from its start, up to `MAX_RESEND_BYTES`."""
         if self.state is not State.OPEN or not self._window:
             return []
         start = sequence - self._window[0].sequence
         if start < 0:
             return []
-        entries: list[Entry] = []
+        entries: list[Unacknowledged] = []
         size = 0
         for index in range(start, min(start + count, len(self._window))):
             entry = self._window[index]
@@ -169,7 +169,7 @@ class Writer:
         last = self.next_sequence - 1
         return [member for member, head in self._heads.items() if head < last]
 
-    def fence(self) -> list[Entry]:
+    def fence(self) -> list[Unacknowledged]:
         """Another life sealed this segment: nothing more is taken; gives what was not committed."""
         self.state = State.FENCED
         left = list(self._window)

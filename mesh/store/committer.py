@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mesh import crash_points
-from mesh.protocol.ingest import Commit
+from mesh.protocol.commit import Commit
 from mesh.store.db import Database, StoreFailed
 
 JOIN_SECONDS = 10.0

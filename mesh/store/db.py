@@ -1,5 +1,5 @@
 """RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with
-rocksdict.
+rocksdict: what a commit puts is in `changes`, how values look in `values` and `keys`.
 
 Facts that shaped it (measured; see docs/decisions/rocksdb.md): `write(sync=True)` keeps the interpreter's
 lock during the fsync, `flush_wal(True)` gives it up; a write stall would keep it for half a second,
@@ -19,10 +19,9 @@ from typing import Any
 import rocksdict
 
 from mesh.protocol.address_state import AddressState
-from mesh.protocol.commit import Commit, Repair, Truncation
-from mesh.protocol.ingest import StoreCorrupt
-from mesh.protocol.native_keeping import first_kept
-from mesh.store import keys
+from mesh.protocol.commit import Commit
+from mesh.protocol.disk import StoreCorrupt
+from mesh.store import changes, keys, values
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
 
@@ -55,9 +54,6 @@ CHECKED_AT_ONCE = 16
 STALLED = "Write stall"
 
 SHUTTING_DOWN = "Shutdown in progress"
-
-_HEAD = struct.Struct(">qqB")
-_EPOCH = struct.Struct(">I")
 
 
 class StoreFailed(Exception):
@@ -135,7 +131,9 @@ class Database:
 
     def write(self, commit: Commit) -> None:
         """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
-        self._write(self._batch(commit))
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        changes.put_commit(batch, commit)
+        self._write(batch)
 
     def write_native(
         self,
@@ -149,15 +147,7 @@ class Database:
         are no native ones any more (`gone`), and if `whole` nothing else either. Raises as `write`.
         """
         batch = rocksdict.WriteBatch(raw_mode=True)
-        for address, count in counts.items():
-            batch.put(keys.native_key(address), count)
-        for address, first in trims:
-            prefix = keys.record_prefix(address)
-            batch.delete_range(prefix, prefix + keys.sequence_bytes(first))
-        for address in gone:
-            batch.delete(keys.native_key(address))
-            if whole:
-                self._delete(batch, address)
+        changes.put_native(batch, counts, trims, gone, whole=whole)
         self._write(batch)
 
     def _write(self, batch: rocksdict.WriteBatch) -> None:
@@ -178,75 +168,6 @@ class Database:
             self._db.flush_wal(True)
         except Exception as error:
             raise StoreFailed(f"fsync of the store's write-ahead log failed: {error}") from None
-
-    def _batch(self, commit: Commit) -> rocksdict.WriteBatch:
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        put = batch.put
-        heads = {}
-        for entry in commit.records:
-            address = entry.state.address
-            sequence = keys.sequence_bytes(entry.sequence)
-            put(keys.record_prefix(address) + sequence, entry.content)
-            if entry.row:
-                put(keys.row_prefix(address) + sequence, entry.row)
-            elif entry.sequence == entry.state.begins:
-                put(keys.native_key(address), first_kept(address, entry.sequence))
-            heads[address] = entry
-        for address, entry in heads.items():
-            packed = _pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
-            put(keys.head_key(address), packed)
-        self._change_records(batch, commit)
-        for log, (epoch, life) in commit.epochs.items():
-            put(keys.epoch_key(log), _EPOCH.pack(epoch) + life.encode())
-        for address, meta in commit.metas.items():
-            put(keys.meta_key(address), meta)
-        for address, is_unfinished in commit.unfinished.items():
-            if is_unfinished:
-                put(keys.unfinished_key(address), b"")
-            else:
-                batch.delete(keys.unfinished_key(address))
-        if commit.cluster_id is not None:
-            put(keys.CLUSTER_ID, commit.cluster_id.encode())
-        for state in commit.deletions:
-            self._delete(batch, state.address)
-        return batch
-
-    def _change_records(self, batch: rocksdict.WriteBatch, commit: Commit) -> None:
-        """What changes of records that were written before, or in this very batch."""
-        for repair in commit.repairs:
-            self._repair(batch, repair)
-        for truncation in commit.truncations:
-            self._truncate(batch, truncation)
-
-    @staticmethod
-    def _repair(batch: rocksdict.WriteBatch, repair: Repair) -> None:
-        """Write records and rows over what cannot be read there, and the head, if it is the last one's."""
-        state = repair.state
-        for prefix, values in (
-            (keys.record_prefix(state.address), repair.contents),
-            (keys.row_prefix(state.address), repair.rows),
-        ):
-            for sequence, value in enumerate(values, repair.first):
-                batch.put(prefix + keys.sequence_bytes(sequence), value)
-        if repair.last == state.head:
-            packed = _pack_head(repair.last, repair.rows[-1], repair.running_max, state.subject)
-            batch.put(keys.head_key(state.address), packed)
-
-    @staticmethod
-    def _truncate(batch: rocksdict.WriteBatch, truncation: Truncation) -> None:
-        """Drop everything behind the new head, also what this very batch has put there."""
-        state, head, row, running_max = truncation
-        first = keys.sequence_bytes(head + 1)
-        for prefix in (keys.record_prefix(state.address), keys.row_prefix(state.address)):
-            batch.delete_range(prefix + first, keys.prefix_end(prefix))
-        batch.put(keys.head_key(state.address), _pack_head(head, row, running_max, state.subject))
-
-    @staticmethod
-    def _delete(batch: rocksdict.WriteBatch, address: str) -> None:
-        """Drop everything but the meta, which says that the address is deleted."""
-        for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
-            batch.delete_range(prefix, keys.prefix_end(prefix))
-        batch.delete(keys.head_key(address))
 
     def reclaim(self, address: str) -> None:
         """Give the space of a deleted address back to the file system. Slow: for a worker thread of its own,
@@ -302,10 +223,10 @@ class Database:
         `StoreCorrupt`.
         """
         try:
-            values: list[bytes | None] = self._db.get(list(wanted))
+            found: list[bytes | None] = self._db.get(list(wanted))
         except Exception as error:
             raise StoreCorrupt(f"a stored value cannot be read: {error}") from None
-        return values
+        return found
 
     def load(self, address: str) -> AddressState | None:
         """What is kept of an address, or None. Raises `StoreCorrupt`."""
@@ -313,7 +234,7 @@ class Database:
         if meta is None and head is None:
             return None
         try:
-            return AddressState.unpack(address, meta, unpack_head(head))
+            return AddressState.unpack(address, meta, values.unpack_head(head))
         except (ValueError, struct.error) as error:
             raise StoreCorrupt(f"the record of address {address} cannot be read: {error}") from None
 
@@ -337,8 +258,8 @@ class Database:
 
     def highest_epochs(self, logs: Sequence[str]) -> list[tuple[int, str]]:
         """As `highest_epoch`, of many logs with one multi-get. Raises `StoreCorrupt`."""
-        values = self.get_many([keys.epoch_key(log) for log in logs])
-        return [_unpack_epoch(log, value) for log, value in zip(logs, values, strict=True)]
+        found = self.get_many([keys.epoch_key(log) for log in logs])
+        return [values.unpack_epoch(log, value) for log, value in zip(logs, found, strict=True)]
 
     def native_addresses(self) -> Iterator[tuple[str, bytes]]:
         """Every native address with what `write_native` last kept of it, b"" if nothing. Raises
@@ -452,25 +373,3 @@ def _next_step(error: Exception) -> str:
         ". A file of this store is damaged: start an empty store on another disk, and let it take this one's "
         "place (dafka store replace)"
     )
-
-
-def _unpack_epoch(log: str, value: bytes | None) -> tuple[int, str]:
-    if value is None:
-        return -1, ""
-    try:
-        return _EPOCH.unpack_from(value)[0], value[_EPOCH.size :].decode()
-    except (ValueError, struct.error) as error:
-        raise StoreCorrupt(f"the epoch of log {log} cannot be read: {error}") from None
-
-
-def _pack_head(sequence: int, row: bytes, running_max: int, subject: str) -> bytes:
-    return _HEAD.pack(sequence, running_max, len(row)) + row + subject.encode()
-
-
-def unpack_head(value: bytes | None) -> tuple[int, bytes, int, str]:
-    """(head, its row, running maximum timestamp, subject) of a head's value. Raises struct.error."""
-    if value is None:
-        return -1, b"", -1, ""
-    sequence, running_max, size = _HEAD.unpack_from(value)
-    end = _HEAD.size + size
-    return sequence, value[_HEAD.size : end], running_max, value[end:].decode()

@@ -16,13 +16,15 @@ import trio
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
+from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, AddressStatus, End
 from wireproto.dafka.messages import (
     ConsumerHello,
@@ -72,7 +74,7 @@ logger = logging.getLogger(__name__)
 class NativeStore:
     """The native side of one store. `load` before `run`; `committed` after each commit.
 
-    `on_directed` gets the FETCHes that are directed at one store; `on_failed` is told when the disk fails.
+    `on_failed` is told when the disk fails.
     """
 
     def __init__(
@@ -83,7 +85,6 @@ class NativeStore:
         database: Database,
         reclaimer: Reclaimer,
         keeping: NativeKeeping,
-        on_directed: Callable[[Fetch], None],
         on_failed: Callable[[StoreFailed], None],
     ) -> None:
         self.keeping = keeping
@@ -95,7 +96,6 @@ class NativeStore:
         self._ingest = ingest
         self._database = database
         self._reclaimer = reclaimer
-        self._on_directed = on_directed
         self._on_failed = on_failed
         self._under_way: dict[tuple[str, str], Fetch] = {}
         self._again: dict[tuple[str, str], Fetch] = {}
@@ -113,12 +113,10 @@ class NativeStore:
         self._late = LateBeginnings()
         self._told: set[str] = set()
         """Addresses of which the log says that records are missing."""
-        for prefix in (b"F", b"G", b"E" + incarnation.encode(), b"W" + incarnation.encode()):
-            node.subscribe(prefix)
-        node.on(Fetch, self._on_fetch)
-        node.on(GetHeads, self._on_get_heads)
-        node.on(DirectHead, self._on_direct_head)
-        node.on(ConsumerHello, self._on_hello)
+        for everybodys in (ids.FETCH, ids.GET_HEADS):
+            node.subscribe(everybodys)
+        for our_own in (ids.DIRECT_HEAD, ids.CONSUMER_HELLO):
+            node.subscribe(our_own + incarnation.encode())
         node.on_subscribed(self._on_subscribed)
 
     # at a start -------------------------------------------------------------------------------------------
@@ -233,18 +231,20 @@ class NativeStore:
 
     def _on_subscribed(self, prefix: bytes) -> None:
         """A consumer that waits for hellos is linked."""
-        if prefix[:1] == b"L" and len(prefix) > 1:
+        if prefix[:1] == ids.STORE_HELLO and len(prefix) > 1:
             try:
                 self._node.send(StoreHello(prefix[1:].decode(), self._incarnation))
             except ValueError:
                 return  # not a consumer's name
 
-    def _on_hello(self, hello: ConsumerHello) -> None:
+    def on_hello(self, hello: ConsumerHello) -> None:
+        """A consumer asks for the heads of several."""
         if hello.store == self._incarnation:
             for subject in hello.subjects:
                 self._put(GetHeads(subject, hello.requester))
 
-    def _on_get_heads(self, asked: GetHeads) -> None:
+    def on_get_heads(self, asked: GetHeads) -> None:
+        """A consumer or another store asks for the heads of a subject."""
         if asked.requester != self._incarnation:
             self._put(asked)
 
@@ -296,16 +296,15 @@ class NativeStore:
             self.begun_later += 1
             logger.info("native address %s is kept from sequence %d on", end.last.address, first)
 
-    def _on_direct_head(self, head: DirectHead) -> None:
+    def on_direct_head(self, head: DirectHead) -> None:
+        """Another store's answer to what `take_asks` asked."""
         if head.requester == self._incarnation:
             self.resends.on_head(head.address, head.sequence)
 
     # ------------------------------------------------------------------------------------------------------
 
-    def _on_fetch(self, fetch: Fetch) -> None:
-        if fetch.store:
-            self._on_directed(fetch)
-            return
+    def on_fetch(self, fetch: Fetch) -> None:
+        """A FETCH that is not directed at one store."""
         kept = self.keeping.get(fetch.address)
         if kept is None or kept.subject != fetch.subject or fetch.requester == self._incarnation:
             return
@@ -340,7 +339,7 @@ class NativeStore:
                 del self._under_way[key]
                 again = self._again.pop(key, None)
             if again is not None:
-                self._on_fetch(again)
+                self.on_fetch(again)
 
     async def _tell_heads(self, asked: GetHeads) -> None:
         for number, (address, head) in enumerate(self.keeping.heads(asked.subject), 1):

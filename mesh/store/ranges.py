@@ -8,7 +8,7 @@ so a search is by sections: `PROBES` rows at a time, each round dividing what is
 
 from collections.abc import Callable
 
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys
 from mesh.store.db import Database
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET

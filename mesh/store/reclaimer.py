@@ -18,7 +18,7 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys
 from mesh.store.db import Database
 

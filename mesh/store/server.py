@@ -14,14 +14,16 @@ from typing import Any
 
 import trio
 
-from mesh.node import Node
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
+from mesh.zmq_trio import Publisher
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_ANSWER_FULL,
     STATUS_DONE,
@@ -68,14 +70,19 @@ class Server:
     """Serves reads of one store. `incarnation` is the sender in every answer."""
 
     def __init__(
-        self, node: Node, incarnation: str, ingest: Ingest, database: Database, damage: Damage | None = None
+        self,
+        publisher: Publisher,
+        incarnation: str,
+        ingest: Ingest,
+        database: Database,
+        damage: Damage | None = None,
     ) -> None:
         self.on_corrupt: Callable[[str], None] = lambda _address: None
         """Called with an address of which something could not be read."""
         self.reads = 0
         self.storage_errors = 0
         self.dropped = 0
-        self._node = node
+        self._publisher = publisher
         self._incarnation = incarnation
         self._ingest = ingest
         self._database = database
@@ -85,20 +92,9 @@ class Server:
         self._queue: trio.MemorySendChannel[Callable[[], list[Frames]]]
         self._work: trio.MemoryReceiveChannel[Callable[[], list[Frames]]]
         self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
-        for message_type, answer in (
-            (Fetch, self._fetch),
-            (Lookup, self._lookup),
-            (GetRows, self._rows),
-            (Digest, self._digest),
-            (Verify, self._verify),
-            (ListSegments, self._list),
-        ):
-            node.on(message_type, partial(self._enqueue, answer))
 
     def _enqueue(self, answer: Callable[[Any], list[Frames]], request: Any) -> None:
-        """Take a request meant for this store; a FETCH that is not directed is for producers and other
-        stores.
-        """
+        """Take a request, if it is meant for this store."""
         if request.store != self._incarnation:
             return
         try:
@@ -113,6 +109,21 @@ class Server:
     def on_beginnings(self, request: Request) -> None:
         """A BEGINNINGS; other requests of its type are not for reading."""
         self._enqueue(self._beginnings, request)
+
+    def on_lookup(self, request: Lookup) -> None:
+        self._enqueue(self._lookup, request)
+
+    def on_get_rows(self, request: GetRows) -> None:
+        self._enqueue(self._rows, request)
+
+    def on_digest(self, request: Digest) -> None:
+        self._enqueue(self._digest, request)
+
+    def on_verify(self, request: Verify) -> None:
+        self._enqueue(self._verify, request)
+
+    def on_list(self, request: ListSegments) -> None:
+        self._enqueue(self._list, request)
 
     async def run(self) -> None:
         """Serve for ever."""
@@ -129,7 +140,7 @@ class Server:
             while self._corrupt:
                 self.on_corrupt(self._corrupt.popleft())
             for frames in answers:
-                self._node.publisher.send(frames)
+                self._publisher.send(frames)
 
     # in worker threads ------------------------------------------------------------------------------------
 
@@ -206,8 +217,7 @@ class Server:
                 size += len(statuses[-1].row)
             else:
                 statuses.append(AddressStatus(asked.address, STATUS_ANSWER_FULL, -1))
-        answer_id = request.id.lower()
-        return [Answer(answer_id, request.requester, self._incarnation, tuple(statuses)).frames()]
+        return [Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses)).frames()]
 
     def _beginning(self, address: str, last: int) -> AddressStatus:
         """What the segment's OPEN announced, and its rows up to `last`, as far as they are here."""

@@ -22,9 +22,11 @@ import trio
 from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.requests import Requests
+from mesh.routing import store_routes
 from mesh.store.committer import Committer, Fsync
 from mesh.store.damage import Damage
 from mesh.store.db import Database, StoreFailed, WriteStalled
@@ -34,11 +36,9 @@ from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
-from wireproto.dafka.additions import ANY_STORE, BEGINNINGS, End, Ping, Pong, Request
-from wireproto.dafka.messages import DIRECTED, DirectRecord, Fetch, Head, Record
-
-REQUEST_IDS = b"OSCXYBPQRVIT"
-"""The ids of our own requests, each directed at one store."""
+from wireproto.dafka import ids
+from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
+from wireproto.dafka.messages import DirectRecord, Fetch, Head, Record, directed_prefix, directed_topic
 
 STALL_RETRY_SECONDS = 0.005
 """Pause before a write that RocksDB put off (`no_slowdown`) is tried again."""
@@ -95,7 +95,9 @@ class Store:
         self.requests = Requests(self.node, unique[16:])
         """What the scrub asks of other stores."""
         self.damage = Damage()
-        self.server = Server(self.node, settings.incarnation, self.ingest, self.database, self.damage)
+        self.server = Server(
+            self.node.publisher, settings.incarnation, self.ingest, self.database, self.damage
+        )
         self.reclaimer = Reclaimer(self.database)
         self.native = NativeStore(
             self.node,
@@ -104,7 +106,6 @@ class Store:
             self.database,
             self.reclaimer,
             NativeKeeping(settings.native_bytes, settings.native_seconds),
-            self.server.on_fetch,
             self._fail,
         )
         self.mender = Mender(self.database, self.ingest, self.requests, self._is_linked, self._pump)
@@ -134,21 +135,17 @@ class Store:
         self._listen()
 
     def _listen(self) -> None:
-        node, incarnation = self.node, self.settings.incarnation.encode()
-        for prefix in (b"M", b"H", b"D" + incarnation, b"F" + DIRECTED.encode() + incarnation):
-            node.subscribe(prefix)
-        for answer_id in (b"D", b"N"):
-            node.subscribe(answer_id + self.life.encode())
-        node.subscribe(b"N" + incarnation)
-        for letter in REQUEST_IDS:
-            node.subscribe(b"%c%b%b/" % (letter, DIRECTED.encode(), incarnation))
-        node.subscribe(b"P" + (DIRECTED + ANY_STORE).encode())
-        node.on(Record, self._on_record)
-        node.on(DirectRecord, self._on_direct_record)
-        node.on(End, self._on_end)
-        node.on(Head, lambda head: self.ingest.on_head(head, trio.current_time()))
-        node.on(Request, self._on_request)
-        node.on(Ping, self._on_ping)
+        node, incarnation = self.node, self.settings.incarnation
+        for everybodys in (ids.RECORD, ids.HEAD):
+            node.subscribe(everybodys)
+        for answer_id in (ids.DIRECT_RECORD, ids.END):
+            for requester in (incarnation, self.life):
+                node.subscribe(answer_id + requester.encode())
+        node.subscribe(directed_prefix(ids.FETCH, incarnation))
+        for request_id in ids.REQUESTS:
+            node.subscribe(request_id + directed_topic(incarnation, ""))
+        node.subscribe(directed_prefix(ids.PING, ANY_STORE))
+        node.route(store_routes(self, self.server, self.native, self.requests))
         node.on_drained(self._pump)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -197,10 +194,16 @@ class Store:
 
     # events -----------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
+        """A producer has published a record."""
         self.ingest.on_record(record, trio.current_time())
 
-    def _on_direct_record(self, record: DirectRecord) -> None:
+    def on_head(self, head: Head) -> None:
+        """A producer says how far it is."""
+        self.ingest.on_head(head, trio.current_time())
+
+    def on_direct_record(self, record: DirectRecord) -> None:
+        """A record that was asked for: by this store, by what it copies, or by the scrub."""
         if record.requester == self.settings.incarnation:
             again = Record(record.address, record.subject, record.sequence, record.content)
             self.ingest.on_record(again, trio.current_time())
@@ -209,7 +212,8 @@ class Store:
         else:
             self.catch_up.on_record(record, trio.current_time())
 
-    def _on_end(self, end: End) -> None:
+    def on_end(self, end: End) -> None:
+        """The end of what was asked for, as `on_direct_record`."""
         if end.requester.startswith(self.requests.prefix):
             self.requests.on_answer(end)
         elif end.requester == self.settings.incarnation:
@@ -219,17 +223,19 @@ class Store:
 
     def _is_linked(self, store: str) -> bool:
         """Whether another store would hear a FETCH that is directed at it."""
-        return self.node.publisher.subscribed(b"F" + (DIRECTED + store).encode())
+        return self.node.publisher.subscribed(directed_prefix(ids.FETCH, store))
 
-    def _on_request(self, request: Request) -> None:
+    def on_request(self, request: Request) -> None:
+        """A request with a list; BEGINNINGS is for reading."""
         if request.store != self.settings.incarnation:
             return
-        if request.id == BEGINNINGS:
+        if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
         else:
             self.ingest.on_request(request)
 
-    def _on_ping(self, ping: Ping) -> None:
+    def on_ping(self, ping: Ping) -> None:
+        """A gateway asks who is there."""
         if ping.store in (ANY_STORE, self.settings.incarnation):
             incarnation, name = self.settings.incarnation, self.settings.name
             self.ingest.on_asked(ping.requester)

@@ -17,8 +17,9 @@ from pathlib import Path
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.store import keys, wal
-from mesh.store.db import Database, unpack_head
+from mesh.store.db import Database
 from mesh.store.opening import cut
+from mesh.store.values import unpack_head
 from mesh.store.wal_salvage import entries_behind
 from wireproto.dafka.additions import Announcement
 from wireproto.records.errors import InvalidBatch

@@ -10,10 +10,10 @@ from itertools import accumulate
 from typing import Final
 
 from gateway.configs.broker_configs import THROTTLES, broker_configs
-from gateway.configs.broker_effects import BY_OPTION, HELD, NO_EFFECT, TOLD, effect_of
 from gateway.configs.broker_validation import NO_EFFECT as DYNAMIC_WITHOUT_EFFECT
 from gateway.configs.broker_validation import TOPIC_DEFAULTS
 from gateway.configs.topic_configs import TOPIC_CONFIGS
+from tests.docs.broker_effects import BY_OPTION, HELD, NO_EFFECT, TOLD, effect_of
 
 TAKES_EFFECT: Final = "takes effect"
 

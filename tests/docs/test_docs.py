@@ -4,10 +4,10 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from gateway.configs.broker_effects import BY_OPTION, HELD, TOLD
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 from tests.docs import compatibility_page
 from tests.docs.api_versions_table import needless_reasons
+from tests.docs.broker_effects import BY_OPTION, HELD, TOLD
 from tests.docs.configs_table import OF_TOPICS, Seen, broker_rows, topic_rows
 from tests.docs.constants_page import PACKAGES, ROOT, modules
 

@@ -35,12 +35,12 @@ from kafka.protocol.metadata import (
 
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
-from gateway.configs.broker_effects import BY_OPTION
 from gateway.configs.broker_validation import OWN_EFFECT
 from gateway.groups import expiry
 from gateway.log import retention
 from tests.differential import offsets
 from tests.differential.groups import join
+from tests.docs.broker_effects import BY_OPTION
 from tests.in_process.in_process import RawClient, running
 from tests.in_process.test_configs_take_effect import AFTER, BROKER_RESOURCE, DAY_MS, Scene, pairs, two_values
 

@@ -28,7 +28,7 @@ async def main(towers: list[TowerAddress]) -> None:
         if head.subject == "beat":
             node.send(Head(beacon.node_id, head.address, head.sequence))
 
-    node.on(Head, on_head)
+    node.route({Head: on_head})
     node.subscribe(b"Hbeat")
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)

@@ -12,9 +12,11 @@ import trio
 
 from mesh.node import Node
 from mesh.requests import Requests
+from mesh.routing import requests_routes
 from mesh.store.db import Database
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
+from wireproto.dafka import ids
 from wireproto.dafka.additions import AddressStatus, Announcement, Answer, Copy, Ping, Request
 from wireproto.dafka.messages import DirectRecordEncoder, Fetch, Head, RecordEncoder
 from wireproto.records.batch import assign_offsets
@@ -142,9 +144,9 @@ class Gateway:
         self.window: dict[str, dict[int, bytes]] = {}
         """address -> sequence -> content, for FETCHes that are not directed."""
         self.fetches: list[Fetch] = []
-        for letter in (b"F", b"K"):
+        for letter in (ids.FETCH, ids.ACK):
             self.node.subscribe(letter + self.requests.prefix.encode())
-        self.node.on(Fetch, self._on_fetch)
+        self.node.route({**requests_routes(self.requests), Fetch: self._on_fetch})
 
     async def greet(self, store: str) -> None:
         await self.requests.ask(store, lambda requester: Ping(store, requester))
@@ -162,16 +164,18 @@ class Gateway:
         return answer.statuses
 
     async def open(self, store: str, *segments: Announcement) -> list[int]:
-        return [one.status for one in await self.ask(b"O", store, *(segment.pack() for segment in segments))]
+        return [
+            one.status for one in await self.ask(ids.OPEN, store, *(segment.pack() for segment in segments))
+        ]
 
     async def seal(self, store: str, address: str) -> AddressStatus:
-        return (await self.ask(b"S", store, AddressStatus(address, 0, -1).pack()))[0]
+        return (await self.ask(ids.SEAL, store, AddressStatus(address, 0, -1).pack()))[0]
 
     async def close(self, store: str, address: str, end: int) -> AddressStatus:
-        return (await self.ask(b"C", store, AddressStatus(address, 0, end).pack()))[0]
+        return (await self.ask(ids.CLOSE, store, AddressStatus(address, 0, end).pack()))[0]
 
     async def copy(self, store: str, segment: Announcement, end: int, *sources: str) -> AddressStatus:
-        return (await self.ask(b"Y", store, Copy(segment, end, sources).pack()))[0]
+        return (await self.ask(ids.COPY, store, Copy(segment, end, sources).pack()))[0]
 
     def publish(self, segment: Announcement, first: int, last: int, size: int = 100) -> None:
         encoder = RecordEncoder(segment.address, segment.subject)

@@ -20,9 +20,12 @@ from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import State, Writer
 from mesh.reader import Reader
 from mesh.requests import Requests
+from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import opened, sealed
+from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Announcement, Ping, Pong
+from wireproto.dafka.messages import directed_prefix
 from wireproto.records.builder import build_batch
 
 INCARNATION = "5" * 32
@@ -56,6 +59,7 @@ class Life:
         self.endpoint = self.node.publisher.bind("tcp://127.0.0.1:*")
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
+        self.node.route(gateway_routes(self.requests, self.producer))
         self.reader = Reader(self.requests)
         self.moved = trio.Event()
         self.lost = ""
@@ -70,7 +74,7 @@ class Life:
         self.moved = trio.Event()
 
     async def greet(self) -> Pong:
-        await self.node.publisher.wait_subscribed(b"P@" + ANY_STORE.encode())
+        await self.node.publisher.wait_subscribed(directed_prefix(ids.PING, ANY_STORE))
         pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
         assert isinstance(pong, Pong)
         return pong

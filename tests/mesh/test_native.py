@@ -51,7 +51,7 @@ class Peer:
         self.node = Node(mesh.context)
         self.heard: list[Any] = []
         for heard in types:
-            self.node.on(heard, self.heard.append)
+            self.node.route({heard: self.heard.append})
         self.node.subscribe(b"")
 
     async def join(self, mesh: NativeMesh) -> None:

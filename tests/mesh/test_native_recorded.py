@@ -35,7 +35,7 @@ class RecordedPeer:
         self.node = Node(mesh.context)
         self.heard: list[Any] = []
         for heard in (Ack, DirectHead, DirectRecord, StoreHello):
-            self.node.on(heard, self.heard.append)
+            self.node.route({heard: self.heard.append})
         for prefix in subscriptions:
             self.node.subscribe(prefix)
 

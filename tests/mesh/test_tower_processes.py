@@ -59,7 +59,7 @@ class Here:
         self.heard_by: dict[str, int] = {}
         """The last beat of ours that each node heard."""
         self.beats = 0
-        self.node.on(Head, self._on_head)
+        self.node.route({Head: self._on_head})
         self.node.subscribe(b"Hbeat")
         self.node.subscribe(b"H" + self.beacon.node_id.encode())
 

@@ -35,11 +35,12 @@ from gateway.log.recovery.verification import Asked
 from gateway.log.tail_cache import HotBatches
 from mesh.producer import Producer
 from mesh.protocol.address_state import AddressState, Phase
-from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.recovery import Seal
-from mesh.protocol.writer import Entry, Writer
-from mesh.store import keys
-from mesh.store.db import Database
+from mesh.protocol.segments import Segments
+from mesh.protocol.writer import Unacknowledged, Writer
+from mesh.store import changes, keys
 from tests.sim.store_node import SimCommitter
 from wireproto.records.batch import assign_offsets
 from wireproto.records.iteration import iter_records
@@ -66,16 +67,16 @@ def _ack_before_fsync() -> AbstractContextManager[object]:
 
 
 def _skipped_seal() -> AbstractContextManager[object]:
-    seal = Ingest._seal
+    seal = Segments._seal
 
-    def forgetful(self: Ingest, wanted: Any) -> Any:
+    def forgetful(self: Segments, wanted: Any) -> Any:
         state = seal(self, wanted)
         if isinstance(state, AddressState) and state.phase is Phase.SEALED and state.announcement is not None:
             state.phase = Phase.OPEN
-            self._next.metas.pop(state.address, None)
+            self.queue.latest.metas.pop(state.address, None)
         return state
 
-    return patch.object(Ingest, "_seal", forgetful)
+    return patch.object(Segments, "_seal", forgetful)
 
 
 def _too_few_answers() -> AbstractContextManager[object]:
@@ -141,22 +142,24 @@ def _sequence_reused() -> AbstractContextManager[object]:
 def _wrong_fetch_content() -> AbstractContextManager[object]:
     on_fetch = Writer.on_fetch
 
-    def wrong(self: Writer, sequence: int, count: int) -> list[Entry]:
+    def wrong(self: Writer, sequence: int, count: int) -> list[Unacknowledged]:
         entries = on_fetch(self, sequence, count)
         contents = [entry.content for entry in reversed(entries)]
-        return [Entry(entry.sequence, content) for entry, content in zip(entries, contents, strict=True)]
+        return [
+            Unacknowledged(entry.sequence, content) for entry, content in zip(entries, contents, strict=True)
+        ]
 
     return patch.object(Writer, "on_fetch", wrong)
 
 
 def _deleted_comes_back() -> AbstractContextManager[object]:
-    delete = Database._delete
+    delete = changes._delete
 
     def thorough(batch: Any, address: str) -> None:
         delete(batch, address)
         batch.delete(keys.meta_key(address))
 
-    return patch.object(Database, "_delete", staticmethod(thorough))
+    return patch.object(changes, "_delete", thorough)
 
 
 def _older_record_kept() -> AbstractContextManager[object]:

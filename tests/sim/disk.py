@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys
 from mesh.store.db import Database
 

@@ -23,6 +23,7 @@ from mesh.presence import StorePresence
 from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
+from mesh.routing import gateway_routes
 from tests.sim.catalog import SimCatalog
 from tests.sim.clients import Consumer
 from tests.sim.fetch_sessions import SessionConsumer
@@ -86,6 +87,7 @@ class Life:
         self.stores = Stores(self.catalog, presence)
         self.context = self._context(requests, self.stores)
         self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
+        node.route(gateway_routes(requests, self.producer))
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self.nursery = nursery

@@ -19,7 +19,7 @@ from wireproto.records.header import read_header
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mesh.protocol.ingest import Commit
+    from mesh.protocol.commit import Commit
     from tests.sim.clients import PartitionName
     from tests.sim.cluster import World
     from tests.sim.gateway_node import Life

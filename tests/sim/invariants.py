@@ -13,7 +13,7 @@ from gateway.catalog import keys
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys as store_keys
 from tests.sim.groups import is_loading
 from tests.sim.loop import BrokenPromise

@@ -13,9 +13,13 @@ from typing import Any
 
 import trio
 
+from mesh.node import Routes
 from tests.sim.loop import Loop, NodeClock, clock_here
 from tests.sim.plan import Plan
-from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
+from wireproto.dafka import (
+    additions,  # noqa: F401  registers our own messages with the decoder
+    ids,
+)
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import decode
 
@@ -57,8 +61,8 @@ class SimNode:
         self._drained: Callable[[], None] = lambda: None
         network.join(self)
 
-    def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
-        self._handlers[message_type] = handler
+    def route(self, routes: Routes) -> None:
+        self._handlers.update(routes)
 
     def on_drained(self, handler: Callable[[], None]) -> None:
         self._drained = handler
@@ -138,7 +142,7 @@ class Network:
         if not sender.alive:
             return
         header = bytes(frames[0])
-        if header[:1] == b"M":
+        if header[:1] == ids.RECORD:
             self.on_record(decode([header, bytes(frames[1])]))
         copied: list[bytes] | None = None
         for node in self._nodes:

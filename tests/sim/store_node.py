@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from mesh.protocol.ingest import Commit, StoreCorrupt
+from mesh.protocol.commit import Commit
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store.committer import Committer, Fsync
 from mesh.store.db import StoreFailed
 from mesh.store.store import Store, StoreSettings

@@ -4,7 +4,6 @@ The real compaction and retention run beside producers, faults and recoveries. W
 record by record with what was written (`tests.sim.ledger`).
 """
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,7 @@ from gateway.catalog import keys
 from gateway.catalog.mirror import Plan as Transaction
 from tests.sim import cluster
 from tests.sim.plan import GATEWAY, Plan, make_plan, store_name
-from tests.sim.shrink import describe
+from tests.sim.promises import keeps_promises, reached_by, survives_crashes
 
 SECONDS = 2.0
 
@@ -23,11 +22,8 @@ BLOCK = 4
 
 @pytest.mark.parametrize("first", range(1, 13, BLOCK))
 def test_the_promises_hold_while_logs_are_cleaned(first: int) -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        outcome = cluster.run(make_plan(seed, seconds=SECONDS, cleans=True))
-        assert outcome.failure is None, describe(outcome)
-        reached += outcome.world.reached
+    seeds = range(first, first + BLOCK)
+    reached = reached_by(make_plan(seed, seconds=SECONDS, cleans=True) for seed in seeds)
     assert reached["records removed by compaction"] > 5, reached
     assert reached["batches acknowledged"] > 100, reached
 
@@ -65,8 +61,7 @@ def swap_steps(plan: Plan) -> tuple[int, int]:
             steps.append(world.loop.steps)
 
     world.catalog_file.on_transaction = look
-    outcome = cluster.run(plan, world)
-    assert outcome.failure is None, describe(outcome)
+    outcome = keeps_promises(plan, world)
     assert outcome.world.reached["compactions"] > 1
     return steps[0], steps[-1]
 
@@ -77,7 +72,5 @@ def test_a_crash_at_any_step_of_a_swap_keeps_the_promises(target: str, stores: i
     plan = replace(SHORT, stores=stores, replication_factor=stores)
     first, last = swap_steps(plan)
     assert last - first > 50
-    steps = range(first, last, max(STRIDE * stores, (last - first) // KILLS))
-    for number, step in enumerate(steps):
-        outcome = cluster.run(replace(plan, crash_at_step=(step, target, bool(number % 2))))
-        assert outcome.failure is None, f"{target} crashed at step {step}: {describe(outcome)}"
+    stride = max(STRIDE * stores, (last - first) // KILLS)
+    survives_crashes(plan, target, range(first, last, stride))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim import cluster
 from tests.sim.plan import GATEWAY, Fault, Plan, make_plan, store_name
-from tests.sim.shrink import describe
+from tests.sim.promises import keeps_promises, reached_by
 
 SECONDS = 2.0
 """Work and faults in one schedule here; `make sim` gives them more."""
@@ -19,12 +19,7 @@ BLOCK = 10
 
 
 def run_all(seeds: range, *, stores: int | None = None) -> Counter[str]:
-    reached: Counter[str] = Counter()
-    for seed in seeds:
-        outcome = cluster.run(make_plan(seed, stores=stores, seconds=SECONDS))
-        assert outcome.failure is None, describe(outcome)
-        reached += outcome.world.reached
-    return reached
+    return reached_by(make_plan(seed, stores=stores, seconds=SECONDS) for seed in seeds)
 
 
 @pytest.mark.parametrize("stores", [2, 3, 4, 5])
@@ -60,8 +55,7 @@ def test_every_kind_of_fault_happens() -> None:
     plan = Plan(
         1, stores=3, replication_factor=3, topics=2, tail_cache_bytes=2000, lost=0.02, doubled=0.02, late=0.02
     )
-    outcome = cluster.run(replace(plan, segment_bytes=3000, faults=EVERY_KIND))
-    assert outcome.failure is None, describe(outcome)
+    outcome = keeps_promises(replace(plan, segment_bytes=3000, faults=EVERY_KIND))
     reached = outcome.world.reached
     kinds = {fault.kind if fault.target != GATEWAY else f"gateway {fault.kind}" for fault in EVERY_KIND}
     messages = {"messages lost", "messages doubled", "messages late", "sent into a cut link"}
@@ -84,8 +78,7 @@ def test_log_starts_move_and_the_gateway_dies_behind_it(crash: float) -> None:
         Fault("", "trim", 3.5, 0.0, GATEWAY),
     )
     plan = Plan(3, stores=3, replication_factor=3, segment_bytes=2000, faults=faults)
-    outcome = cluster.run(plan)
-    assert outcome.failure is None, describe(outcome)
+    outcome = keeps_promises(plan)
     assert outcome.world.reached["log starts moved"] >= 4
     assert max(outcome.world.log_starts.values()) > 0
 
@@ -93,8 +86,7 @@ def test_log_starts_move_and_the_gateway_dies_behind_it(crash: float) -> None:
 def test_a_store_is_taken_out_of_service() -> None:
     faults = (Fault("", "retire", 1.0, 0.0, store_name(1)), Fault("", "crash", 1.6, 0.3, GATEWAY))
     plan = Plan(1, stores=4, replication_factor=3, segment_bytes=3000, faults=faults)
-    outcome = cluster.run(plan)
-    assert outcome.failure is None, describe(outcome)
+    outcome = keeps_promises(plan)
     assert outcome.world.reached["stores taken out of service"] == 1
 
 

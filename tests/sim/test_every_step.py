@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.sim import cluster
 from tests.sim.plan import GATEWAY, Plan, store_name
-from tests.sim.shrink import describe
+from tests.sim.promises import keeps_promises, survives_crashes
 
 SHORT = Plan(
     seed=1,
@@ -31,20 +30,10 @@ STRIDE = 1 if os.environ.get("EVERY_STEP") else 9
 all (with one store)."""
 
 
-def steps_of(plan: Plan) -> int:
-    """Events until the work is over."""
-    outcome = cluster.run(plan)
-    assert outcome.failure is None, describe(outcome)
-    return outcome.world.loop.steps
-
-
 @pytest.mark.parametrize("stores", [1, 3])
 @pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
 def test_a_crash_behind_any_event_keeps_the_promises(target: str, stores: int) -> None:
     plan = replace(SHORT, stores=stores, replication_factor=stores)
-    steps, stride = steps_of(plan), STRIDE * stores
+    steps, stride = keeps_promises(plan).world.loop.steps, STRIDE * stores
     assert steps > 100
-    for step in range(1, steps, stride):
-        keep = bool(step // stride % 2)
-        outcome = cluster.run(replace(plan, crash_at_step=(step, target, keep)))
-        assert outcome.failure is None, f"{target} crashed at step {step}, keep {keep}: {describe(outcome)}"
+    survives_crashes(plan, target, range(1, steps, stride))

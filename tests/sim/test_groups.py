@@ -4,14 +4,12 @@ The real coordinator writes to the simulated stores; its log is compacted and lo
 What a restart would find is compared with what is served at the end of each schedule (`tests.sim.groups`).
 """
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from tests.sim import cluster
 from tests.sim.plan import GATEWAY, Plan, make_plan, store_name
-from tests.sim.shrink import describe
+from tests.sim.promises import keeps_promises, reached_by, survives_crashes
 
 SECONDS = 2.0
 
@@ -20,11 +18,8 @@ BLOCK = 3
 
 @pytest.mark.parametrize("first", range(0, 6, BLOCK))
 def test_the_promises_to_groups_and_sessions_hold(first: int) -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        outcome = cluster.run(make_plan(seed, seconds=SECONDS, reads=True))
-        assert outcome.failure is None, describe(outcome)
-        reached += outcome.world.reached
+    seeds = range(first, first + BLOCK)
+    reached = reached_by(make_plan(seed, seconds=SECONDS, reads=True) for seed in seeds)
     assert reached["offsets committed"] > 20, reached
     assert reached["offsets fetched"] > 10, reached
 
@@ -54,11 +49,8 @@ KILLS = 9
 @pytest.mark.parametrize(("target", "stores"), [(GATEWAY, 1), (GATEWAY, 3), (store_name(0), 1)])
 def test_a_crash_at_any_step_keeps_the_promises_to_groups(target: str, stores: int) -> None:
     plan = replace(SHORT, stores=stores, replication_factor=stores)
-    outcome = cluster.run(plan)
-    assert outcome.failure is None, describe(outcome)
+    outcome = keeps_promises(plan)
     assert outcome.world.reached["compactions"] > 1
     assert outcome.world.reached["offsets committed"] > 10
     steps = outcome.world.loop.steps
-    for number, step in enumerate(range(50, steps, steps // KILLS)):
-        outcome = cluster.run(replace(plan, crash_at_step=(step, target, bool(number % 2))))
-        assert outcome.failure is None, f"{target} crashed at step {step}: {describe(outcome)}"
+    survives_crashes(plan, target, range(50, steps, steps // KILLS))

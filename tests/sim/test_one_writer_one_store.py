@@ -28,7 +28,7 @@ def test_the_promises_hold(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_promises_hold_in_a_crowd(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others keep the store's queue full: what it is asked is answered all the same, and truly."""
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", CROWD_COMMIT_RECORDS)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_RECORDS", CROWD_COMMIT_RECORDS)
     world = run(seed, crowd=True)
     assert world.counts["acknowledged"] > 20, world.counts
     assert world.counts["closed"], world.counts

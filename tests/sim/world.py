@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from mesh.protocol.address_state import AddressState, Phase
-from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -205,11 +207,11 @@ class World:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
                 wanted = AddressStatus(self.seal.address, STATUS_DONE, -1)
-                self._ask(b"S", wanted.address, wanted.pack())
+                self._ask(ids.SEAL, wanted.address, wanted.pack())
         elif life.writer.state is State.OPENING:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
-                self._ask(b"O", life.writer.address, life.announcement.pack())
+                self._ask(ids.OPEN, life.writer.address, life.announcement.pack())
         elif life.writer.on_tick(self.now):
             self._send("store", Head(life.writer.address, "orders", life.writer.next_sequence - 1))
         for zombie in self.zombies:
@@ -222,9 +224,9 @@ class World:
             return
         self.tell_at = self.now + 0.2
         for address, end in self.closing.items():
-            self._ask(b"C", address, AddressStatus(address, STATUS_DONE, end).pack())
+            self._ask(ids.CLOSE, address, AddressStatus(address, STATUS_DONE, end).pack())
         for address in self.deleting:
-            self._ask(b"X", address, AddressStatus(address, STATUS_DONE, -1).pack())
+            self._ask(ids.DELETE, address, AddressStatus(address, STATUS_DONE, -1).pack())
 
     def _ask(self, letter: bytes, address: str, entry: bytes) -> None:
         """A request about one address; repeated ones have the same requester, different ones another."""
@@ -290,21 +292,21 @@ class World:
 
     def _on_answer(self, answer: Answer) -> None:
         for status in answer.statuses:
-            if answer.id == b"s" and self.seal is not None and status.address == self.seal.address:
+            if answer.id == ids.SEALED and self.seal is not None and status.address == self.seal.address:
                 if answer.requester != status.address and status.status in (STATUS_DONE, STATUS_NOT_HERE):
                     known = status.status == STATUS_DONE
                     self.seal.on_sealed(STORE, status.sequence, status.row, known=known)
-            elif answer.id == b"c" and status.status == STATUS_DONE:
+            elif answer.id == ids.CLOSED and status.status == STATUS_DONE:
                 self.counts["closed"] += self.closing.pop(status.address, None) is not None
-            elif answer.id == b"x" and status.status == STATUS_DONE:
+            elif answer.id == ids.DELETED and status.status == STATUS_DONE:
                 self.counts["deleted"] += status.address in self.deleting
                 self.deleting.discard(status.address)
                 self.deleted.add(status.address)
-            elif answer.id == b"s" and status.status == STATUS_SEALED:
+            elif answer.id == ids.SEALED and status.status == STATUS_SEALED:
                 for zombie in [entry for entry in self.zombies if entry.writer.address == status.address]:
                     zombie.writer.fence()
                     self.zombies.remove(zombie)
-            elif answer.id == b"o" and status.address == self.life.writer.address and self.seal is None:
+            elif answer.id == ids.OPENED and status.address == self.life.writer.address and self.seal is None:
                 self._opened(status)
         if self.seal is not None and self.seal.decidable:
             self._recovered()

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wireproto.dafka import fields
+from wireproto.dafka import fields, ids
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.fields import Buffer, Cursor, checked_name, open_header, text
 
@@ -49,7 +49,7 @@ class Head(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            fields.header(b"H", self.subject.encode())
+            fields.header(ids.HEAD, self.subject.encode())
             + fields.name(self.address)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
@@ -66,7 +66,7 @@ class Ack(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            fields.header(b"K", answer_topic(self.address, self.store), fields.MAX_PAIR_BYTES)
+            fields.header(ids.ACK, answer_topic(self.address, self.store), fields.MAX_PAIR_BYTES)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
         ]
@@ -93,7 +93,7 @@ class Fetch(NamedTuple):
         address = fields.name(self.address)[1:]
         topic = directed_topic(self.store, self.address) if self.store else address
         frame = (
-            fields.header(b"F", topic)
+            fields.header(ids.FETCH, topic)
             + fields.name(self.requester)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
@@ -127,7 +127,7 @@ class DirectHead(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            fields.header(b"E", answer_topic(self.requester, ""))
+            fields.header(ids.DIRECT_HEAD, answer_topic(self.requester, ""))
             + fields.name(self.address)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
@@ -141,7 +141,7 @@ class GetHeads(NamedTuple):
     requester: str
 
     def frames(self) -> Frames:
-        return [fields.header(b"G", self.subject.encode()) + fields.name(self.requester)]
+        return [fields.header(ids.GET_HEADS, self.subject.encode()) + fields.name(self.requester)]
 
 
 class ConsumerHello(NamedTuple):
@@ -153,7 +153,7 @@ class ConsumerHello(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            fields.header(b"W", answer_topic(self.store, ""))
+            fields.header(ids.CONSUMER_HELLO, answer_topic(self.store, ""))
             + fields.name(self.requester)
             + fields.strings(self.subjects)
         ]
@@ -166,7 +166,7 @@ class StoreHello(NamedTuple):
     store: str
 
     def frames(self) -> Frames:
-        return [fields.header(b"L", answer_topic(self.consumer, "")) + fields.name(self.store)]
+        return [fields.header(ids.STORE_HELLO, answer_topic(self.consumer, "")) + fields.name(self.store)]
 
 
 class RecordEncoder:
@@ -178,7 +178,9 @@ class RecordEncoder:
     __slots__ = ("_prefix",)
 
     def __init__(self, address: str, subject: str) -> None:
-        self._prefix = fields.header(b"M", subject.encode()) + fields.name(address) + fields.string(subject)
+        self._prefix = (
+            fields.header(ids.RECORD, subject.encode()) + fields.name(address) + fields.string(subject)
+        )
 
     def frames(self, sequence: int, content: Buffer) -> Frames:
         """[header, content]; the content is not copied. Raises ValueError for a sequence below 0."""
@@ -194,7 +196,7 @@ class DirectRecordEncoder(RecordEncoder):
 
     def __init__(self, requester: str, store: str, address: str, subject: str) -> None:
         self._prefix = (
-            fields.header(b"D", answer_topic(requester, store), fields.MAX_PAIR_BYTES)
+            fields.header(ids.DIRECT_RECORD, answer_topic(requester, store), fields.MAX_PAIR_BYTES)
             + fields.name(address)
             + fields.string(subject)
         )
@@ -286,6 +288,11 @@ def directed_topic(store: str, rest: str) -> bytes:
     return f"{DIRECTED}{store}/{rest}".encode()
 
 
+def directed_prefix(message_id: bytes, store: str) -> bytes:
+    """How the headers of messages with this id begin that are for that store: what it subscribes to."""
+    return message_id + f"{DIRECTED}{store}".encode()
+
+
 def split_directed_topic(topic: str) -> tuple[str, str]:
     """`@incarnation/rest` -> (incarnation, rest). Raises `MalformedMessage`."""
     store, slash, rest = topic[1:].partition("/")
@@ -366,12 +373,15 @@ def _direct_head(topic: str, cursor: Cursor) -> DirectHead:
     return DirectHead(checked_name(topic), cursor.name(), cursor.string(), cursor.sequence())
 
 
-register_with_content(b"M", _decode_record)
-register_with_content(b"D", _decode_direct_record)
-_DECODERS[b"K"[0]] = _decode_ack
-register(b"H", _head)
-register(b"F", _fetch)
-register(b"E", _direct_head)
-register(b"G", lambda topic, cursor: GetHeads(topic, cursor.name()))
-register(b"W", lambda topic, cursor: ConsumerHello(checked_name(topic), cursor.name(), cursor.strings()))
-register(b"L", lambda topic, cursor: StoreHello(checked_name(topic), cursor.name()))
+register_with_content(ids.RECORD, _decode_record)
+register_with_content(ids.DIRECT_RECORD, _decode_direct_record)
+_DECODERS[ids.ACK[0]] = _decode_ack
+register(ids.HEAD, _head)
+register(ids.FETCH, _fetch)
+register(ids.DIRECT_HEAD, _direct_head)
+register(ids.GET_HEADS, lambda topic, cursor: GetHeads(topic, cursor.name()))
+register(
+    ids.CONSUMER_HELLO,
+    lambda topic, cursor: ConsumerHello(checked_name(topic), cursor.name(), cursor.strings()),
+)
+register(ids.STORE_HELLO, lambda topic, cursor: StoreHello(checked_name(topic), cursor.name()))

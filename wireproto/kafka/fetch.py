@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 from typing import Final
 
+from wireproto.kafka.decoding import decodes, read_count, read_topic
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
     compact_string,
     read_compact_string,
     read_string,
-    read_uvarint,
-    refuses_bad_bytes,
     skip_tags,
-    spend,
     string,
     uvarint,
 )
@@ -160,14 +158,9 @@ _LIMITS: Final = Struct(">iiib")  # max wait, min bytes, max bytes, isolation le
 _SESSION: Final = Struct(">ii")
 
 
-@refuses_bad_bytes
-def decode_fetch(api_version: int, frame: memoryview, offset: int) -> FetchRequest:
-    """Decode the body that starts at ``offset`` and fills the rest of the frame.
-
-    Raises :class:`MalformedRequest` when it is not a Fetch request of that version, to the last byte.
-    """
-    if not MIN_VERSION <= api_version <= MAX_VERSION:
-        raise MalformedRequest(f"Fetch has no version {api_version}")
+@decodes("Fetch", MIN_VERSION, MAX_VERSION)
+def decode_fetch(api_version: int, frame: memoryview, offset: int) -> tuple[FetchRequest, int]:
+    """Decode a Fetch request."""
     request, pos, budget = _read_head(api_version, frame, offset)
     pos, budget = _read_topics(api_version, frame, pos, budget, request.topics)
     if api_version >= _SESSIONS_FROM:
@@ -180,9 +173,7 @@ def decode_fetch(api_version: int, frame: memoryview, offset: int) -> FetchReque
         request.rack_id = rack_id
     if api_version >= _FLEXIBLE_FROM:
         pos = _read_request_tags(api_version, frame, pos, budget, request)
-    if pos != len(frame):
-        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
-    return request
+    return request, pos
 
 
 def _read_head(api_version: int, frame: memoryview, pos: int) -> tuple[FetchRequest, int, int]:
@@ -205,10 +196,10 @@ def _read_head(api_version: int, frame: memoryview, pos: int) -> tuple[FetchRequ
 def _read_topics(
     api_version: int, frame: memoryview, pos: int, budget: int, topics: list[FetchTopic]
 ) -> tuple[int, int]:
-    flexible = api_version >= _FLEXIBLE_FROM
-    count, pos, budget = _read_count(flexible, frame, pos, budget, 6 - 3 * flexible)
+    flexible, by_id = api_version >= _FLEXIBLE_FROM, api_version >= _TOPIC_ID_FROM
+    count, pos, budget = read_count(frame, pos, budget, 6 - 3 * flexible, flexible)
     for _ in range(count):
-        name, topic_id, pos = _read_topic_name(api_version, frame, pos)
+        name, topic_id, pos = read_topic(frame, pos, flexible, by_id)
         partitions: list[FetchPartition] = []
         pos, budget = _read_partitions(api_version, frame, pos, budget, partitions)
         if flexible:
@@ -223,7 +214,7 @@ def _read_partitions(
     layout = _PARTITION[api_version]
     size = layout.size
     flexible = api_version >= _FLEXIBLE_FROM
-    count, pos, budget = _read_count(flexible, frame, pos, budget, size)
+    count, pos, budget = read_count(frame, pos, budget, size, flexible)
     end = pos + count * size
     if flexible and not any(frame[pos + size - 1 : end : size]):  # none has tags, so all have one size
         partitions += [
@@ -251,37 +242,14 @@ def _read_partitions(
     return end, budget
 
 
-def _read_count(
-    flexible: bool, frame: memoryview, pos: int, budget: int, smallest: int
-) -> tuple[int, int, int]:
-    """The count of an array that may not be null, the position behind it and the rest of the budget."""
-    if flexible:
-        count, pos = read_uvarint(frame, pos)
-        count -= 1
-    else:
-        (count,) = _INT32.unpack_from(frame, pos)
-        pos += 4
-    return count, pos, spend(budget, count, len(frame) - pos, smallest)
-
-
-def _read_topic_name(api_version: int, frame: memoryview, pos: int) -> tuple[str | None, bytes | None, int]:
-    if api_version >= _TOPIC_ID_FROM:
-        return None, bytes(frame[pos : pos + 16]), pos + 16
-    read = read_compact_string if api_version >= _FLEXIBLE_FROM else read_string
-    name, pos = read(frame, pos)
-    if name is None:
-        raise MalformedRequest("a topic name is null")
-    return name, None, pos
-
-
 def _read_forgotten(
     api_version: int, frame: memoryview, pos: int, budget: int, forgotten: list[ForgottenTopic]
 ) -> tuple[int, int]:
-    flexible = api_version >= _FLEXIBLE_FROM
-    count, pos, budget = _read_count(flexible, frame, pos, budget, 6 - 3 * flexible)
+    flexible, by_id = api_version >= _FLEXIBLE_FROM, api_version >= _TOPIC_ID_FROM
+    count, pos, budget = read_count(frame, pos, budget, 6 - 3 * flexible, flexible)
     for _ in range(count):
-        name, topic_id, pos = _read_topic_name(api_version, frame, pos)
-        partition_count, pos, budget = _read_count(flexible, frame, pos, budget, 4)
+        name, topic_id, pos = read_topic(frame, pos, flexible, by_id)
+        partition_count, pos, budget = read_count(frame, pos, budget, 4, flexible)
         forgotten.append(ForgottenTopic(name, topic_id, unpack_from(f">{partition_count}i", frame, pos)))
         pos += 4 * partition_count
         if flexible:

@@ -6,15 +6,11 @@ Source: ``HeartbeatRequest.json`` and ``HeartbeatResponse.json`` of Kafka 4.3.
 from struct import Struct
 from typing import Final, NamedTuple
 
+from wireproto.kafka.decoding import MEMBER_IS_NULL, decodes
 from wireproto.kafka.errors import MalformedRequest
-from wireproto.kafka.primitives import (
-    MAX_REQUEST_ELEMENTS,
-    read_compact_string,
-    read_string,
-    refuses_bad_bytes,
-    skip_tags,
-)
+from wireproto.kafka.primitives import MAX_REQUEST_ELEMENTS, read_compact_string, read_string, skip_tags
 
+MIN_VERSION: Final = 0
 MAX_VERSION: Final = 4
 _THROTTLE_FROM: Final = 1
 _INSTANCE_FROM: Final = 3
@@ -35,28 +31,22 @@ class HeartbeatRequest(NamedTuple):
     group_instance_id: str | None
 
 
-@refuses_bad_bytes
-def decode_heartbeat(api_version: int, frame: memoryview, pos: int) -> HeartbeatRequest:
-    """Decode the body that starts at ``pos`` and fills the rest of the frame.
-
-    Raises :class:`MalformedRequest` when it is not a Heartbeat request of that version, to the last byte.
-    """
-    if not 0 <= api_version <= MAX_VERSION:
-        raise MalformedRequest(f"Heartbeat has no version {api_version}")
-    read = read_compact_string if api_version >= _FLEXIBLE_FROM else read_string
+@decodes("Heartbeat", MIN_VERSION, MAX_VERSION)
+def decode_heartbeat(api_version: int, frame: memoryview, pos: int) -> tuple[HeartbeatRequest, int]:
+    """Decode a Heartbeat request."""
+    flexible = api_version >= _FLEXIBLE_FROM
+    read = read_compact_string if flexible else read_string
     group_id, pos = read(frame, pos)
     (generation,) = _INT32.unpack_from(frame, pos)
     member_id, pos = read(frame, pos + 4)
     if group_id is None or member_id is None:
-        raise MalformedRequest("a group id or member id is null")
+        raise MalformedRequest(MEMBER_IS_NULL)
     instance: str | None = None
     if api_version >= _INSTANCE_FROM:
         instance, pos = read(frame, pos)
-    if api_version >= _FLEXIBLE_FROM:
+    if flexible:
         pos, _ = skip_tags(frame, pos, MAX_REQUEST_ELEMENTS)
-    if pos != len(frame):
-        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
-    return HeartbeatRequest(group_id, generation, member_id, instance)
+    return HeartbeatRequest(group_id, generation, member_id, instance), pos
 
 
 def encode_heartbeat_response(api_version: int, correlation_id: int, error_code: int) -> bytes:

@@ -9,16 +9,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.decoding import decodes, read_count, read_topic_name
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
     compact_string,
-    read_compact_string,
-    read_string,
-    read_uvarint,
-    refuses_bad_bytes,
     skip_tags,
-    spend,
     string,
     uvarint,
 )
@@ -68,14 +63,9 @@ class ListOffsetsRequest:
     topics: list[AskedOffsets]
 
 
-@refuses_bad_bytes
-def decode_list_offsets(api_version: int, frame: memoryview, pos: int) -> ListOffsetsRequest:
-    """Decode the body that starts at ``pos`` and fills the rest of the frame.
-
-    Raises :class:`MalformedRequest` when it is not a ListOffsets request of that version, to the last byte.
-    """
-    if not MIN_VERSION <= api_version <= MAX_VERSION:
-        raise MalformedRequest(f"ListOffsets has no version {api_version}")
+@decodes("ListOffsets", MIN_VERSION, MAX_VERSION)
+def decode_list_offsets(api_version: int, frame: memoryview, pos: int) -> tuple[ListOffsetsRequest, int]:
+    """Decode a ListOffsets request."""
     flexible = api_version >= _FLEXIBLE_FROM
     (replica_id,) = _INT32.unpack_from(frame, pos)
     pos += 4
@@ -84,11 +74,9 @@ def decode_list_offsets(api_version: int, frame: memoryview, pos: int) -> ListOf
         isolation_level = frame[pos] - ((frame[pos] & 0x80) << 1)  # signed
         pos += 1
     request = ListOffsetsRequest(replica_id, isolation_level, [])
-    count, pos, budget = _read_count(frame, pos, MAX_REQUEST_ELEMENTS, 6 - 3 * flexible, flexible=flexible)
+    count, pos, budget = read_count(frame, pos, MAX_REQUEST_ELEMENTS, 6 - 3 * flexible, flexible)
     for _ in range(count):
-        name, pos = (read_compact_string if flexible else read_string)(frame, pos)
-        if name is None:
-            raise MalformedRequest("a topic name is null")
+        name, pos = read_topic_name(frame, pos, flexible)
         partitions, pos, budget = _read_partitions(api_version, frame, pos, budget)
         if flexible:
             pos, budget = skip_tags(frame, pos, budget)
@@ -98,9 +86,7 @@ def decode_list_offsets(api_version: int, frame: memoryview, pos: int) -> ListOf
         pos += 4
     if flexible:
         pos, budget = skip_tags(frame, pos, budget)
-    if pos != len(frame):
-        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
-    return request
+    return request, pos
 
 
 def _read_partitions(
@@ -108,7 +94,7 @@ def _read_partitions(
 ) -> tuple[list[AskedOffset], int, int]:
     if api_version < _FLEXIBLE_FROM:
         layout = _ASKED_EPOCH if api_version >= _LEADER_EPOCH_FROM else _ASKED
-        count, pos, budget = _read_count(frame, pos, budget, layout.size, flexible=False)
+        count, pos, budget = read_count(frame, pos, budget, layout.size, False)
         end = pos + count * layout.size
         if layout is _ASKED:
             asked = [(index, NO_EPOCH, time) for index, time in layout.iter_unpack(frame[pos:end])]
@@ -116,7 +102,7 @@ def _read_partitions(
             asked = list(layout.iter_unpack(frame[pos:end]))
         return asked, end, budget
     layout = _ASKED_EPOCH_TAGS
-    count, pos, budget = _read_count(frame, pos, budget, layout.size, flexible=True)
+    count, pos, budget = read_count(frame, pos, budget, layout.size, True)
     end = pos + count * layout.size
     if not any(frame[pos + layout.size - 1 : end : layout.size]):  # none has tags, so all have one size
         return [(i, epoch, time) for i, epoch, time, _ in layout.iter_unpack(frame[pos:end])], end, budget
@@ -126,19 +112,6 @@ def _read_partitions(
         pos, budget = skip_tags(frame, pos + layout.size - 1, budget)
         asked.append((index, epoch, time))
     return asked, pos, budget
-
-
-def _read_count(
-    frame: memoryview, pos: int, budget: int, smallest: int, *, flexible: bool
-) -> tuple[int, int, int]:
-    """The count of an array that may not be null, the position behind it and the rest of the budget."""
-    if flexible:
-        count, pos = read_uvarint(frame, pos)
-        count -= 1
-    else:
-        (count,) = _INT32.unpack_from(frame, pos)
-        pos += 4
-    return count, pos, spend(budget, count, len(frame) - pos, smallest)
 
 
 class PartitionOffset(NamedTuple):

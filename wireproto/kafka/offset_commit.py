@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from wireproto.kafka.decoding import MEMBER_IS_NULL, decodes, read_count, read_topic
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
     compact_string,
     read_compact_string,
     read_string,
-    read_uvarint,
-    refuses_bad_bytes,
     skip_tags,
-    spend,
     string,
     uvarint,
 )
@@ -77,21 +75,16 @@ class OffsetCommitRequest:
     topics: list[TopicCommit]
 
 
-@refuses_bad_bytes
-def decode_offset_commit(api_version: int, frame: memoryview, pos: int) -> OffsetCommitRequest:
-    """Decode the body that starts at ``pos`` and fills the rest of the frame.
-
-    Raises :class:`MalformedRequest` when it is not an OffsetCommit request of that version, to the last byte.
-    """
-    if not MIN_VERSION <= api_version <= MAX_VERSION:
-        raise MalformedRequest(f"OffsetCommit has no version {api_version}")
+@decodes("OffsetCommit", MIN_VERSION, MAX_VERSION)
+def decode_offset_commit(api_version: int, frame: memoryview, pos: int) -> tuple[OffsetCommitRequest, int]:
+    """Decode an OffsetCommit request."""
     flexible = api_version >= _FLEXIBLE_FROM
     read = read_compact_string if flexible else read_string
     group_id, pos = read(frame, pos)
     (generation,) = _INT32.unpack_from(frame, pos)
     member_id, pos = read(frame, pos + 4)
     if group_id is None or member_id is None:
-        raise MalformedRequest("a group id or member id is null")
+        raise MalformedRequest(MEMBER_IS_NULL)
     instance: str | None = None
     if api_version >= _INSTANCE_FROM:
         instance, pos = read(frame, pos)
@@ -100,32 +93,22 @@ def decode_offset_commit(api_version: int, frame: memoryview, pos: int) -> Offse
         (retention,) = _INT64.unpack_from(frame, pos)
         pos += 8
     request = OffsetCommitRequest(group_id, generation, member_id, instance, retention, [])
-    count, pos, budget = _read_count(frame, pos, MAX_REQUEST_ELEMENTS, 6 - 3 * flexible, flexible=flexible)
+    count, pos, budget = read_count(frame, pos, MAX_REQUEST_ELEMENTS, 6 - 3 * flexible, flexible)
     for _ in range(count):
         topic, pos, budget = _read_topic(api_version, frame, pos, budget)
         request.topics.append(topic)
     if flexible:
         pos, budget = skip_tags(frame, pos, budget)
-    if pos != len(frame):
-        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
-    return request
+    return request, pos
 
 
 def _read_topic(api_version: int, frame: memoryview, pos: int, budget: int) -> tuple[TopicCommit, int, int]:
     flexible = api_version >= _FLEXIBLE_FROM
     read = read_compact_string if flexible else read_string
-    name: str | None = None
-    topic_id: bytes | None = None
-    if api_version >= _TOPIC_ID_FROM:
-        topic_id = bytes(frame[pos : pos + 16])
-        pos += 16
-    else:
-        name, pos = read(frame, pos)
-        if name is None:
-            raise MalformedRequest("a topic name is null")
+    name, topic_id, pos = read_topic(frame, pos, flexible, api_version >= _TOPIC_ID_FROM)
     layout = _OFFSET_EPOCH if api_version >= _LEADER_EPOCH_FROM else _OFFSET
     smallest = layout.size + 2  # and null for the metadata: a byte and one of tags, or a length of two bytes
-    count, pos, budget = _read_count(frame, pos, budget, smallest, flexible=flexible)
+    count, pos, budget = read_count(frame, pos, budget, smallest, flexible)
     partitions: list[PartitionCommit] = []
     epoch = NO_EPOCH
     for _ in range(count):
@@ -140,19 +123,6 @@ def _read_topic(api_version: int, frame: memoryview, pos: int, budget: int) -> t
     if flexible:
         pos, budget = skip_tags(frame, pos, budget)
     return TopicCommit(name, topic_id, partitions), pos, budget
-
-
-def _read_count(
-    frame: memoryview, pos: int, budget: int, smallest: int, *, flexible: bool
-) -> tuple[int, int, int]:
-    """The count of an array that may not be null, the position behind it and the rest of the budget."""
-    if flexible:
-        count, pos = read_uvarint(frame, pos)
-        count -= 1
-    else:
-        (count,) = _INT32.unpack_from(frame, pos)
-        pos += 4
-    return count, pos, spend(budget, count, len(frame) - pos, smallest)
 
 
 @dataclass(slots=True)

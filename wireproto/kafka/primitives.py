@@ -39,12 +39,17 @@ def refuses_bad_bytes(decode: Callable[_P, _R]) -> Callable[_P, _R]:
     def decode_or_refuse(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return decode(*args, **kwargs)
-        except (IndexError, struct_error):
-            raise MalformedRequest("the request ends in the middle of a field") from None
-        except UnicodeDecodeError:
-            raise MalformedRequest("a string is not UTF-8") from None
+        except (IndexError, struct_error, UnicodeDecodeError) as error:
+            raise ends_badly(error) from None
 
     return decode_or_refuse
+
+
+def ends_badly(error: Exception) -> MalformedRequest:
+    """What such an exception means of a request."""
+    if isinstance(error, UnicodeDecodeError):
+        return MalformedRequest("a string is not UTF-8")
+    return MalformedRequest("the request ends in the middle of a field")
 
 
 def read_uvarint(data: memoryview | bytes, pos: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NoReturn
 
+from wireproto.kafka.decoding import TOPIC_IS_NULL, decodes
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
@@ -19,7 +20,6 @@ from wireproto.kafka.primitives import (
     read_compact_string,
     read_string,
     read_uvarint,
-    refuses_bad_bytes,
     skip_tags,
     spend,
     string,
@@ -108,16 +108,14 @@ class ProducePartitionResult:
     record_errors: Sequence[tuple[int, str | None]] = ()
 
 
-def decode_produce(api_version: int, frame: memoryview, offset: int) -> ProduceRequest:
-    """Decode the body that starts at ``offset`` and fills the rest of the frame.
-
-    Raises :class:`MalformedRequest` when it is not a Produce request of that version, to the last byte, or
-    has more than ``MAX_PRODUCED_ELEMENTS``.
-    """
+@decodes("Produce", MIN_VERSION, MAX_VERSION)
+def decode_produce(api_version: int, frame: memoryview, offset: int) -> tuple[ProduceRequest, int]:
+    """Decode a Produce request of up to ``MAX_PRODUCED_ELEMENTS``."""
     return _decode(api_version, frame, offset, _Elements(MAX_PRODUCED_ELEMENTS, _refuse))
 
 
-def decode_few_partitions(api_version: int, frame: memoryview, offset: int) -> ProduceRequest:
+@decodes("Produce", MIN_VERSION, MAX_VERSION)
+def decode_few_partitions(api_version: int, frame: memoryview, offset: int) -> tuple[ProduceRequest, int]:
     """As :func:`decode_produce`; raises :class:`ManyPartitions` besides, before it has taken long."""
     return _decode(api_version, frame, offset, _Elements(MAX_DECODED_AT_ONCE_ELEMENTS, _later))
 
@@ -148,18 +146,15 @@ class _Elements:
             self._too_many()
 
 
-@refuses_bad_bytes
-def _decode(api_version: int, frame: memoryview, offset: int, elements: _Elements) -> ProduceRequest:
-    if not MIN_VERSION <= api_version <= MAX_VERSION:
-        raise MalformedRequest(f"Produce has no version {api_version}")
+def _decode(
+    api_version: int, frame: memoryview, offset: int, elements: _Elements
+) -> tuple[ProduceRequest, int]:
     if api_version >= _FLEXIBLE_FROM:
         request, pos = _decode_flexible(api_version, frame, offset, elements)
     else:
         request, pos = _decode_old(frame, offset, elements)
-    if pos != len(frame):
-        raise MalformedRequest(f"{len(frame) - pos} bytes are left over after the request")
     request.elements = elements.count
-    return request
+    return request, pos
 
 
 def _decode_flexible(
@@ -180,7 +175,7 @@ def _decode_flexible(
         else:
             name, pos = read_compact_string(frame, pos)
             if name is None:
-                raise MalformedRequest("a topic name is null")
+                raise MalformedRequest(TOPIC_IS_NULL)
         partition_count, pos = read_uvarint(frame, pos)
         elements.add(partition_count - 1, len(frame) - pos, 6)
         partitions = []
@@ -212,7 +207,7 @@ def _decode_old(frame: memoryview, pos: int, elements: _Elements) -> tuple[Produ
     for _ in range(topic_count):
         name, pos = read_string(frame, pos)
         if name is None:
-            raise MalformedRequest("a topic name is null")
+            raise MalformedRequest(TOPIC_IS_NULL)
         (partition_count,) = _INT32.unpack_from(frame, pos)
         pos += 4
         elements.add(partition_count, len(frame) - pos, 8)

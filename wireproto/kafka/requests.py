@@ -11,6 +11,7 @@ from typing import Any, Final
 from wireproto.kafka.api_keys import FLEXIBLE_FROM, ApiKey
 from wireproto.kafka.codegen import Decoder, compile_decoder
 from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.primitives import ends_badly
 from wireproto.kafka.schemas import REQUEST_CLASSES, schema_versions
 
 COPY_BYTES: Final = 64 * 1024
@@ -52,10 +53,8 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, offset: in
         data = bytes(data)
     try:
         request, end = decode(data, 0)
-    except (IndexError, struct_error):
-        raise MalformedRequest("the request ends in the middle of a field") from None
-    except UnicodeDecodeError:
-        raise MalformedRequest("a string is not UTF-8") from None
+    except (IndexError, struct_error, UnicodeDecodeError) as error:
+        raise ends_badly(error) from None
     if end > len(data):
         raise MalformedRequest("the request ends in the middle of a field")
     if end < len(data) and len(data) - end > _left_over_bytes(api_key, api_version):

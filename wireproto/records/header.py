@@ -104,10 +104,6 @@ class BatchHeader(NamedTuple):
         """When compaction may drop the batch's tombstones (KIP-534), in ms; kept in the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
 
 def read_header(view: Buffer) -> BatchHeader:
     """The header at the start of ``view``, which may hold more than one batch or only a header.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from mesh.node import Node
+from mesh.node import Node, Routes
 from wireproto.dafka.messages import decode
 
 
@@ -18,8 +18,8 @@ class FakeNode:
         self.on_sent: Callable[[Any], None] = lambda _message: None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
 
-    def on(self, message_type: type[Any], handler: Callable[[Any], None]) -> None:
-        self._handlers[message_type] = handler
+    def route(self, routes: Routes) -> None:
+        self._handlers.update(routes)
 
     def subscribe(self, prefix: bytes) -> None: ...
 

@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from mesh.address_requests import LIST_ENTRIES, MAX_LIST_BYTES, RETRY_SECONDS, AddressRequests
 from mesh.requests import Requests
+from mesh.routing import requests_routes
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Answer, Request
 
@@ -20,7 +21,9 @@ class Mesh:
 
     def __init__(self) -> None:
         self.node = FakeNode()
-        self.closes = AddressRequests(Requests(self.node.as_node), b"C")
+        requests = Requests(self.node.as_node)
+        self.node.route(requests_routes(requests))
+        self.closes = AddressRequests(requests, b"C")
         self.away = {AWAY}
         self.asked: list[tuple[str, list[str]]] = []
         self.answered: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ from mesh.host_names import (
     LOOKUP_AGAIN_SECONDS,
     MAX_LOOKUPS_AT_ONCE,
     MAX_NAMES,
-    Names,
+    HostNames,
     preferred,
 )
 from mesh.protocol.endpoints import Endpoint
@@ -35,9 +35,9 @@ class Server:
         return self.addresses[name]
 
 
-def run(server: Server, test: Callable[[Names], Awaitable[None]]) -> None:
+def run(server: Server, test: Callable[[HostNames], Awaitable[None]]) -> None:
     async def main() -> None:
-        names = Names(lookup=server)
+        names = HostNames(lookup=server)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(names.run)
             await test(names)
@@ -46,7 +46,7 @@ def run(server: Server, test: Callable[[Names], Awaitable[None]]) -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-async def address(names: Names, host: str) -> str | None:
+async def address(names: HostNames, host: str) -> str | None:
     """What is known of this name once the look-up is over that asking for it may have begun."""
     names.address(Endpoint(host, 80), trio.current_time())
     await wait_all_tasks_blocked()
@@ -57,7 +57,7 @@ async def address(names: Names, host: str) -> str | None:
 def test_an_address_needs_no_look_up() -> None:
     server = Server()
 
-    async def test(names: Names) -> None:
+    async def test(names: HostNames) -> None:
         assert await address(names, "10.0.0.1") == "tcp://10.0.0.1:80"
         assert await address(names, "::1") == "tcp://[::1]:80"
 
@@ -68,7 +68,7 @@ def test_an_address_needs_no_look_up() -> None:
 def test_a_name_is_looked_up_once_in_a_while() -> None:
     server = Server(store="10.0.0.1")
 
-    async def test(names: Names) -> None:
+    async def test(names: HostNames) -> None:
         assert await address(names, "store") == "tcp://10.0.0.1:80"
         await trio.sleep(LOOKUP_AGAIN_SECONDS - 1)
         assert await address(names, "store") == "tcp://10.0.0.1:80"
@@ -87,7 +87,7 @@ def test_a_name_is_looked_up_once_in_a_while() -> None:
 def test_a_name_without_address_is_asked_for_again_soon(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(everywhere="0.0.0.0")
 
-    async def test(names: Names) -> None:
+    async def test(names: HostNames) -> None:
         for host in ("store", "everywhere"):
             assert await address(names, host) is None
             await trio.sleep(FAILED_AGAIN_SECONDS)
@@ -104,7 +104,7 @@ def test_a_dead_name_server_is_asked_for_few_names_at_once() -> None:
     server = Server()
     server.dead = True
 
-    async def test(names: Names) -> None:
+    async def test(names: HostNames) -> None:
         for number in range(10_000):
             assert names.address(Endpoint(f"store-{number}", 80), 0.0) is None
             if number % 100 == 0:
@@ -125,7 +125,7 @@ def test_one_address_of_several(order: int) -> None:
 def test_names_are_bounded() -> None:
     server = Server(**{f"store-{number}": "10.0.0.1" for number in range(MAX_NAMES + 1)})
 
-    async def test(names: Names) -> None:
+    async def test(names: HostNames) -> None:
         for number in range(MAX_NAMES + 1):
             assert await address(names, f"store-{number}") is not None
         assert await address(names, f"store-{MAX_NAMES}") is not None

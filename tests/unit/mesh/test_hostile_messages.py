@@ -24,6 +24,7 @@ from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import Writer
 from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
+from mesh.routing import gateway_routes
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import closed, opened, sealed
@@ -159,6 +160,7 @@ class Gateway:
         self.requests.prefix = LIFE
         self.requests._count = len(ADDRESSES) - 1
         self.producer = Producer(self.node, self.requests)
+        self.node.route(gateway_routes(self.requests, self.producer))
         self.reader = Reader(self.requests)
 
     def tasks(self) -> list[Callable[[], Awaitable[Any]]]:

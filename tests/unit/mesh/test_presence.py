@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from mesh.presence import StorePresence
 from mesh.protocol.presence import LIVE_SECONDS
 from mesh.requests import Requests
+from mesh.routing import requests_routes
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import ANY_STORE, STATUS_DONE, AddressStatus, Found, Lookup, Ping, Pong
 
@@ -23,6 +24,7 @@ class Mesh:
     def __init__(self) -> None:
         self.node = FakeNode()
         self.requests = Requests(self.node.as_node)
+        self.node.route(requests_routes(self.requests))
         self.presence = StorePresence(self.node.as_node, self.requests)
         self.answering: set[str] = set()
         self.pings: list[tuple[float, str]] = []

@@ -14,6 +14,7 @@ from mesh.address_requests import LIST_ENTRIES
 from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
+from mesh.routing import gateway_routes
 from tests.unit.mesh.fake_node import FakeNode
 from tests.unit.mesh.producer_asks import closed, opened, sealed
 from wireproto.dafka.additions import (
@@ -62,6 +63,7 @@ def run(body: Callable[[Producer, Store], Awaitable[None]]) -> None:
         node = FakeNode()
         store = Store(node)
         producer = Producer(node.as_node, Requests(node.as_node))
+        node.route(gateway_routes(producer.requests, producer))
         with trio.fail_after(600):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(producer.run)

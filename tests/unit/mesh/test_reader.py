@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from mesh import reader as reader_module
 from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
+from mesh.routing import requests_routes
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import (
     STATUS_ANSWER_FULL,
@@ -37,7 +38,9 @@ ADDRESS = "A" * 32
 def run(body: Callable[[FakeNode, Reader], Awaitable[None]]) -> None:
     async def main() -> None:
         node = FakeNode()
-        await body(node, Reader(Requests(node.as_node)))
+        requests = Requests(node.as_node)
+        node.route(requests_routes(requests))
+        await body(node, Reader(requests))
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

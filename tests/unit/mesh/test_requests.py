@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mesh.requests import RANGE_REPEAT_SECONDS, REPEAT_FIRST_SECONDS, Requests
+from mesh.routing import requests_routes
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import (
     ANY_STORE,
@@ -71,7 +72,9 @@ def run(body: Callable[[FakeNode, Requests], Awaitable[None]]) -> None:
     async def main() -> None:
         node = FakeNode()
         with trio.fail_after(60):
-            await body(node, Requests(node.as_node))
+            requests = Requests(node.as_node)
+            node.route(requests_routes(requests))
+            await body(node, requests)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

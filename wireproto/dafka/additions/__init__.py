@@ -8,7 +8,7 @@ sixteen characters brings a node all its answers, and each answer names its requ
 docs/mesh-protocol.md has every message byte by byte.
 """
 
-from wireproto.dafka.additions.lists import BEGINNINGS, Answer, Listed, ListSegments, Request
+from wireproto.dafka.additions.lists import Answer, Listed, ListSegments, Request
 from wireproto.dafka.additions.presence import ANY_STORE, Ping, Pong
 from wireproto.dafka.additions.reading import (
     DIGEST_BYTES,
@@ -44,7 +44,6 @@ from wireproto.dafka.additions.verifying import Verified, Verify
 
 __all__ = [
     "ANY_STORE",
-    "BEGINNINGS",
     "DIGEST_BYTES",
     "LOOKUP_KINDS",
     "LOOKUP_MAX_TIMESTAMP",

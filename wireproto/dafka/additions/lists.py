@@ -3,14 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from wireproto.dafka import fields
+from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import answering, asking, parties_of, register_directed, store_of
 from wireproto.dafka.additions.segments import AddressStatus, Announcement, Copy
 from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Frames
-
-BEGINNINGS = b"B"
-"""The id of a `Request` that is about reading."""
 
 LEAST_ENTRY_BYTES = 4
 """Of one entry in a list: its length."""
@@ -65,7 +62,9 @@ class ListSegments(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            asking(b"I", self.store, self.requester) + fields.string(self.first) + fields.number4(self.count)
+            asking(ids.LIST, self.store, self.requester)
+            + fields.string(self.first)
+            + fields.number4(self.count)
         ]
 
 
@@ -81,13 +80,13 @@ class Listed(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            answering(b"i", self.requester, self.store)
+            answering(ids.LISTED, self.requester, self.store)
             + fields.entries([fields.long_bytes(a.pack()) + s.pack() for a, s in self.segments])
         ]
 
 
 def _register_list_messages(message_id: bytes, unpack_entry: Callable[[bytes], object]) -> None:
-    answer_id = message_id.lower()
+    answer_id = ids.answer_id(message_id)
 
     def request(topic: str, cursor: Cursor) -> Request:
         requester = cursor.name()
@@ -112,12 +111,11 @@ def _listed(topic: str, cursor: Cursor) -> Listed:
     return Listed(*parties_of(topic), segments)
 
 
-_register_list_messages(b"O", Announcement.unpack)
-_register_list_messages(b"Y", Copy.unpack)
-for _id in (b"S", b"C", b"X", BEGINNINGS):
-    _register_list_messages(_id, AddressStatus.unpack)
+_ENTRIES: dict[bytes, Callable[[bytes], object]] = {ids.OPEN: Announcement.unpack, ids.COPY: Copy.unpack}
+for _id in ids.LIST_REQUESTS:
+    _register_list_messages(_id, _ENTRIES.get(_id, AddressStatus.unpack))
 register_directed(
-    b"I",
+    ids.LIST,
     lambda topic, cursor: ListSegments(store_of(topic), cursor.name(), cursor.string(), cursor.number4()),
 )
-register_directed(b"i", _listed)
+register_directed(ids.LISTED, _listed)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wireproto.dafka import fields
+from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import answering, asking, parties_of, register_directed, store_of
 from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Frames
@@ -18,7 +18,7 @@ class Ping(NamedTuple):
     requester: str
 
     def frames(self) -> Frames:
-        return [asking(b"P", self.store, self.requester)]
+        return [asking(ids.PING, self.store, self.requester)]
 
 
 class Pong(NamedTuple):
@@ -35,7 +35,7 @@ class Pong(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            answering(b"p", self.requester, self.store)
+            answering(ids.PONG, self.requester, self.store)
             + fields.string(self.cluster_id)
             + fields.string(self.name)
             + fields.sequence(self.free_bytes)
@@ -49,5 +49,5 @@ def _pong(topic: str, cursor: Cursor) -> Pong:
     return Pong(*parties, *about, free, cursor.sequence() if cursor.left else 0)
 
 
-register_directed(b"P", lambda topic, cursor: Ping(store_of(topic), cursor.name()))
-register_directed(b"p", _pong)
+register_directed(ids.PING, lambda topic, cursor: Ping(store_of(topic), cursor.name()))
+register_directed(ids.PONG, _pong)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wireproto.dafka import fields
+from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import (
     answering,
     asking_about,
@@ -40,7 +40,7 @@ class Lookup(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            asking_about(b"Q", self.store, self.requester, self.address)
+            asking_about(ids.LOOKUP, self.store, self.requester, self.address)
             + fields.number1(self.kind)
             + fields.signed8(self.target)
             + fields.sequence_or_none(self.bound)
@@ -55,7 +55,7 @@ class Found(NamedTuple):
     found: AddressStatus
 
     def frames(self) -> Frames:
-        return [answering(b"q", self.requester, self.store) + self.found.pack()]
+        return [answering(ids.FOUND, self.requester, self.store) + self.found.pack()]
 
 
 class GetRows(NamedTuple):
@@ -68,11 +68,7 @@ class GetRows(NamedTuple):
     count: int  # type: ignore[assignment]  # tuple.count is of no use here
 
     def frames(self) -> Frames:
-        return [
-            asking_about(b"R", self.store, self.requester, self.address)
-            + fields.sequence(self.sequence)
-            + fields.number4(self.count)
-        ]
+        return _asking_for_range(ids.GET_ROWS, self)
 
 
 class Rows(NamedTuple):
@@ -85,7 +81,7 @@ class Rows(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            answering(b"r", self.requester, self.store) + self.status.pack(),
+            answering(ids.ROWS, self.requester, self.store) + self.status.pack(),
             self.content,
         ]
 
@@ -98,7 +94,7 @@ class End(NamedTuple):
     last: AddressStatus
 
     def frames(self) -> Frames:
-        return [answering(b"N", self.requester, self.store) + self.last.pack()]
+        return [answering(ids.END, self.requester, self.store) + self.last.pack()]
 
 
 class Digest(NamedTuple):
@@ -111,11 +107,7 @@ class Digest(NamedTuple):
     count: int  # type: ignore[assignment]  # tuple.count is of no use here
 
     def frames(self) -> Frames:
-        return [
-            asking_about(b"T", self.store, self.requester, self.address)
-            + fields.sequence(self.sequence)
-            + fields.number4(self.count)
-        ]
+        return _asking_for_range(ids.DIGEST, self)
 
 
 class Digested(NamedTuple):
@@ -129,12 +121,25 @@ class Digested(NamedTuple):
 
     def frames(self) -> Frames:
         self._check(ValueError)
-        return [answering(b"t", self.requester, self.store) + self.digested.pack()]
+        return [answering(ids.DIGESTED, self.requester, self.store) + self.digested.pack()]
 
     def _check(self, error: type[ValueError]) -> None:
         size = len(self.digested.row)
         if size != (DIGEST_BYTES if self.digested.status == STATUS_DONE else 0):
             raise error(f"a digest of {size} bytes")
+
+
+def _asking_for_range(message_id: bytes, asked: GetRows | Digest) -> Frames:
+    return [
+        asking_about(message_id, asked.store, asked.requester, asked.address)
+        + fields.sequence(asked.sequence)
+        + fields.number4(asked.count)
+    ]
+
+
+def _range_of(topic: str, cursor: Cursor) -> tuple[str, str, str, int, int]:
+    """The reverse of `_asking_for_range`. Raises `MalformedMessage`."""
+    return store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4()
 
 
 def _lookup(topic: str, cursor: Cursor) -> Lookup:
@@ -151,24 +156,16 @@ def _rows(header: bytes, content: Buffer) -> Rows:
     return rows
 
 
-def _get_rows(topic: str, cursor: Cursor) -> GetRows:
-    return GetRows(store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
-
-
-def _digest(topic: str, cursor: Cursor) -> Digest:
-    return Digest(store_of(topic), cursor.name(), cursor.name(), cursor.sequence(), cursor.number4())
-
-
 def _digested(topic: str, cursor: Cursor) -> Digested:
     answer = Digested(*parties_of(topic), AddressStatus.take(cursor))
     answer._check(MalformedMessage)
     return answer
 
 
-register_directed(b"Q", _lookup)
-register_directed(b"q", lambda topic, cursor: Found(*parties_of(topic), AddressStatus.take(cursor)))
-register_directed(b"R", _get_rows)
-register_with_content(b"r", _rows)
-register_directed(b"N", lambda topic, cursor: End(*parties_of(topic), AddressStatus.take(cursor)))
-register_directed(b"T", _digest)
-register_directed(b"t", _digested)
+register_directed(ids.LOOKUP, _lookup)
+register_directed(ids.FOUND, lambda topic, cursor: Found(*parties_of(topic), AddressStatus.take(cursor)))
+register_directed(ids.GET_ROWS, lambda topic, cursor: GetRows(*_range_of(topic, cursor)))
+register_with_content(ids.ROWS, _rows)
+register_directed(ids.END, lambda topic, cursor: End(*parties_of(topic), AddressStatus.take(cursor)))
+register_directed(ids.DIGEST, lambda topic, cursor: Digest(*_range_of(topic, cursor)))
+register_directed(ids.DIGESTED, _digested)

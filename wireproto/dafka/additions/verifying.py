@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wireproto.dafka import fields
+from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import asking, register_directed, store_of
 from wireproto.dafka.fields import Buffer, Cursor
 from wireproto.dafka.messages import Frames
@@ -27,7 +27,7 @@ class Verify(NamedTuple):
 
     def frames(self) -> Frames:
         return [
-            asking(b"V", self.store, self.requester)
+            asking(ids.VERIFY, self.store, self.requester)
             + fields.entries([fields.string(log) + fields.string(address) for log, address in self.entries])
         ]
 
@@ -75,4 +75,4 @@ def _verify(topic: str, cursor: Cursor) -> Verify:
     return Verify(store, requester, entries)
 
 
-register_directed(b"V", _verify)
+register_directed(ids.VERIFY, _verify)

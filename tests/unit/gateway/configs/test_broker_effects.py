@@ -9,9 +9,7 @@ import pytest
 
 from dafka.commands.options import OPTIONS
 from gateway.administration.broker_values import own_broker_configs
-from gateway.configs import broker_effects
 from gateway.configs.broker_configs import broker_configs
-from gateway.configs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
 from gateway.configs.broker_validation import (
     NO_EFFECT,
     OWN_EFFECT,
@@ -25,6 +23,8 @@ from gateway.groups.expiry import CHECK_SECONDS
 from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
+from tests.docs import broker_effects
+from tests.docs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
 from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import KafkaError
 

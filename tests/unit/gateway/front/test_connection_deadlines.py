@@ -186,7 +186,7 @@ def test_a_client_that_never_reads_is_closed_and_its_answer_forgotten() -> None:
         await client.send(request(LARGE, 1))
         await time.passes(STALL_SECONDS - 1)
         (connection,) = server.server.connections
-        assert connection.unsent_bytes > 0
+        assert connection._output.unsent > 0
         await time.passes(2)
         assert not server.server.connections
         assert reasons(server) == {("deadline",): 1}

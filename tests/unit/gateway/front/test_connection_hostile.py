@@ -144,8 +144,8 @@ def test_ten_thousand_requests_without_reading_stop_being_read() -> None:
             await wait_all_tasks_blocked(0.05)
             begun = len(server.fakes.ran)
             assert begun < 5_000
-            (connection,) = (c for c in server.server.connections if c.unsent_bytes)
-            assert connection.unsent_bytes < 2 * MIB
+            (connection,) = (c for c in server.server.connections if c._output.unsent)
+            assert connection._output.unsent < 2 * MIB
             assert server.server.context.request_memory.used < 1 * MIB
             await client.send(request(ECHO, 1, b"alive"))
             assert await client.frame() == answer(1, b"alive")

@@ -44,11 +44,7 @@ class FakeNode:
     """Takes what is sent, and hands over what a test says has come."""
 
     def __init__(self) -> None:
-        self.handlers: dict[type, Any] = {}
         self.publisher = self
-
-    def on(self, kind: type, handler: Any) -> None:
-        self.handlers[kind] = handler
 
     def subscribe(self, topic: bytes) -> None: ...
 
@@ -161,7 +157,7 @@ class FakeLog:
         current = (partition or self.partition).current
         assert current is not None
         sequence = current.writer.next_sequence - 1 if upto is None else upto
-        self.node.handlers[Ack](Ack(current.writer.address, store, self.topic.name, sequence))
+        self.producer.on_ack(Ack(current.writer.address, store, self.topic.name, sequence))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

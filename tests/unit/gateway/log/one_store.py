@@ -30,8 +30,9 @@ from mesh.reader import Reader
 from mesh.store.db import Database
 from mesh.store.server import Server
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
-from wireproto.dafka.additions import BEGINNINGS, Answer, GetRows, ListSegments, Lookup, Request, Verify
-from wireproto.dafka.messages import Fetch, Head, Record, decode
+from wireproto.dafka import ids
+from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Request, Verify
+from wireproto.dafka.messages import Ack, Fetch, Head, Record, decode
 
 STORE = "5" * 32
 
@@ -69,7 +70,7 @@ class OneStore:
             self.ingest.on_record(message, 0.0)
         elif isinstance(message, Head):
             self.ingest.on_head(message, 0.0)
-        elif isinstance(message, Request) and message.id != BEGINNINGS:
+        elif isinstance(message, Request) and message.id != ids.BEGINNINGS:
             self.ingest.on_request(message)
         else:
             handlers: dict[type, Callable[[Any], list[Any]]] = {
@@ -96,9 +97,6 @@ class _Node:
         self.handlers: dict[type, Any] = {}
         self.published: deque[Any] = deque()
         self.publisher = self
-
-    def on(self, kind: type, handler: Any) -> None:
-        self.handlers[kind] = handler
 
     def subscribe(self, topic: bytes) -> None: ...
 
@@ -159,6 +157,8 @@ class Life:
             stores=self.stores,
             tail_cache_bytes=1 << 20,
         )
+        producer = self.context.producer
+        self.node.handlers = {Ack: producer.on_ack, Fetch: producer.on_fetch}
         self.context.now_ms = lambda: NOW_MS  # type: ignore[method-assign]
         self.recovery = Recovery(self.context, accept_loss=accept_loss)
         configs = configs or {}

@@ -100,7 +100,7 @@ def test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_en
 def test_what_an_earlier_incarnation_had_open_is_sealed_and_copied_on() -> None:
     """It lost something and is another store now: as no member it is never sealed by anybody else."""
     machine = Machine()
-    machine.incarnation = "another incarnation"
+    machine.segments.incarnation = "another incarnation"
     formerly = segment()
     machine.on_request(open_request(formerly))
     for number in range(2):

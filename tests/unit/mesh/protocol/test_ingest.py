@@ -5,14 +5,11 @@ import itertools
 import pytest
 
 from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.commit import Commit
+from mesh.protocol.commit_queue import MAX_COMMIT_RECORDS
+from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.gaps import FETCH_COUNT, FETCH_FIRST_SECONDS, FETCH_LAST_SECONDS, MAX_FETCH_TRIES
-from mesh.protocol.ingest import (
-    MAX_COMMIT_RECORDS,
-    MAX_QUEUED_BYTES,
-    Commit,
-    Ingest,
-    StoreCorrupt,
-)
+from mesh.protocol.ingest import MAX_QUEUED_BYTES, Ingest
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.wireproto.records.damage import altered
 from wireproto.dafka.additions import (
@@ -487,7 +484,7 @@ def test_a_commit_is_bounded_by_the_count_of_its_records_too() -> None:
 
 
 def test_what_a_commit_counts_includes_the_overhead_of_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 1))
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 1))
     machine = Machine()
     for sequence in range(5):
         machine.on_record(record(sequence, b"x"), 0.0)
@@ -499,7 +496,7 @@ def test_what_a_commit_counts_includes_the_overhead_of_each_record(monkeypatch: 
 
 
 def test_a_request_waits_for_every_record_that_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_BYTES", 1)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_BYTES", 1)
     machine = opened()
     for sequence in range(3):
         machine.on_record(record(sequence), 0.0)
@@ -538,7 +535,7 @@ def test_a_request_does_not_wait_for_the_records_behind_it(
     asked: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Producers may have more in flight than two commits, for as long as they like."""
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 2)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_RECORDS", 2)
     machine = opened()
     crowd(machine, 3)
     machine.on_request(asked)
@@ -560,7 +557,7 @@ def test_what_ends_an_address_ends_it_whatever_is_in_the_same_commit(
     letter: bytes, head: int, phase: Phase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own last records before the request, and a late one and others' records behind it."""
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 3)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_RECORDS", 3)
     machine = opened()
     machine.answers(open_request(announcement(SAME_LIFE)))
     for sequence in range(4):
@@ -582,7 +579,7 @@ def test_what_ends_an_address_ends_it_whatever_is_in_the_same_commit(
 
 
 def test_each_request_waits_for_its_own_records_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 4)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_RECORDS", 4)
     machine = opened()
     names = ["C" * 32, "D" * 32, "E" * 32]
     for name in names:
@@ -604,7 +601,7 @@ def test_each_request_waits_for_its_own_records_only(monkeypatch: pytest.MonkeyP
 
 
 def test_a_request_asked_again_while_its_answer_waits_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh.protocol.ingest.MAX_COMMIT_RECORDS", 1)
+    monkeypatch.setattr("mesh.protocol.commit_queue.MAX_COMMIT_RECORDS", 1)
     machine = opened()
     crowd(machine, 2)
     asked = open_request(announcement(SAME_LIFE))

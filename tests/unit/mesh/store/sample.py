@@ -1,6 +1,7 @@
 """What the tests of the store share: a segment of ten batches, and an ingest over a real database."""
 
-from mesh.protocol.ingest import Commit, Ingest
+from mesh.protocol.commit import Commit
+from mesh.protocol.ingest import Ingest
 from mesh.store.db import Database
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement, Answer, Request
 from wireproto.dafka.messages import Record

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from mesh.protocol.address_state import Phase
-from mesh.protocol.ingest import Commit, Ingest, StoreCorrupt
+from mesh.protocol.commit import Commit
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.store import keys
 from mesh.store.db import Database, StoreFailed
 from mesh.store.ranges import read_records

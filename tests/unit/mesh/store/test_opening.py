@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mesh.data_directory import EXIT_DATA_REFUSED, DataDirectoryRefused
-from mesh.protocol.ingest import Commit
+from mesh.protocol.commit import Commit
 from mesh.store.db import Database
 from mesh.store.opening import open_store
 from mesh.store.store import StoreSettings

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mesh.protocol.ingest import StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
 from mesh.store import reclaimer as module
 from mesh.store.db import Database
 from mesh.store.reclaimer import Reclaimer

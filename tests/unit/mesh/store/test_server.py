@@ -10,7 +10,8 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
-from mesh.protocol.ingest import Ingest, StoreCorrupt
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
 from mesh.store import keys
 from mesh.store import server as server_module
 from mesh.store.db import Database
@@ -27,8 +28,8 @@ from tests.unit.mesh.store.sample import (
     request,
     settle,
 )
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    BEGINNINGS,
     LOOKUP_MAX_TIMESTAMP,
     LOOKUP_OFFSET,
     LOOKUP_TIMESTAMP,
@@ -62,7 +63,7 @@ class Setup:
         self.database = Database(path)
         fill(Ingest(STORE, self.database), self.database, ADDRESS, OTHER, LAST)
         self.ingest = Ingest(STORE, self.database, "cluster")
-        self.server = Server(self.node, STORE, self.ingest, self.database)
+        self.server = Server(self.node.publisher, STORE, self.ingest, self.database)
 
     def close(self) -> None:
         self.node.publisher.close()
@@ -259,7 +260,7 @@ def test_verify_reads_all_epochs_at_once(setup: Setup, monkeypatch: pytest.Monke
 
 def beginnings(setup: Setup, *asked: tuple[str, int]) -> list[AddressStatus]:
     entries = tuple(AddressStatus(address, STATUS_DONE, last).pack() for address, last in asked)
-    (answer,) = setup.ask(Request(BEGINNINGS, STORE, "R1", entries))
+    (answer,) = setup.ask(Request(ids.BEGINNINGS, STORE, "R1", entries))
     assert isinstance(answer, Answer)
     assert [status.address for status in answer.statuses] == [address for address, _ in asked]
     return list(answer.statuses)

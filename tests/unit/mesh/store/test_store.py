@@ -209,7 +209,7 @@ def test_pong_tells_what_is_free_and_looks_once_a_second(
         monkeypatch.setattr(store.node, "send", sent.append)
         for _ in range(3):
             for _ in range(2):
-                store._on_ping(Ping(STORE, "R1"))
+                store.on_ping(Ping(STORE, "R1"))
             store._disk_seen_at -= FREE_BYTES_SECONDS
         await trio.lowlevel.checkpoint()
         assert [pong.free_bytes for pong in sent] == [1000, 1000, 2000, 2000, 0, 0]

@@ -9,7 +9,6 @@ from typing import Any
 
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
-    BEGINNINGS,
     LOOKUP_TIMESTAMP,
     STATUS_ANSWER_FULL,
     STATUS_BEGINS_LATER,
@@ -95,7 +94,7 @@ OWN: dict[str, Any] = {
     "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
     "ROWS": GetRows("S1", "R7", "A9", 2, 4),
     "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd"),
-    "BEGINNINGS": Request(BEGINNINGS, "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
+    "BEGINNINGS": Request(b"B", "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
     "BEGINNINGS/ANSWER": Answer(b"b", "R7", "S1", (BEGUN, AddressStatus("A8", STATUS_ANSWER_FULL, -1))),
     "VERIFY": Verify("S1", "R7", (("L0", "A9"), ("L1", ""))),
     "VERIFY/ANSWER": Rows("R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED)),

@@ -45,7 +45,7 @@ def test_every_field_at_its_place() -> None:
     assert header.size == 76
     assert header.last_offset == 267
     assert header.codec == 3
-    assert header.has_producer_id
+    assert header.producer_id >= 0
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,6 @@ def test_attributes(
     assert header.is_control is control
     assert header.delete_horizon == horizon
     assert header.codec == attributes & 7
-
-
-@pytest.mark.parametrize(("producer_id", "has"), [(-1, False), (-2, False), (0, True), (1, True)])
-def test_a_producer_id_below_zero_is_none(producer_id: int, has: bool) -> None:
-    assert read_header(HEADER)._replace(producer_id=producer_id).has_producer_id is has
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_any_header_over_good_records(fields: dict[str, int], tail: bytes) -> No
         assert (header.base_offset, header.magic, header.count, header.last_offset_delta) == (0, 2, 2, 1)
         assert header.attributes & 0x38 == 0  # control, transactional, LogAppendTime
         assert header.codec in {0, 2}  # anything can begin a raw snappy block
-        assert not header.has_producer_id or min(header.producer_epoch, header.base_sequence) >= 0
+        assert header.producer_id < 0 or min(header.producer_epoch, header.base_sequence) >= 0
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from mesh.store import keys as store_keys
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import TOPIC_ID
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    BEGINNINGS,
     STATUS_DONE,
     AddressStatus,
     GetRows,
@@ -144,7 +144,7 @@ def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> N
 # a slow store ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("asked", "first_rows"), [(BEGINNINGS, 4096), (GetRows, 0)])
+@pytest.mark.parametrize(("asked", "first_rows"), [(ids.BEGINNINGS, 4096), (GetRows, 0)])
 def test_a_store_that_is_slow_is_asked_again(
     cluster: Cluster,
     asked: type | bytes,

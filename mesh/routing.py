@@ -1,0 +1,106 @@
+"""Which message goes to which handler of which object, at stores, gateways and whoever else asks stores.
+
+A node has one such table: what several objects want is shared out here, or by the one that has it. Native
+programs (`mesh.native`) are one object each, and have their tables themselves.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mesh.node import Routes
+from mesh.producer import Producer
+from mesh.requests import Requests
+from wireproto.dafka.additions import (
+    Answer,
+    Digest,
+    Digested,
+    End,
+    Found,
+    GetRows,
+    Listed,
+    ListSegments,
+    Lookup,
+    Ping,
+    Pong,
+    Request,
+    Rows,
+    Verify,
+)
+from wireproto.dafka.messages import (
+    Ack,
+    ConsumerHello,
+    DirectHead,
+    DirectRecord,
+    Fetch,
+    GetHeads,
+    Head,
+    Record,
+)
+
+if TYPE_CHECKING:
+    from mesh.store.native import NativeStore
+    from mesh.store.server import Server
+    from mesh.store.store import Store
+
+
+def requests_routes(requests: Requests) -> Routes:
+    """A node that only asks stores."""
+    return {
+        **_answers(requests),
+        End: requests.on_answer,
+        DirectRecord: requests.on_record,
+    }
+
+
+def gateway_routes(
+    requests: Requests, producer: Producer, on_ping: Callable[[Ping], None] | None = None
+) -> Routes:
+    """A gateway's node; `on_ping` answers other gateways, where there may be some."""
+    pings: Routes = {} if on_ping is None else {Ping: on_ping}
+    return {
+        **requests_routes(requests),
+        Ack: producer.on_ack,
+        Fetch: producer.on_fetch,
+        **pings,
+    }
+
+
+def store_routes(store: "Store", server: "Server", native: "NativeStore", requests: Requests) -> Routes:
+    """A store's node."""
+
+    def on_fetch(fetch: Fetch) -> None:
+        if fetch.store:
+            server.on_fetch(fetch)
+        else:
+            native.on_fetch(fetch)
+
+    return {
+        # From producers: native ones and gateways.
+        Record: store.on_record,
+        Head: store.on_head,
+        # From who has what this store lacks: a producer, another store.
+        DirectRecord: store.on_direct_record,
+        End: store.on_end,
+        # From gateways, about segments.
+        Ping: store.on_ping,
+        Request: store.on_request,
+        # From readers: gateways and other stores.
+        Lookup: server.on_lookup,
+        GetRows: server.on_get_rows,
+        Digest: server.on_digest,
+        Verify: server.on_verify,
+        ListSegments: server.on_list,
+        # From these, if it is directed, and from native readers.
+        Fetch: on_fetch,
+        # From native readers and other stores, about native addresses.
+        GetHeads: native.on_get_heads,
+        DirectHead: native.on_direct_head,
+        ConsumerHello: native.on_hello,
+        # From other stores, to what the scrub asked.
+        **_answers(requests),
+    }
+
+
+def _answers(requests: Requests) -> dict[type[Any], Callable[[Any], None]]:
+    """The answers of one message; END and DIRECT-RECORD are a store's own, too."""
+    return dict.fromkeys((Answer, Found, Rows, Listed, Digested, Pong), requests.on_answer)

@@ -1,0 +1,109 @@
+"""What a commit puts into RocksDB: which keys with which values, and what goes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from mesh.protocol.commit import Commit, Repair, Truncation
+from mesh.protocol.native_keeping import first_kept
+from mesh.store import keys
+from mesh.store.values import pack_epoch, pack_head
+
+
+class Batch(Protocol):
+    """One atomic write, as RocksDB has it: in order, so that a later change wins."""
+
+    def put(self, key: bytes, value: bytes, /) -> None: ...
+
+    def delete(self, key: bytes, /) -> None: ...
+
+    def delete_range(self, first: bytes, end: bytes, /) -> None: ...
+
+
+def put_commit(batch: Batch, commit: Commit) -> None:
+    """Everything that a commit changes, in an order in which what comes later wins."""
+    put = batch.put
+    heads = {}
+    for entry in commit.records:
+        address = entry.state.address
+        sequence = keys.sequence_bytes(entry.sequence)
+        put(keys.record_prefix(address) + sequence, entry.content)
+        if entry.row:
+            put(keys.row_prefix(address) + sequence, entry.row)
+        elif entry.sequence == entry.state.begins:
+            put(keys.native_key(address), first_kept(address, entry.sequence))
+        heads[address] = entry
+    for address, entry in heads.items():
+        packed = pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
+        put(keys.head_key(address), packed)
+    _change_records(batch, commit)
+    for log, (epoch, life) in commit.epochs.items():
+        put(keys.epoch_key(log), pack_epoch(epoch, life))
+    for address, meta in commit.metas.items():
+        put(keys.meta_key(address), meta)
+    for address, is_unfinished in commit.unfinished.items():
+        if is_unfinished:
+            put(keys.unfinished_key(address), b"")
+        else:
+            batch.delete(keys.unfinished_key(address))
+    if commit.cluster_id is not None:
+        put(keys.CLUSTER_ID, commit.cluster_id.encode())
+    for state in commit.deletions:
+        _delete(batch, state.address)
+
+
+def _change_records(batch: Batch, commit: Commit) -> None:
+    """What changes of records that were written before, or in this very batch."""
+    for repair in commit.repairs:
+        _repair(batch, repair)
+    for truncation in commit.truncations:
+        _truncate(batch, truncation)
+
+
+def _repair(batch: Batch, repair: Repair) -> None:
+    """Write records and rows over what cannot be read there, and the head, if it is the last one's."""
+    state = repair.state
+    for prefix, values in (
+        (keys.record_prefix(state.address), repair.contents),
+        (keys.row_prefix(state.address), repair.rows),
+    ):
+        for sequence, value in enumerate(values, repair.first):
+            batch.put(prefix + keys.sequence_bytes(sequence), value)
+    if repair.last == state.head:
+        packed = pack_head(repair.last, repair.rows[-1], repair.running_max, state.subject)
+        batch.put(keys.head_key(state.address), packed)
+
+
+def _truncate(batch: Batch, truncation: Truncation) -> None:
+    """Drop everything behind the new head, also what this very batch has put there."""
+    state, head, row, running_max = truncation
+    first = keys.sequence_bytes(head + 1)
+    for prefix in (keys.record_prefix(state.address), keys.row_prefix(state.address)):
+        batch.delete_range(prefix + first, keys.prefix_end(prefix))
+    batch.put(keys.head_key(state.address), pack_head(head, row, running_max, state.subject))
+
+
+def _delete(batch: Batch, address: str) -> None:
+    """Drop everything but the meta, which says that the address is deleted."""
+    for prefix in (keys.record_prefix(address), keys.row_prefix(address)):
+        batch.delete_range(prefix, keys.prefix_end(prefix))
+    batch.delete(keys.head_key(address))
+
+
+def put_native(
+    batch: Batch,
+    counts: Mapping[str, bytes],
+    trims: Sequence[tuple[str, int]],
+    gone: Sequence[str],
+    *,
+    whole: bool,
+) -> None:
+    """What is kept of native addresses, as `Database.write_native` says."""
+    for address, count in counts.items():
+        batch.put(keys.native_key(address), count)
+    for address, first in trims:
+        prefix = keys.record_prefix(address)
+        batch.delete_range(prefix, prefix + keys.sequence_bytes(first))
+    for address in gone:
+        batch.delete(keys.native_key(address))
+        if whole:
+            _delete(batch, address)

@@ -1,0 +1,37 @@
+"""The store's values in RocksDB that are not a writer's own: heads and epochs."""
+
+import struct
+
+from mesh.protocol.disk import StoreCorrupt
+
+_HEAD = struct.Struct(">qqB")
+_EPOCH = struct.Struct(">I")
+
+
+def pack_epoch(epoch: int, life: str) -> bytes:
+    """The highest epoch announced for a log, and the life that did."""
+    return _EPOCH.pack(epoch) + life.encode()
+
+
+def unpack_epoch(log: str, value: bytes | None) -> tuple[int, str]:
+    """(epoch, life) of an epoch's value, (-1, "") where there is none. Raises `StoreCorrupt`."""
+    if value is None:
+        return -1, ""
+    try:
+        return _EPOCH.unpack_from(value)[0], value[_EPOCH.size :].decode()
+    except (ValueError, struct.error) as error:
+        raise StoreCorrupt(f"the epoch of log {log} cannot be read: {error}") from None
+
+
+def pack_head(sequence: int, row: bytes, running_max: int, subject: str) -> bytes:
+    """The value of a head: the last sequence, its row, the running maximum timestamp (ms), the subject."""
+    return _HEAD.pack(sequence, running_max, len(row)) + row + subject.encode()
+
+
+def unpack_head(value: bytes | None) -> tuple[int, bytes, int, str]:
+    """(head, its row, running maximum timestamp, subject) of a head's value. Raises struct.error."""
+    if value is None:
+        return -1, b"", -1, ""
+    sequence, running_max, size = _HEAD.unpack_from(value)
+    end = _HEAD.size + size
+    return sequence, value[_HEAD.size : end], running_max, value[end:].decode()

@@ -1,0 +1,45 @@
+"""The ids of messages: the byte that a header frame begins with, and so do the subscriptions to a message.
+
+A request of our own has an upper-case id, its answer the same letter in lower case (VERIFY has the answer of
+ROWS, a directed FETCH has END).
+"""
+
+# Dafka's own messages, as the C nodes send them.
+RECORD = b"M"
+HEAD = b"H"
+ACK = b"K"
+FETCH = b"F"
+DIRECT_RECORD = b"D"
+DIRECT_HEAD = b"E"
+GET_HEADS = b"G"
+CONSUMER_HELLO = b"W"
+STORE_HELLO = b"L"
+
+# This project's requests to one store, and what it answers.
+OPEN, OPENED = b"O", b"o"
+SEAL, SEALED = b"S", b"s"
+CLOSE, CLOSED = b"C", b"c"
+DELETE, DELETED = b"X", b"x"
+COPY, COPIED = b"Y", b"y"
+BEGINNINGS, BEGUN = b"B", b"b"
+PING, PONG = b"P", b"p"
+LOOKUP, FOUND = b"Q", b"q"
+GET_ROWS, ROWS = b"R", b"r"
+LIST, LISTED = b"I", b"i"
+DIGEST, DIGESTED = b"T", b"t"
+VERIFY = b"V"
+END = b"N"
+
+LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS)
+"""Those that carry a list, and whose answer has a status for each entry."""
+
+REQUESTS = (*LIST_REQUESTS, PING, LOOKUP, GET_ROWS, VERIFY, LIST, DIGEST)
+"""The requests whose topic is `@incarnation/`."""
+
+ANSWERS = (OPENED, SEALED, CLOSED, DELETED, COPIED, BEGUN, PONG, FOUND, ROWS, LISTED, DIGESTED)
+"""What is answered to them."""
+
+
+def answer_id(request_id: bytes) -> bytes:
+    """The id of the answer to one of `LIST_REQUESTS`."""
+    return request_id.lower()
