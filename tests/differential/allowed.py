@@ -103,7 +103,6 @@ ALLOWED: list[Allowed] = [
     Allowed(
         "api_versions.unknown_versions:*.api_keys*", "the whole list beside error 35: no need to ask again"
     ),
-    Allowed("metadata.auto_created:first.*", "the topic is made before the answer, so that it is in it"),
     Allowed("produce.null_records:*", "Kafka never answers (a NullPointerException): INVALID_RECORD here"),
     Allowed("produce.twice_in_one_request:*", "both are stored and answered; Kafka drops the first unsaid"),
     Allowed("fetch.partition_limit:limit -1.*", "Kafka fails inside; a limit below 1 is as 0 here"),
