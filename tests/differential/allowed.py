@@ -83,6 +83,7 @@ ALLOWED: list[Allowed] = [
     Allowed("api_versions.*:*.supported_features*", "as finalized_features"),
     Allowed("init_producer_id.transactional:*", NO_TRANSACTIONS + ": a fatal error at once"),
     Allowed("produce.transactional:*", NO_TRANSACTIONS + ": INVALID_TXN_STATE for all that belongs to one"),
+    Allowed("update_features.levels:*.version *", "all but metadata.version is at level 0, and stays there"),
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),
     Allowed("produce.broken_batches:*.log_start_offset", LOG_START),
     Allowed("produce.old_formats:*.log_start_offset", LOG_START),
