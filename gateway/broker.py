@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+
+from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.stores import Stores
 from gateway.common.settings import LogSettings
@@ -22,6 +25,13 @@ class Broker(Cluster):
         super().__init__(context, stores, settings, deliver)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
+        self.automatic_creation = AutomaticCreation(self)
+
+    async def run(self) -> None:
+        """The background work of the log and on topics, for ever. Groups have their own (`groups.run`)."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(super().run)
+            nursery.start_soon(self.automatic_creation.run)
 
     async def delete_topic(self, topic: Topic) -> None:
         """As of the cluster; committed offsets of the topic go, too."""

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from gateway.administration.log_directories import log_directories
 from gateway.answers.encoding import answer_of, breathe
-from gateway.cluster.stores import LEAVING, REMOVED
+from gateway.cluster.stores import LEAVING
 from gateway.common.handlers import Request, Response, api
 from gateway.log.segment import UNKNOWN
 from gateway.log.segment_sizes import count_sizes
@@ -62,16 +63,19 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
     """Ask the stores, and sum up what is known of segments."""
     partitions = await _asked(request, broker)
     disks: dict[str, Disk] = {}
-    stores = [store for store in broker.stores.entries if store.state != REMOVED]
+    directories = log_directories(broker.stores)
     async with trio.open_nursery() as nursery:
-        for store in stores:
+        for store in directories.values():
             nursery.start_soon(_ask_disk, broker, store, disks)
         with trio.move_on_after(COUNT_SECONDS):
             for partition in partitions:
                 if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.closed):
                     await count_sizes(broker.context, partition)
     sizes = await _sizes(partitions)
-    results = [await _result(broker, store, disks, sizes.get(store.incarnation, {})) for store in stores]
+    results = [
+        await _result(path, store, disks.get(store.incarnation), sizes.get(store.incarnation, {}))
+        for path, store in directories.items()
+    ]
     elements = sum(len(topic.partitions) for result in results for topic in result.topics)
     answer = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
     return await answer_of(elements, request, answer)
@@ -115,9 +119,8 @@ async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
 
 
 async def _result(
-    broker: Broker, store: StoreEntry, disks: Mapping[str, Disk], sizes: Mapping[str, Mapping[int, int]]
+    path: str, store: StoreEntry, disk: Disk | None, sizes: Mapping[str, Mapping[int, int]]
 ) -> Any:
-    disk = disks.get(store.incarnation)
     topics = []
     for done, (name, partitions) in enumerate(sorted(sizes.items())):
         await breathe(done)
@@ -128,7 +131,7 @@ async def _result(
         topics.append(_Topic(name=name, partitions=kept))
     return _Result(
         error_code=ErrorCode.KAFKA_STORAGE_ERROR if disk is None else ErrorCode.NONE,
-        log_dir=f"store {broker.stores.name(store.incarnation)}",
+        log_dir=path,
         topics=[] if disk is None else topics,
         total_bytes=UNKNOWN_BYTES if disk is None else disk.total_bytes,
         usable_bytes=UNKNOWN_BYTES if disk is None else disk.free_bytes,

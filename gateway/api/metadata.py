@@ -3,12 +3,13 @@
 Behaviour
   This gateway is the only broker, always listed, at the address of the listener the request came in on; it
   leads every partition and is the controller. Topics that are named more than once are answered once, in
-  the order of the request; all topics are in alphabetical order. A missing topic is created when both the
-  request and the setting allow it, with the default number of partitions, and is answered as it then is,
-  with the first answer. What cannot be created stays UNKNOWN_TOPIC_OR_PARTITION, the reason is logged.
-  Kafka's internal topics are never created this way. A partition that is not recovered yet has
-  LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what was closed before can be fetched
-  already.
+  the order of the request; all topics are in alphabetical order. A missing topic is
+  UNKNOWN_TOPIC_OR_PARTITION. When both the request and the setting allow it, it is created meanwhile, with
+  the default number of partitions (`gateway.administration.automatic_creation`), and is there when the
+  client asks again. What cannot be created stays unknown, the reason is logged. Kafka's internal topics are
+  never created this way.
+  A partition that is not recovered yet has LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what
+  was closed before can be fetched already.
   Replicas are the stores that keep the newest segment, or would keep the first one, by their ids from 1000
   on; in sync are those that are there, offline the others. They are no brokers: clients know them by number
   alone. With the one store of a standalone gateway the only replica is the broker.
@@ -21,13 +22,11 @@ Version notes
   topic with neither is an error for the whole request. v13 has an error code of its own for that.
 
 Differs from Kafka
-  A created topic is there in the first answer; Kafka says UNKNOWN_TOPIC_OR_PARTITION once and creates
-  meanwhile. The order of topics is not that of a hash map.
+  The order of topics is not that of a hash map.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from itertools import repeat
 from operator import attrgetter
@@ -35,21 +34,14 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from gateway.administration.topic_creation import (
-    DEFAULT,
-    MAX_PARTITIONS_PER_REQUEST,
-    TakenNames,
-    check_new_topic,
-    create_topic,
-)
-from gateway.answers.encoding import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe, warn_once
+from gateway.answers.encoding import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe
 from gateway.answers.kept import AnswerCache
 from gateway.answers.questions import Remembered, question_of
 from gateway.cluster.stores import Replicas
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
-from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
+from gateway.common.topic_names import invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -65,7 +57,6 @@ IDS_SINCE_VERSION: Final = 12
 _EPOCH: Final = attrgetter("leader_epoch")
 _AVAILABLE: Final = attrgetter("available")
 _SIZE_CORRELATION: Final = Struct(">ii")
-_logger = logging.getLogger(__name__)
 _cache = AnswerCache()
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.METADATA]
@@ -115,7 +106,7 @@ def metadata_at_once(
 
 @api(key=ApiKey.METADATA, name="Metadata", min_version=0, max_version=13, at_once=metadata_at_once)
 async def metadata(request: Request, broker: Broker) -> Response:
-    """Answer what is asked for, creating what is missing first."""
+    """Answer what is asked for as it is now, and have what is missing created."""
     body = request.body
     refusal = _refusal(body.topics or (), request.header.api_version)
     if refusal is not ErrorCode.NONE:
@@ -124,7 +115,7 @@ async def metadata(request: Request, broker: Broker) -> Response:
     if len(request.frame) <= MAX_AT_ONCE_BYTES:
         _remembered.put(question_of(request.header, request.frame), wanted)
     if wanted.creates(broker):
-        await _create_missing(broker, cast("Sequence[str]", wanted.asked or ()))
+        broker.automatic_creation.ask(cast("Sequence[str]", wanted.asked or ()))
     return await _answer(request, broker, wanted, states(broker, wanted.topics(broker)))
 
 
@@ -181,39 +172,6 @@ def _refused(topics: Sequence[Any], error: ErrorCode) -> Any:
         authorized_operations=None,
         error_code=error,
     )
-
-
-async def _create_missing(broker: Broker, names: Sequence[str]) -> None:
-    missing = [
-        name
-        for name in names
-        if broker.topics.get(name) is None
-        and invalid_topic_name(name) is None
-        and not is_internal(name)
-        and name != CLUSTER_METADATA_TOPIC
-    ]
-    if len(missing) * (1 + broker.settings.partitions) > MAX_PARTITIONS_PER_REQUEST:
-        warn_once(
-            _logger,
-            "%d missing topics of %d partitions each were not created automatically: one request may create "
-            "no more than %d topics and partitions",
-            len(missing),
-            broker.settings.partitions,
-            MAX_PARTITIONS_PER_REQUEST,
-        )
-        return
-    taken = TakenNames(broker)
-    for name in missing:
-        try:
-            await create_topic(broker, taken, check_new_topic(broker, taken, name, DEFAULT, DEFAULT, {}))
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                warn_once(
-                    _logger,
-                    "topic %s could not be created automatically: %s. (Others will not be mentioned.)",
-                    name,
-                    error.message,
-                )
 
 
 class TopicState(NamedTuple):

@@ -83,6 +83,7 @@ ALLOWED: list[Allowed] = [
     Allowed("api_versions.*:*.supported_features*", "as finalized_features"),
     Allowed("init_producer_id.transactional:*", NO_TRANSACTIONS + ": a fatal error at once"),
     Allowed("produce.transactional:*", NO_TRANSACTIONS + ": INVALID_TXN_STATE for all that belongs to one"),
+    Allowed("update_features.levels:*.version *", "all but metadata.version is at level 0, and stays there"),
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),
     Allowed("produce.broken_batches:*.log_start_offset", LOG_START),
     Allowed("produce.old_formats:*.log_start_offset", LOG_START),
@@ -103,7 +104,6 @@ ALLOWED: list[Allowed] = [
     Allowed(
         "api_versions.unknown_versions:*.api_keys*", "the whole list beside error 35: no need to ask again"
     ),
-    Allowed("metadata.auto_created:first.*", "the topic is made before the answer, so that it is in it"),
     Allowed("produce.null_records:*", "Kafka never answers (a NullPointerException): INVALID_RECORD here"),
     Allowed("produce.twice_in_one_request:*", "both are stored and answered; Kafka drops the first unsaid"),
     Allowed("fetch.partition_limit:limit -1.*", "Kafka fails inside; a limit below 1 is as 0 here"),

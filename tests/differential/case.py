@@ -48,6 +48,7 @@ REGISTERED: dict[int, range] = {
     31: range(1, 4),  # DeleteAcls
     32: range(1, 5),  # DescribeConfigs
     33: range(3),  # AlterConfigs
+    34: range(1, 3),  # AlterReplicaLogDirs
     35: range(1, 6),  # DescribeLogDirs
     37: range(4),  # CreatePartitions
     42: range(3),  # DeleteGroups
@@ -59,6 +60,7 @@ REGISTERED: dict[int, range] = {
     50: range(1),  # DescribeUserScramCredentials
     55: range(3),  # DescribeQuorum
     47: range(1),  # OffsetDelete
+    57: range(3),  # UpdateFeatures
     60: range(3),  # DescribeCluster
     61: range(1),  # DescribeProducers
     65: range(1),  # DescribeTransactions

@@ -9,6 +9,7 @@ from uuid import UUID
 from kafka.protocol.admin import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
     CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -32,6 +33,7 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
     ListPartitionReassignmentsRequest,
     ListTransactionsRequest,
+    UpdateFeaturesRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
@@ -109,6 +111,17 @@ def _records(_: Side, version: int) -> Any:
     of = DeleteRecordsRequest.DeleteRecordsTopic
     topic = of(name=TOPIC, partitions=[of.DeleteRecordsPartition(partition_index=0, offset=0)])
     return DeleteRecordsRequest(version=version, topics=[topic], timeout_ms=100)
+
+
+def _moved_logs(_: Side, version: int) -> Any:
+    directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    topic = directory.AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])
+    return AlterReplicaLogDirsRequest(version=version, dirs=[directory(path="/nowhere", topics=[topic])])
+
+
+def _features(_: Side, version: int) -> Any:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(feature="nonsense", max_version_level=1)
+    return UpdateFeaturesRequest(version=version, feature_updates=[update])
 
 
 def _log_dirs(_: Side, version: int) -> Any:
@@ -195,6 +208,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     31: _acls_deleted,
     32: _configs,
     33: _alter,
+    34: _moved_logs,
     35: _log_dirs,
     37: _partitions,
     42: lambda _, version: DeleteGroupsRequest(version=version, groups_names=[GROUP]),
@@ -206,6 +220,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
     50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
     55: _quorum,
+    57: _features,
     60: lambda _, version: DescribeClusterRequest(version=version),
     61: _producers,
     65: lambda _, version: DescribeTransactionsRequest(version=version, transactional_ids=["t"]),

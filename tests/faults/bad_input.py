@@ -92,6 +92,10 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "DeleteAcls": (_CASES + "nothing_there.py::acls_deleted",),
     "DescribeConfigs": (_CASES + "describe_configs.py::unknown",),
     "AlterConfigs": (_CASES + "alter_configs.py::legacy_faults",),
+    "AlterReplicaLogDirs": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _CASES + "alter_replica_log_dirs.py::unknown",
+    ),
     "DescribeLogDirs": (_BAD + "test_partitions_that_are_described_over_and_over",),
     "CreatePartitions": (
         _BAD + "test_too_many_partitions_for_a_topic_that_is_there",
@@ -110,6 +114,10 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas",),
     "DescribeUserScramCredentials": (_BAD + "test_too_many_small_questions_are_refused",),
     "DescribeQuorum": (_CASES + "nothing_there.py::quorum",),
+    "UpdateFeatures": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _CASES + "update_features.py::levels_that_are_not_there",
+    ),
     "DescribeCluster": (_CASES + "describe_cluster.py::endpoint_types",),
     "DescribeProducers": (
         _BAD + "test_too_many_small_questions_are_refused",

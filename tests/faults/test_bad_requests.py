@@ -13,6 +13,7 @@ import lz4.frame
 import pytest
 import zstandard
 from kafka.protocol.admin import (
+    AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -23,6 +24,7 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -354,6 +356,14 @@ MANY = 60_000
             ]
             * MANY,
             validate_only=False,
+        ),
+        AlterReplicaLogDirsRequest(
+            version=2,
+            dirs=[AlterReplicaLogDirsRequest.AlterReplicaLogDir(path="", topics=[])] * MANY,
+        ),
+        UpdateFeaturesRequest(
+            version=2,
+            feature_updates=[UpdateFeaturesRequest.FeatureUpdateKey(feature="", max_version_level=0)] * MANY,
         ),
     ],
     ids=lambda request: type(request).__name__,

@@ -208,30 +208,30 @@ class Cluster:
 
     async def contents(self, gateway: Gateway, index: int = 0, topic: str = "orders") -> list[bytes]:
         """The batches of a partition as every member has them, each member's whole log compared."""
+        partition = gateway.partition(index, topic)
+        # Before anything is awaited: what is open now is closed, or noted as announced, at any moment.
+        last = {opened.segment.address: opened.writer.committed for opened in partition.open_segments()}
         found: dict[str, list[bytes]] = {}
-        for segment in gateway.partition(index, topic).chain():
+        for segment in partition.chain():
             for member in segment.members:
-                found.setdefault(member, []).extend(await self._of_segment(gateway, segment, member))
+                log = found.setdefault(member, [])
+                log += await self._of_segment(gateway, segment, member, last.get(segment.address))
         logs = list(found.values())
         assert all(log == logs[0] for log in logs), {m: len(log) for m, log in found.items()}
         return logs[0] if logs else []
 
     @staticmethod
-    async def _of_segment(gateway: Gateway, segment: Segment, member: str) -> list[bytes]:
-        last = segment.last_sequence
-        if last is None:
-            opened = [o for p in _partitions(gateway) for o in p.open_segments() if o.segment is segment]
-            last = opened[0].writer.committed
+    async def _of_segment(
+        gateway: Gateway, segment: Segment, member: str, committed: int | None
+    ) -> list[bytes]:
+        last = segment.last_sequence if committed is None else committed
+        assert last is not None
         contents: list[bytes] = []
         while len(contents) <= last:
             contents += await gateway.reader.read(
                 (member,), segment.address, "orders", len(contents), last + 1 - len(contents), 1 << 20
             )
         return contents
-
-
-def _partitions(gateway: Gateway) -> list[Partition]:
-    return [partition for topic in gateway.broker.topics.all() for partition in topic.partitions]
 
 
 async def _no_signals(_stop: Any, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies on the disks of several stores, as they say."""
+"""What lies on the disks of several stores, as they say, and what is to lie there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 
 from gateway.api import describe_log_dirs
 from gateway.log.segment import UNKNOWN
 from tests.in_process.several_stores import Cluster, WithStores, batch, produce, produce_until_taken
 
-STORAGE_ERROR = 56
+NO_ERROR, UNKNOWN_PARTITION, INVALID_REPLICA_ASSIGNMENT = 0, 3, 39
+STORAGE_ERROR, LOG_DIR_NOT_FOUND = 56, 57
 
 
 async def ask(client: Any, topics: dict[str, list[int]] | None = None, version: int = 5) -> dict[str, Any]:
@@ -88,5 +94,33 @@ def test_a_store_that_is_away_is_told_so(stores: WithStores, monkeypatch: pytest
             assert (away.error_code, away.topics, away.total_bytes) == (STORAGE_ERROR, [], -1)
             assert [one.error_code for one in found.values()] == [0, 0]
             assert all(sizes(one)["orders", 0] > 0 for one in found.values())
+
+    stores(body)
+
+
+def test_a_partition_stays_in_the_directories_where_it_is_told_to_be(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def move(client: Any, path: str, partitions: list[int]) -> list[int]:
+        directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+        topic = directory.AlterReplicaLogDirTopic(name="one", partitions=partitions)
+        request = AlterReplicaLogDirsRequest(version=2, dirs=[directory(path=path, topics=[topic])])
+        (result,) = (await client.ask(request, AlterReplicaLogDirsResponse)).results
+        return [one.error_code for one in result.partitions]
+
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("one", 1, {}, 1)
+            assert (await produce(client, batch(), topic="one"))[0] == 0
+            found = await ask(client)
+            for path, result in found.items():
+                expected = NO_ERROR if sizes(result) else INVALID_REPLICA_ASSIGNMENT
+                assert await move(client, path, [0, 1]) == [expected, UNKNOWN_PARTITION]
+            assert sorted(len(sizes(result)) for result in found.values()) == [0, 0, 1]
+            assert await move(client, "/nowhere", [0, 1]) == [LOG_DIR_NOT_FOUND] * 2
+            await made.stop(0)
+            await gateway.until_live(1, 2)
+            assert await move(client, "store 1000 (store-0)", [0]) == [STORAGE_ERROR]
 
     stores(body)

@@ -73,6 +73,7 @@ class Client(Scene):
 
 async def auto_create_topics(client: Client) -> None:
     assert await found_partitions(client, "nowhere", create=True) == UNKNOWN_TOPIC
+    assert client.broker.automatic_creation.under_way == 0, "it is not even created meanwhile"
 
 
 async def found_partitions(client: Client, name: str, *, create: bool = False) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -499,5 +501,30 @@ def test_a_tail_whose_only_holder_goes_is_given_up(
             await gateway.until_told()
             await caught_up(made, gateway)
             assert tails(await made.contents(gateway)) == tails([first, second])
+
+    stores(body)
+
+
+def test_contents_are_read_while_the_announcement_is_noted(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The open segment is another object from one moment to the next; what is compared here is by address."""
+
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await topic(gateway)
+            assert await produce_until_taken(client, batch(b"first")) == 0
+            await caught_up(made, gateway)
+            read = gateway.reader.read
+
+            async def noted_meanwhile(*args: Any) -> Any:
+                (opened,) = gateway.partition().open_segments()
+                opened.segment = replace(opened.segment, announced=True)
+                return await read(*args)
+
+            monkeypatch.setattr(gateway.reader, "read", noted_meanwhile)
+            (content,) = await made.contents(gateway)
+            assert b"first" in content
 
     stores(body)

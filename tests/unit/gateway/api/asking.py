@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import trio
+import trio.testing
 
+from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.common.handlers import Request
 from gateway.common.topic_names import is_internal
 from gateway.front.registry import load_apis
@@ -134,6 +136,18 @@ class FakeBroker:
         self.next_producer_id = 1000
         self.groups = FakeGroups()
         self.failure: KafkaError | None = None
+        self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    def create_automatically(self) -> None:
+        """Create what Metadata requests have asked for."""
+
+        async def work() -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.automatic_creation.run)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+
+        trio.run(work)
 
     def add(self, name: str, partitions: int = 1, **configs: str) -> Any:
         topic = SimpleNamespace(

@@ -157,6 +157,8 @@ def test_a_missing_topic_is_left_to_the_handler_where_it_may_be_created() -> Non
     assert at_once(made, metadata(["new"], create=True)) is not None
     made.settings.auto_create_topics = True
     assert at_once(made, metadata(["new"], create=True)) is None
+    ask(made, metadata(["new"], create=True))
+    made.create_automatically()
     (topic,) = ask(made, metadata(["new"], create=True))["topics"]
     assert topic["error_code"] == ErrorCode.NONE
     assert at_once(made, metadata(["new"], create=True)) is not None

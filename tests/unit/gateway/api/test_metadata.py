@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-import logging
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from gateway.administration import topic_creation
-from gateway.answers import encoding as answers
 from gateway.answers.kept import AnswerCache
 from gateway.api import metadata
 from tests.unit.gateway.api.asking import ADDRESS, CLUSTER_ID, NODE_ID, FakeBroker, ask, request_class
-from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Metadata = request_class(3)
 VERSIONS = range(14)
@@ -137,17 +133,41 @@ def test_unknown_and_bad_names_and_doubles(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_missing_topic_is_created_and_answered_at_once(version: int) -> None:
+def test_a_missing_topic_is_unknown_and_created_meanwhile(version: int) -> None:
     broker = FakeBroker(partitions=3)
-    answer = get(broker, version, named("new", "a/b", "old", "__consumer_offsets"), create=True)
+    names = named("new", "a/b", "old", "__consumer_offsets")
+    broker.add("old")
+    answer = get(broker, version, names, create=True)
+    assert errors(answer) == [("new", 3), ("a/b", 17), ("old", 0), ("__consumer_offsets", 3)]
+    new = {"error_code": 3, "name": "new", "partitions": []}
+    if version >= 1:
+        new["is_internal"] = False
+    if version >= 8:
+        new["authorized_operations"] = None
+    if version >= 10:
+        new["topic_id"] = None
+    assert answer["topics"][0] == new
+    broker.create_automatically()
+    answer = get(broker, version, names, create=True)
     assert errors(answer) == [("new", 0), ("a/b", 17), ("old", 0), ("__consumer_offsets", 3)]
     assert len(answer["topics"][0]["partitions"]) == 3
     assert sorted(broker.topics.topics) == ["new", "old"]
 
 
+def test_a_topic_that_was_just_deleted_is_unknown_in_the_next_answer() -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    assert errors(get(broker, 12, named("t"), create=True)) == [("t", 0)]
+    del broker.topics.topics["t"]
+    assert errors(get(broker, 12, named("t"), create=True)) == [("t", 3)]
+    broker.create_automatically()
+    assert errors(get(broker, 12, named("t"), create=True)) == [("t", 0)]
+
+
 def test_nothing_is_created_when_the_setting_forbids_it() -> None:
     broker = FakeBroker(auto_create_topics=False)
     assert errors(get(broker, 12, named("new"), create=True)) == [("new", 3)]
+    broker.create_automatically()
     assert broker.topics.all() == []
 
 
@@ -155,49 +175,8 @@ def test_asking_for_everything_or_by_id_creates_nothing() -> None:
     broker = FakeBroker()
     assert get(broker, 12, None, create=True)["topics"] == []
     assert errors(get(broker, 12, by_id(STRANGER) + named("new"), create=True)) == [(None, 100)]
+    broker.create_automatically()
     assert broker.topics.all() == []
-
-
-def test_what_cannot_be_created_stays_unknown_and_the_log_says_why(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "_said", set())
-    broker = FakeBroker()
-    broker.add("a.b")
-    with caplog.at_level(logging.WARNING):
-        answer = get(broker, 12, named("a_b", "__cluster_metadata", "c"), create=True)
-    assert errors(answer) == [("a_b", 3), ("__cluster_metadata", 3), ("c", 0)]
-    (record,) = caplog.records
-    assert "collides with existing topic: a.b" in record.getMessage()
-
-
-def test_a_topic_that_another_client_just_created_is_answered() -> None:
-    broker = FakeBroker()
-
-    async def lost_race(name: str, *_: Any) -> None:
-        broker.add(name)
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS)
-
-    broker.create_topic = lost_race  # type: ignore[assignment, method-assign]
-    assert errors(get(broker, 12, named("new"), create=True)) == [("new", 0)]
-
-
-def test_too_many_missing_topics_are_not_created(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "_said", set())
-    monkeypatch.setattr(metadata, "MAX_PARTITIONS_PER_REQUEST", 6)
-    broker = FakeBroker(partitions=2)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            answer = get(broker, 12, named("a", "b", "c"), create=True)
-            assert errors(answer) == [("a", 3), ("b", 3), ("c", 3)]
-    assert [record.getMessage()[:40] for record in caplog.records] == [
-        "3 missing topics of 2 partitions each we"
-    ]
-    assert errors(get(broker, 12, named("a", "b"), create=True)) == [("a", 0), ("b", 0)]
-    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 5)
-    assert errors(get(broker, 12, named("a", "d"), create=True)) == [("a", 0), ("d", 3)]
 
 
 @pytest.mark.parametrize("version", [12, 13])
