@@ -15,10 +15,10 @@ import trio
 from dafka.operators.accept_loss import LossAdmin
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreAdmin
+from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life, catalog_path
-from dafka.processes.mesh_metrics import register_mesh_metrics
-from dafka.processes.process_metrics import register_log, register_nodes
+from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
@@ -78,7 +78,7 @@ class GatewayProcess(Life):
         )
         await nursery.start(self.beacon.run)
         nursery.start_soon(self.presence.run)
-        register_mesh_metrics(self.metrics, self.beacon)
+        register_beacon(self.metrics, self.beacon)
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
         start = FirstStart(self.settings, self.directory.path, self.catalog, self.stores, self.reader)
@@ -89,7 +89,7 @@ class GatewayProcess(Life):
         return cluster_id, self.stores
 
     def _register_metrics(self, broker: Broker) -> None:
-        register_log(self.metrics, broker)
+        register_gateway(self.metrics, broker)
         register_nodes(self.metrics, (self.node,))
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import trio
 
+from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life, catalog_path
-from dafka.processes.process_metrics import register_log, register_nodes
+from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
@@ -188,6 +189,6 @@ class Standalone(Life):
         return known
 
     def _register_metrics(self, broker: Broker) -> None:
-        register_log(self.metrics, broker)
+        register_gateway(self.metrics, broker)
         register_store(self.metrics, self.store)
         register_nodes(self.metrics, (self.node, self.store.node))

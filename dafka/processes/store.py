@@ -13,8 +13,7 @@ import trio
 from dafka.processes.health import Health, serve_health
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.loop_watch import LoopWatch
-from dafka.processes.mesh_metrics import register_mesh_metrics
-from dafka.processes.process_metrics import register_nodes
+from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.processes.ready import say_store_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.store_metrics import register_store
@@ -132,7 +131,7 @@ class StoreProcess:
         beacon = join_mesh(
             self._context, self.store.node, settings.mesh_listen, settings.tower, settings.mesh_advertise
         )
-        register_mesh_metrics(self.metrics, beacon)
+        register_beacon(self.metrics, beacon)
         return beacon
 
 
