@@ -5,17 +5,15 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import trio
 
-from dafka.settings import LOCAL_MESH, LOCAL_TOWER
+from dafka.settings import NativeSettings
 from mesh.beacon import Beacon
 from mesh.joining import join_mesh
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
-from mesh.protocol.endpoints import MeshListen, TowerAddress
 from mesh.protocol.native_order import Delivery
 from mesh.zmq_trio import Context
 
@@ -44,17 +42,6 @@ EXIT_NOT_ACKNOWLEDGED = 2
 """Of `dafka produce`: an environment without enough stores, and a line that is too long."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeSettings:
-    """What can be set of `dafka produce` and `dafka consume`, as of a store."""
-
-    tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
-    mesh_listen: MeshListen = LOCAL_MESH
-    mesh_advertise: str = ""
-    log_level: str = "warning"
-    log_format: str = "text"
 
 
 class NotAcknowledged(Exception):

@@ -45,7 +45,7 @@ Try it, with a tower and a gateway on the same machine:
     epilog=set_elsewhere("fsync_interval_ms", "1000"),
     invoke_without_command=True,
 )
-@setting_options(STORE_OPTIONS)
+@setting_options(MeshStoreSettings, STORE_OPTIONS)
 @config_option
 @click.pass_context
 def store(context: click.Context, /, config: Path | None, **flags: Any) -> int | None:

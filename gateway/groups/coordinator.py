@@ -104,7 +104,7 @@ class Coordinator:
         self._stopped = True
         self._forget_groups()
 
-    # ------------------------------------------------------------------------------ where groups are served
+    # where groups are served -------------------------------------------------------------------------------
 
     async def find(self, group_id: str) -> None:
         """Make sure that the group can be served; its partition may still be loading then.
@@ -190,7 +190,7 @@ class Coordinator:
             del self.groups[group.group_id]
             group.unload(ErrorCode.NOT_COORDINATOR)
 
-    # -------------------------------------------------------------------------------------- membership
+    # membership --------------------------------------------------------------------------------------------
 
     def join(self, group_id: str, join: Join) -> None:
         """JoinGroup: the ticket in `join` will be answered; or KafkaError is raised."""
@@ -298,7 +298,7 @@ class Coordinator:
         )
         return KafkaError(ErrorCode.POLICY_VIOLATION, held)
 
-    # ------------------------------------------------------------------------------ offsets and all groups
+    # offsets and all groups --------------------------------------------------------------------------------
 
     def for_commit(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
@@ -386,7 +386,7 @@ class Coordinator:
             del self.groups[group.group_id]
             group.unload(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    # ------------------------------------------------------------------------------- what groups need (Home)
+    # what groups need (Home) -------------------------------------------------------------------------------
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
         """See `gateway.groups.served.Home`."""

@@ -137,7 +137,7 @@ class GroupData:
             self.roster.leader = metadata.leader
         self.subscribed = self.compute_subscribed()
 
-    # ------------------------------------------------------------------------------------------ views
+    # views -------------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -215,7 +215,7 @@ class GroupData:
             topics |= some
         return frozenset(topics)
 
-    # ------------------------------------------------------------------------------------------ checks
+    # checks ------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: list[str]) -> bool:
         """Whether one with these protocols may join (`supportsProtocols`)."""
@@ -290,7 +290,7 @@ class GroupData:
         if self.state is not GroupState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
-    # --------------------------------------------------------------------------------------- deadlines
+    # deadlines ---------------------------------------------------------------------------------------------
 
     def heard_of(self, member: Member, seconds: float) -> None:
         """The member lives: it has its session timeout again."""

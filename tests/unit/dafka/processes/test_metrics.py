@@ -13,18 +13,16 @@ from gateway.common.metrics import Metrics
 
 SHOWN = Path(__file__).with_name("metrics_shown.txt")
 
-REGISTER: dict[str, Callable[[Metrics], object]] = {
-    "every process of a mesh": lambda metrics: (
-        register_nodes(metrics, [MagicMock()]),
-        register_beacon(metrics, MagicMock()),
-    ),
+REGISTER: dict[str, Callable[[Metrics], None]] = {
+    "nodes": lambda metrics: register_nodes(metrics, [MagicMock()]),
+    "beacon": lambda metrics: register_beacon(metrics, MagicMock()),
     "gateway": lambda metrics: register_gateway(metrics, MagicMock()),
     "store": lambda metrics: register_store(metrics, MagicMock()),
     "tower": lambda metrics: register_tower(metrics, MagicMock()),
 }
 
 
-def described(register: Callable[[Metrics], object], *, with_clients: bool) -> list[str]:
+def described(register: Callable[[Metrics], None], *, with_clients: bool) -> list[str]:
     """Names with types, and help texts."""
     metrics = Metrics(with_process=False, with_clients=with_clients)
     register(metrics)
