@@ -193,14 +193,14 @@ def accept_loss(directory: Path | None, gone: Sequence[str], yes: bool, data: Pa
 
 
 def _give_up(loss: "DamagedLog | LostStores", *, yes: bool) -> None:
-    for line in loss.named():
+    for line in loss.given_up():
         click.echo(line)
     if not yes:
         if not sys.stdin.isatty():
             raise CommandFailed("nothing was changed: read what is given up, and run it again with --yes")
         if not click.confirm("Give this up?"):
             raise CommandFailed("nothing was changed")
-    for line in loss.accept():
+    for line in loss.give_up():
         click.echo(line)
 
 

@@ -12,9 +12,9 @@ import socket
 
 import trio
 
-from dafka.operators.accept_loss import LossAdmin
+from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.socket import serve_admin
-from dafka.operators.stores import StoreAdmin
+from dafka.operators.stores import StoreRequestHandlers
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life, catalog_path
@@ -95,8 +95,8 @@ class GatewayProcess(Life):
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
         """As ever; operators are answered before, since they may have to mend what it waits for."""
         handlers = {
-            **StoreAdmin(self.stores, broker, self.beacon).handlers,
-            **LossAdmin(self.stores, broker).handlers,
+            **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
+            **LossRequestHandlers(self.stores, broker).handlers,
         }
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)
