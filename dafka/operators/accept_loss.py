@@ -1,8 +1,8 @@
 """The gateway's side of `dafka store accept-loss`: what it answers, over its socket.
 
-`loss.plan` says what is given up with stores that are lost (`--gone`), `loss.accept` gives up exactly that, and
-`loss.segments` says what the catalog knows of segments in a damaged log (`DIR`). The commands that ask are in
-`lost_stores` and `damaged_log`; giving up itself is in `gateway.cluster.giving_up`.
+`loss.plan` says what is given up with stores that are lost (`--gone`), `loss.accept` gives up exactly that,
+and `loss.segments` says what the catalog knows of segments in a damaged log (`DIR`). The commands that ask
+are in `lost_stores` and `damaged_log`; giving up itself is in `gateway.cluster.giving_up`.
 """
 
 from collections.abc import Collection, Mapping

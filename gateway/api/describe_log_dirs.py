@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.cluster.stores import LEAVING, REMOVED
 from gateway.common.handlers import Request, Response, api
 from gateway.log.segment import UNKNOWN

@@ -20,8 +20,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer, warn_once
+from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES

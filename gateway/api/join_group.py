@@ -26,8 +26,9 @@ from functools import lru_cache, partial
 from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Final
 
-from gateway.answers.encoding import encoded, warn_once
+from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey

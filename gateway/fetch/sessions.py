@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, SessionPartition, TopicKey

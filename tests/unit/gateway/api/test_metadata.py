@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from gateway.administration import topic_creation
-from gateway.answers import encoding as answers
 from gateway.answers.kept import AnswerCache
 from gateway.api import metadata
+from gateway.common import log_limit
 from tests.unit.gateway.api.asking import ADDRESS, CLUSTER_ID, NODE_ID, FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -161,7 +161,7 @@ def test_asking_for_everything_or_by_id_creates_nothing() -> None:
 def test_what_cannot_be_created_stays_unknown_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_said", set())
+    monkeypatch.setattr(log_limit, "_said", set())
     broker = FakeBroker()
     broker.add("a.b")
     with caplog.at_level(logging.WARNING):
@@ -185,7 +185,7 @@ def test_a_topic_that_another_client_just_created_is_answered() -> None:
 def test_too_many_missing_topics_are_not_created(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_said", set())
+    monkeypatch.setattr(log_limit, "_said", set())
     monkeypatch.setattr(metadata, "MAX_PARTITIONS_PER_REQUEST", 6)
     broker = FakeBroker(partitions=2)
     with caplog.at_level(logging.WARNING):
