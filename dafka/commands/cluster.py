@@ -9,10 +9,10 @@ from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import KafkaClient, error_name
 from wireproto.kafka.api_keys import ApiKey
 
-#: The newest versions that Spark's Kafka client (kafka-clients 3.9) uses.
 METADATA_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 9
 FETCH_VERSION: Final = 17
+"""The newest versions that Spark's Kafka client (kafka-clients 3.9) uses."""
 
 FETCH_WAIT_MS: Final = 500
 FETCH_BYTES: Final = 1024 * 1024

@@ -22,7 +22,7 @@ from gateway.catalog.mirror import Mirror, Plan
 from gateway.catalog.mirrored import MirroredCatalog
 from mesh.data_directory import EXIT_DISK_FAILED, EXIT_ENVIRONMENT, DataDirectoryRefused, sync_directory
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x44464B43
 """"DFKC" in SQLite's header: what tells our file from any other database."""
@@ -39,9 +39,9 @@ CREATE TABLE entries (
 CREATE TABLE leases (lease INTEGER PRIMARY KEY, ttl_seconds REAL NOT NULL);
 """
 
-#: SQLite's codes for what the disk or its file system did, as opposed to what lies in the file.
 _DISK_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
 _NO_ACCESS: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
+"""SQLite's codes for what the disk or its file system did, as opposed to what lies in the file."""
 
 _REBUILD: Final = (
     "Start once with --rebuild-catalog to read it back from the store; the file is kept under another name"
@@ -158,7 +158,7 @@ class SqliteCatalog(MirroredCatalog):
         try:
             self._database.close()
         except sqlite3.Error as error:  # all that was promised is in the log, which the next start reads
-            log.warning("the catalog %s did not close cleanly: %s", self.path, error)
+            logger.warning("the catalog %s did not close cleanly: %s", self.path, error)
         self._database = None
 
 

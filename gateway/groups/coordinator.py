@@ -60,6 +60,8 @@ LOAD_PATIENCE_SECONDS: Final = 2.0
 """How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
 COORDINATOR_LOAD_IN_PROGRESS."""
 
+logger = logging.getLogger(__name__)
+
 
 class Coordinator:
     """All groups of this gateway. `run` is its background work."""
@@ -85,7 +87,7 @@ class Coordinator:
         self._loading: PartitionLoads | None = None
         self._tasks: trio.Nursery | None = None
         self._stopped = False
-        self._notes = LogLimit(logging.getLogger(__name__), NOTE_LINES)
+        self._notes = LogLimit(logger, NOTE_LINES)
 
     async def run(self) -> None:
         """Load what there is, and serve groups until cancelled."""
