@@ -64,6 +64,6 @@ def rebuild_catalog(context: click.Context, /, config: Path | None, **flags: Any
     config = config or before.get("config")
     settings = load(GatewaySettings, GATEWAY_OPTIONS, given | {"rebuild_catalog": True}, config=config)
     set_up_logs(settings.log_level, settings.log_format)
-    from dafka.processes.catalog_rebuild import run
+    from dafka.processes.rebuild_catalog import run
 
     return run(settings)

@@ -1,7 +1,8 @@
 """`dafka store`: one store as a process of its own.
 
-Order of a start: data directory (lock, identity) -> the log's end is examined and the database opened -> the
-node is bound -> towers -> "ready". A signal ends it: the commit at hand is finished, and the database closed.
+Order of a start: data directory (lock, identity; another identity if it has lost something) -> the log's end
+is examined and the database opened -> signals and health -> the store runs -> its node is bound, and towers
+hear of it -> "ready". A signal ends it: the commit at hand is finished, and the database closed.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""One run of `dafka tower`.
+"""`dafka tower`: what introduces the nodes of a mesh to each other.
 
-Order of a start: ports -> metrics -> "ready". There is nothing to end in order: a signal stops it at once,
-and no link between nodes depends on it.
+Order of a start: ports, those of metrics and health too -> signals -> the tower runs -> metrics and health ->
+"ready". There is nothing to end in order: a signal stops it at once, and no link between nodes depends on it.
 """
 
 import logging
