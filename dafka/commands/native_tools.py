@@ -24,22 +24,22 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """Longest line that becomes a record."""
 
 POLL_SECONDS = 0.05
-"""How often is looked whether a tower is there."""
+"""How often it is looked whether a tower is there."""
 
 WARN_SECONDS = 10.0
-"""How often is said that a producer waits because nothing is acknowledged."""
+"""How often it is said that a producer waits because nothing is acknowledged."""
 
 SETTLE_SECONDS = 1.0
-"""Between the first link to a tower and the first record: consumers that are there hear it then."""
+"""Pause between the first link to a tower and the first record: consumers that are there hear it then."""
 
 SETTLE_LONGEST_SECONDS = 3.0
 """How long a tower is waited for before the first record all the same: stores get it later."""
 
 LINGER_SECONDS = 0.2
-"""Between the last acknowledgement and the end: what is on its way to consumers arrives."""
+"""Pause between the last acknowledgement and the end: what is on its way to consumers arrives."""
 
 EXIT_NOT_ACKNOWLEDGED = 2
-"""Of `dafka produce`: an environment without enough stores, and a line that is too long."""
+"""The exit code of `dafka produce` without enough stores, or with a line that is too long."""
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ class LossRequestHandlers:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """By what a request has as `do`."""
+        """The handlers, by what a request has as `do`."""
         return {
             "loss.plan": self._plan,
             "loss.accept": self._accept,

@@ -17,13 +17,13 @@ import trio
 SOCKET_NAME = "admin.sock"
 
 MAX_LINE_BYTES = 64 * 1024
-"""One request or answer."""
+"""Longest request."""
 
 MAX_CONNECTIONS = 16
-"""At once; operators are people. Further ones wait."""
+"""Connections at once; operators are people. Further ones wait."""
 
 REQUEST_SECONDS = 10.0
-"""For a request to arrive, and for its answer to be read."""
+"""Longest time for a request to arrive, and for its answer to be read."""
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ class StoreRequestHandlers:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """By what a request has as `do`."""
+        """The handlers, by what a request has as `do`."""
         return {
             "stores.list": self._list,
             "stores.admit": self._admit,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from gateway.common.settings import LogSettings
 from gateway.groups.consumer_protocol import subscribed_topics
 from gateway.groups.events import Now
 from gateway.groups.member import Member, loaded_member, text_bytes
@@ -61,11 +62,11 @@ class GroupState(Enum):
 class GroupLimits:
     """What the gateway's settings say about groups."""
 
-    initial_rebalance_delay_ms: int = 3000
+    initial_rebalance_delay_ms: int = LogSettings.group_initial_rebalance_delay_ms
     """How long the first rebalance of an empty group waits for more members: Kafka's
     `group.initial.rebalance.delay.ms`."""
 
-    max_size: int = 2**31 - 1
+    max_size: int = LogSettings.group_max_size
     """Members of one group: Kafka's `group.max.size`."""
 
 
