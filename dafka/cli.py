@@ -1,7 +1,6 @@
 """The command line: `dafka COMMAND ...`. Finds the command, runs it, and turns a failure into one line."""
 
 import importlib
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Final
 import click
 
 from dafka.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
-from dafka.commands.logs import tell
+from dafka.commands.logs import logger, tell
 
 COMMANDS: Final = (
     "standalone",
@@ -105,9 +104,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         return EXIT_OK
-    except Exception as error:  # the last place: whatever it is becomes one line
+    except Exception as error:  # noqa: BLE001 - the last place: whatever it is becomes one line
         code, text = explain(error)
-        logging.getLogger("dafka").debug("exit code %d", code, exc_info=True)
+        logger.debug("exit code %d", code, exc_info=True)
         tell(code, text)
         return code
     return result if isinstance(result, int) else EXIT_OK

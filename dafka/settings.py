@@ -1,8 +1,11 @@
-"""The settings of a process, with their units and defaults.
+"""The settings of each process, with their units and defaults: nothing else says what a default is.
 
-How each is written (flag, environment variable, configuration file) is in `dafka.commands.options`;
-what it means to people in `docs/configuration.md`, which a test compares with the code. Limits that
-nobody should have to set are constants beside the code that they bound, listed in `docs/constants.md`.
+`--help` and the tables of `docs/configuration.md` show what stands here. How a setting is written (flag,
+environment variable, configuration file) is in `dafka.commands.options`; what it means to people in
+`docs/configuration.md`. Limits that nobody should have to set are constants beside the code that they bound,
+listed in `docs/constants.md`.
+
+A setting that several processes have is in a class of its own below, and means the same in all of them.
 """
 
 from dataclasses import dataclass
@@ -18,26 +21,16 @@ TOWER_PORT_IN = 5556
 TOWER_PORT_OUT = 5557
 """Where nodes hear a tower, by default."""
 
-
 LOCAL_MESH = MeshListen("127.0.0.1")
 LOCAL_TOWER = TowerAddress("127.0.0.1", TOWER_PORT_IN, TOWER_PORT_OUT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingSettings(LogSettings):
-    """What the two processes that serve Kafka have in common."""
+# what processes share --------------------------------------------------------------------------------------
 
-    listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
-    """Where Kafka clients connect; at least one."""
 
-    topics: tuple[tuple[str, int], ...] = ()
-    """Topics (name, partitions) to create at the start if they are not there."""
-
-    metrics: ListenerSpec | None = None
-    """Where to serve metrics and health over HTTP; None: nowhere."""
-
-    rebuild_catalog: bool = False
-    """Set the catalog aside and read it back from the store."""
+@dataclass(frozen=True, kw_only=True)
+class LoggingSettings:
+    """What can be set of every process."""
 
     log_level: str = "info"
     """"debug", "info", "warning" or "error"."""
@@ -46,34 +39,20 @@ class ServingSettings(LogSettings):
     """"text" for people, "json" (one object a line) for machines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ServingSettings):
-    """What can be set of `dafka standalone`."""
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(LoggingSettings):
+    """What can be set of every process that serves."""
 
-    data: Path = Path("dafka-data")
-    """The directory of all data, made if absent."""
-
-    fsync: str = "always"
-    """When the store forces records to disk: "always" (before it acknowledges), "interval" or "never"."""
-
-    fsync_interval_ms: int = 1000
-    """Milliseconds between two fsyncs when `fsync` is "interval"."""
-
-    mesh_listen: MeshListen | None = None
-    """Where native Dafka peers reach the store; None: the mesh stays in the process."""
+    metrics: ListenerSpec | None = None
+    """Where to serve metrics and health over HTTP; None: nowhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings(ServingSettings):
-    """What can be set of `dafka gateway`."""
-
-    data: Path = Path("dafka-gateway-data")
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings:
+    """What can be set of every node that is found through a tower."""
 
     tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
-    """The towers that introduce it to the stores; at least one."""
-
-    stores: int = 1
-    """Stores that are waited for, and become members, at the very first start."""
+    """The towers that introduce it to the other nodes; at least one."""
 
     mesh_listen: MeshListen = LOCAL_MESH
     """Where the other nodes of the mesh reach this one."""
@@ -82,20 +61,66 @@ class GatewaySettings(ServingSettings):
     """The host that they are told; empty: the address that the tower sees."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeshStoreSettings:
-    """What can be set of `dafka store`. What `Settings` and `GatewaySettings` have too means the same."""
+@dataclass(frozen=True, kw_only=True)
+class FsyncSettings:
+    """What can be set of every process that has a store."""
+
+    fsync: str = "always"
+    """When the store forces records to disk: "always" (before it acknowledges), "interval" or "never"."""
+
+    fsync_interval_ms: int = 1000
+    """Milliseconds between two fsyncs when `fsync` is "interval"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingSettings(ServerSettings, LogSettings):
+    """What can be set of every process that serves Kafka."""
+
+    listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
+    """Where Kafka clients connect; at least one."""
+
+    topics: tuple[tuple[str, int], ...] = ()
+    """Topics (name, partitions) to create at the start if they are not there."""
+
+    rebuild_catalog: bool = False
+    """Set the catalog aside and read it back from the stores."""
+
+
+# the processes ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(ServingSettings, FsyncSettings):
+    """What can be set of `dafka standalone`."""
+
+    data: Path = Path("dafka-data")
+    """The directory of all data, made if absent."""
+
+    mesh_listen: MeshListen | None = None
+    """Where native Dafka peers reach the store; None: the mesh stays in the process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings(ServingSettings, NodeSettings):
+    """What can be set of `dafka gateway`."""
+
+    data: Path = Path("dafka-gateway-data")
+    """The directory of the catalog, made if absent."""
+
+    stores: int = 1
+    """Stores that are waited for, and become members, at the very first start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshStoreSettings(ServerSettings, NodeSettings, FsyncSettings):
+    """What can be set of `dafka store`; those of the store itself default to what `mesh.store` has."""
 
     data: Path = Path("dafka-store-data")
+    """The directory of the records, made if absent."""
 
     name: str = ""
     """What people call it; empty: its incarnation's first characters."""
 
-    tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
-    mesh_listen: MeshListen = LOCAL_MESH
-    mesh_advertise: str = ""
-    fsync: str = "always"
-    fsync_interval_ms: int = 1000
     catch_up_bytes_per_second: int = 1024**3
     """Bytes of records a second that are fetched from other stores at most."""
 
@@ -107,14 +132,12 @@ class MeshStoreSettings:
     native_seconds: int = 7 * 24 * 3600
     """Quota and retention of native records, which are no Kafka topic's."""
 
-    metrics: ListenerSpec | None = None
     accept_loss: bool = False
-    log_level: str = "info"
-    log_format: str = "text"
+    """Go on with what can be read where the data directory has lost something."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TowerSettings:
+@dataclass(frozen=True, kw_only=True)
+class TowerSettings(ServerSettings):
     """What can be set of `dafka tower`."""
 
     listen: str = "127.0.0.1"
@@ -124,6 +147,9 @@ class TowerSettings:
     port_out: int = TOWER_PORT_OUT
     """Ports; 0 picks a free one."""
 
-    metrics: ListenerSpec | None = None
-    log_level: str = "info"
-    log_format: str = "text"
+
+@dataclass(frozen=True, kw_only=True)
+class NativeSettings(LoggingSettings, NodeSettings):
+    """What can be set of `dafka produce` and `dafka consume`."""
+
+    log_level: str = "warning"

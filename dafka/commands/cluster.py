@@ -20,7 +20,7 @@ FETCH_BYTES: Final = 1024 * 1024
 
 
 class Cluster:
-    """A cluster behind its bootstrap connection, which stays the caller's. A context manager."""
+    """A cluster, found through its bootstrap connection, which stays the caller's. A context manager."""
 
     EARLIEST: Final = -2
     LATEST: Final = -1

@@ -9,6 +9,7 @@ from dafka.commands.decorators import setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import NATIVE_OPTIONS
 from dafka.commands.produce import check_subject
+from dafka.settings import NativeSettings
 
 HELP = """Write each native Dafka record of SUBJECT as a line to standard output, until Ctrl-C.
 
@@ -45,13 +46,13 @@ EPILOG = (
     default=0,
     help="End after so many.  [default: none]",
 )
-@setting_options(NATIVE_OPTIONS)
+@setting_options(NativeSettings, NATIVE_OPTIONS)
 def consume(subject: str, from_beginning: bool, with_address: bool, max_records: int, **flags: Any) -> None:
     """Write until a signal."""
     check_subject(subject)
     from dafka.commands import native_tools  # loads ZeroMQ, which --help has no need of
 
-    settings = load(native_tools.NativeSettings, NATIVE_OPTIONS, flags)
+    settings = load(NativeSettings, NATIVE_OPTIONS, flags)
     set_up_logs(settings.log_level, settings.log_format)
     native_tools.consume(
         settings,

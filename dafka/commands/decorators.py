@@ -8,15 +8,19 @@ import click
 
 from dafka.commands.configuration import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE, load_settings
 from dafka.commands.logs import set_up_logs
-from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
+from dafka.settings import GatewaySettings, Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+LOCAL_BOOTSTRAP = str(Settings().listen[0])
+"""HOST:PORT of a gateway on this machine that listens where it does by default."""
 
 LOG_OPTIONS = {name: OPTIONS[name] for name in ("log_level", "log_format")}
 
 
-def setting_options(options: Mapping[str, Option]) -> Callable[[Function], Function]:
-    """The flags of these settings; their values are what `load_settings` takes."""
+def setting_options(settings: type[Any], options: Mapping[str, Option]) -> Callable[[Function], Function]:
+    """The flags of these settings, with the defaults that `settings` has; `load` takes their values."""
 
     def decorate(function: Function) -> Function:
         for name, option in reversed([*options.items()]):
@@ -26,7 +30,7 @@ def setting_options(options: Mapping[str, Option]) -> Callable[[Function], Funct
                 flags,
                 name,
                 default=None,
-                help=f"{option.help}  [default: {option.default}]",
+                help=f"{option.help}  [default: {shown_default(settings, name)}]",
                 **({"is_flag": True} if option.switch else text),
             )(function)
         return function
@@ -58,7 +62,7 @@ def bootstrap_option(function: Function) -> Function:
         "--bootstrap",
         metavar="HOST:PORT",
         envvar=BOOTSTRAP_VARIABLE,
-        default="127.0.0.1:9092",
+        default=LOCAL_BOOTSTRAP,
         show_default=True,
         help=f"Where the gateway, or any Kafka, listens; also ${BOOTSTRAP_VARIABLE}.",
     )(function)
@@ -68,7 +72,7 @@ gateway_data_option = click.option(
     "--data",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    default=Path("dafka-gateway-data"),
+    default=GatewaySettings().data,
     show_default=True,
     help="Data directory of the running gateway: it is asked through a socket there.",
 )
@@ -87,4 +91,4 @@ def log_options(function: Function) -> Function:
     wrapped.__name__, wrapped.__doc__ = function.__name__, function.__doc__
     # Click keeps the options of the decorators below on the function that they decorated.
     wrapped.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-    return setting_options(LOG_OPTIONS)(wrapped)  # type: ignore[return-value]
+    return setting_options(Settings, LOG_OPTIONS)(wrapped)  # type: ignore[return-value]

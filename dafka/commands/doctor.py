@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from dafka.commands.decorators import log_options
+from dafka.commands.decorators import LOCAL_BOOTSTRAP, log_options
 from dafka.commands.exits import EXIT_OK, EXIT_USAGE
 
 HELP: Final = """Check that Spark, or any Kafka client, can use the server at HOST:PORT.
@@ -24,7 +24,7 @@ The exit code is 0 when Spark can read from it, and 2 when not.
 
 
 @click.command(help=HELP, short_help="Check that Spark can use a server, and say what to do if not.")
-@click.argument("address", metavar="[HOST:PORT]", default="127.0.0.1:9092")
+@click.argument("address", metavar="[HOST:PORT]", default=LOCAL_BOOTSTRAP)
 @click.option(
     "--topic",
     "topics",

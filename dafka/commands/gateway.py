@@ -32,7 +32,7 @@ Try it, on one machine:
     epilog=set_elsewhere("stores", "3"),
     invoke_without_command=True,
 )
-@setting_options(GATEWAY_OPTIONS)
+@setting_options(GatewaySettings, GATEWAY_OPTIONS)
 @config_option
 @click.pass_context
 def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int | None:
@@ -54,7 +54,7 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
     "topics, configs, segments and epochs. Waits for --stores of them, says what it found, and ends; "
     "'dafka gateway' then serves it. The gateway must not run meanwhile.",
 )
-@setting_options(REBUILD_OPTIONS)
+@setting_options(GatewaySettings, REBUILD_OPTIONS)
 @config_option
 @click.pass_context
 def rebuild_catalog(context: click.Context, /, config: Path | None, **flags: Any) -> int:
@@ -64,6 +64,6 @@ def rebuild_catalog(context: click.Context, /, config: Path | None, **flags: Any
     config = config or before.get("config")
     settings = load(GatewaySettings, GATEWAY_OPTIONS, given | {"rebuild_catalog": True}, config=config)
     set_up_logs(settings.log_level, settings.log_format)
-    from dafka.processes.catalog_rebuild import run
+    from dafka.processes.rebuild_catalog import run
 
     return run(settings)

@@ -21,7 +21,7 @@ DELETE_GROUPS_VERSION: Final = 2
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
-"""In OffsetCommit: not a member's, but an operator's."""
+"""The generation in an OffsetCommit that is an operator's, not a member's."""
 
 RETRIED: Final = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
 """Over in a moment, most likely."""
@@ -59,7 +59,7 @@ class Described(NamedTuple):
 
 
 class Groups:
-    """Groups of the cluster behind a bootstrap connection. Raises KafkaTrouble and CommandFailed."""
+    """The groups of a cluster, found through a bootstrap connection. Raises KafkaTrouble, CommandFailed."""
 
     def __init__(self, bootstrap: KafkaClient, cluster: Cluster) -> None:
         self._bootstrap = bootstrap

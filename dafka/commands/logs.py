@@ -6,6 +6,9 @@ import sys
 import time
 from typing import Final
 
+logger = logging.getLogger("dafka")
+"""The command line's own voice, whichever of its modules speaks."""
+
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; anything beyond it was given as `extra` and belongs into the JSON."""
 
@@ -23,7 +26,7 @@ def tell(code: int, message: str) -> None:
     """The last line of a process that fails: plain, or a JSON object where the log is one."""
     handlers = logging.root.handlers
     if handlers and isinstance(handlers[0].formatter, _Json):
-        logging.getLogger("dafka").critical(message, extra={"exit_code": code})
+        logger.critical(message, extra={"exit_code": code})
     else:
         print(f"dafka: {message}", file=sys.stderr)  # noqa: T201
 

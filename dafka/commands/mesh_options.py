@@ -29,7 +29,6 @@ _TOWER: Final = Option(
     "The tower that introduces this node to the others; may be given several times, for towers that stand "
     "in for each other.",
     parsing.parse_towers,
-    "127.0.0.1:5556:5557",
     metavar="HOST[:IN:OUT]",
     repeatable=True,
 )
@@ -37,14 +36,12 @@ _MESH_LISTEN: Final = Option(
     "Where the other nodes of the mesh reach this one. Of a range the first free port is taken, without a "
     "port any. Nobody is asked for a password: whoever reaches it may write and delete.",
     parsing.parse_mesh_listen,
-    "127.0.0.1",
     metavar="HOST[:PORT[-PORT]]",
 )
 _MESH_ADVERTISE: Final = Option(
     "The host that other nodes are told to use: needed in containers and behind NAT. Without it they are "
     "told the address that the tower sees.",
     parsing.parse_host,
-    "none",
     metavar="HOST",
 )
 
@@ -53,14 +50,12 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "data": replace(
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",
-        default="dafka-gateway-data",
     ),
     "tower": _TOWER,
     "stores": Option(
         "Stores that are waited for at the very first start; all of them become members. Later ones are "
         "admitted by 'dafka store admit'.",
         parsing.parse_number(1, MAX_STORES),
-        "1",
         metavar="N",
     ),
     "mesh_listen": _MESH_LISTEN,
@@ -92,7 +87,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
-"""Every field of `GatewaySettings`, in the same order."""
+"""Every field of `GatewaySettings`."""
 
 _OF_A_REBUILD: Final = (
     "data",
@@ -112,9 +107,8 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
     "data": replace(
         OPTIONS["data"],
         help="Directory of the records, made if absent. One process uses it at a time.",
-        default="dafka-store-data",
     ),
-    "name": Option("What people call this store.", parsing.parse_name, "none", metavar="NAME"),
+    "name": Option("What people call this store.", parsing.parse_name, metavar="NAME"),
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
@@ -124,34 +118,29 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
         "Most bytes of records a second that this store fetches from others, when it comes late, empty or "
         "back. Lower, where a network or the others' disks must have room for producers.",
         parsing.parse_number(1, MAX_BYTES_PER_SECOND),
-        str(1024**3),
         metavar="BYTES",
     ),
     "scrub_bytes_per_second": Option(
         "Bytes a second at which closed segments are read again, checked, compared with other stores and "
         "repaired from them.",
         parsing.parse_number(1, MAX_BYTES_PER_SECOND),
-        str(4 * 1024**2),
         metavar="BYTES",
     ),
     "scrub_interval_seconds": Option(
         "Seconds of rest between two such passes. The first one begins so long after the start, or after "
         "300 if that is less.",
         parsing.parse_number(1, MAX_SCRUB_INTERVAL_SECONDS),
-        "3600",
         metavar="S",
     ),
     "native_bytes": Option(
         "Most bytes of native Dafka records (those of 'dafka produce' and C producers): beyond it the oldest "
         "go. Kafka's topics are not touched by it.",
         parsing.parse_number(1, MAX_NATIVE_BYTES),
-        str(10 * 1024**3),
         metavar="BYTES",
     ),
     "native_seconds": Option(
         "How long native Dafka records are kept. Kafka's topics are not touched by it.",
         parsing.parse_number(1, MAX_NATIVE_SECONDS),
-        str(7 * 24 * 3600),
         metavar="S",
     ),
     "metrics": OPTIONS["metrics"],
@@ -163,32 +152,31 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
-"""Every field of `MeshStoreSettings`, in the same order."""
+"""Every field of `MeshStoreSettings`."""
 
 NATIVE_OPTIONS: Final[dict[str, Option]] = {
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
-    "log_level": replace(OPTIONS["log_level"], default="warning"),
+    "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
-"""Every field of `NativeSettings`, in the same order: `dafka produce` and `dafka consume`."""
+"""Every field of `NativeSettings`: `dafka produce` and `dafka consume`."""
 
 TOWER_OPTIONS: Final[dict[str, Option]] = {
     "listen": Option(
         "The host or address that nodes reach the tower at. Nobody is asked for a password.",
         parsing.parse_host,
-        "127.0.0.1",
         metavar="HOST",
     ),
     "port_in": Option(
-        "The port that nodes send their beacons to.", parsing.parse_number(0, 65535), "5556", metavar="PORT"
+        "The port that nodes send their beacons to.", parsing.parse_number(0, 65535), metavar="PORT"
     ),
     "port_out": Option(
-        "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), "5557", metavar="PORT"
+        "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), metavar="PORT"
     ),
     "metrics": OPTIONS["metrics"],
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
-"""Every field of `TowerSettings`, in the same order."""
+"""Every field of `TowerSettings`."""

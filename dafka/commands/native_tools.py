@@ -5,17 +5,15 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import trio
 
-from dafka.settings import LOCAL_MESH, LOCAL_TOWER
+from dafka.settings import NativeSettings
 from mesh.beacon import Beacon
 from mesh.joining import join_mesh
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
-from mesh.protocol.endpoints import MeshListen, TowerAddress
 from mesh.protocol.native_order import Delivery
 from mesh.zmq_trio import Context
 
@@ -26,35 +24,24 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """Longest line that becomes a record."""
 
 POLL_SECONDS = 0.05
-"""How often is looked whether a tower is there."""
+"""How often it is looked whether a tower is there."""
 
 WARN_SECONDS = 10.0
-"""How often is said that a producer waits because nothing is acknowledged."""
+"""How often it is said that a producer waits because nothing is acknowledged."""
 
 SETTLE_SECONDS = 1.0
-"""Between the first link to a tower and the first record: consumers that are there hear it then."""
+"""Pause between the first link to a tower and the first record: consumers that are there hear it then."""
 
 SETTLE_LONGEST_SECONDS = 3.0
 """How long a tower is waited for before the first record all the same: stores get it later."""
 
 LINGER_SECONDS = 0.2
-"""Between the last acknowledgement and the end: what is on its way to consumers arrives."""
+"""Pause between the last acknowledgement and the end: what is on its way to consumers arrives."""
 
 EXIT_NOT_ACKNOWLEDGED = 2
-"""Of `dafka produce`: an environment without enough stores, and a line that is too long."""
+"""The exit code of `dafka produce` without enough stores, or with a line that is too long."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeSettings:
-    """What can be set of `dafka produce` and `dafka consume`, as of a store."""
-
-    tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
-    mesh_listen: MeshListen = LOCAL_MESH
-    mesh_advertise: str = ""
-    log_level: str = "warning"
-    log_format: str = "text"
 
 
 class NotAcknowledged(Exception):

@@ -1,7 +1,8 @@
 """How each setting is written: one name for the flag, the environment variable and the configuration
 file's key.
 
-`fsync_interval_ms` is `--fsync-interval-ms`, `DAFKA_FSYNC_INTERVAL_MS` and `fsync-interval-ms = 1000`.
+`fsync_interval_ms` is `--fsync-interval-ms`, `DAFKA_FSYNC_INTERVAL_MS` and `fsync-interval-ms = 1000`. The
+defaults are those of the classes in `dafka.settings`.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dafka.commands import parsing
+from mesh.protocol.endpoints import MeshListen, in_brackets
 
 MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
 """Milliseconds: an hour. More is `never`."""
@@ -48,7 +50,6 @@ class Option:
 
     help: str
     parse: Callable[[Any], Any]
-    default: str
     metavar: str = ""
     repeatable: bool = False
     switch: bool = False
@@ -61,14 +62,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "port 0 picks a free one. What follows @ is the address that clients are told to use: needed behind "
         "NAT, in containers, and wherever clients do not reach the bound address.",
         parsing.parse_listeners,
-        "127.0.0.1:9092",
         metavar="[NAME=]HOST:PORT[@HOST:PORT]",
         repeatable=True,
     ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
         parsing.parse_directory,
-        "dafka-data",
         metavar="DIR",
     ),
     "fsync": Option(
@@ -76,32 +75,27 @@ OPTIONS: Final[dict[str, Option]] = {
         "--fsync-interval-ms, 'never' when the system likes (as Kafka by default). It matters when the "
         "machine loses power; a killed process loses nothing with any of them.",
         parsing.parse_choice(FSYNC_MODES),
-        "always",
         metavar="|".join(FSYNC_MODES),
     ),
     "fsync_interval_ms": Option(
         "Milliseconds between two fsyncs with '--fsync interval'.",
         parsing.parse_number(1, MAX_FSYNC_INTERVAL_MS),
-        "1000",
         metavar="N",
     ),
     "partitions": Option(
         "Partitions of a topic that is created without saying how many.",
         parsing.parse_number(1, parsing.MAX_PARTITIONS),
-        "1",
         metavar="N",
     ),
     "topics": Option(
         "Topics to create at the start if they are not there.",
         parsing.parse_topics,
-        "none",
         metavar="NAME[:PARTITIONS],...",
     ),
     "auto_create_topics": Option(
         "Create a topic when a client that allows it asks for one that is not there. Spark's source never "
         "does: create its topics first.",
         parsing.parse_switch,
-        "on",
         switch=True,
         off=True,
     ),
@@ -109,84 +103,71 @@ OPTIONS: Final[dict[str, Option]] = {
         "Accept a replication factor above the number of stores (there are still no more copies than stores) "
         "instead of answering INVALID_REPLICATION_FACTOR.",
         parsing.parse_switch,
-        "off",
         switch=True,
     ),
     "retention_check_interval_ms": Option(
         "Milliseconds between two looks for records that retention deletes.",
         parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
-        "300000",
         metavar="N",
     ),
     "compaction_backoff_ms": Option(
         "Milliseconds between two looks for topics to compact, when there was nothing to do.",
         parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
-        "15000",
         metavar="N",
     ),
     "group_initial_rebalance_delay_ms": Option(
         "Milliseconds that the first rebalance of an empty consumer group waits for more members. 0 is "
         "pleasant where consumers come one at a time, as in tests.",
         parsing.parse_number(0, MAX_MILLISECONDS),
-        "3000",
         metavar="N",
     ),
     "group_min_session_timeout_ms": Option(
         "Shortest session timeout, in milliseconds, that a member of a consumer group may ask for.",
         parsing.parse_number(0, MAX_MILLISECONDS),
-        "6000",
         metavar="N",
     ),
     "group_max_session_timeout_ms": Option(
         "Longest session timeout, in milliseconds, that a member of a consumer group may ask for.",
         parsing.parse_number(1, MAX_MILLISECONDS),
-        "1800000",
         metavar="N",
     ),
     "group_max_size": Option(
         "Members that one consumer group may have.",
         parsing.parse_number(1, MAX_GROUP_SIZE),
-        "2147483647",
         metavar="N",
     ),
     "offsets_retention_minutes": Option(
         "Minutes after which a committed offset of a consumer group is forgotten: since its last member "
         "left, or, of a topic that it does not read, since the commit. Kafka's default is seven days.",
         parsing.parse_number(1, MAX_MINUTES),
-        "10080",
         metavar="N",
     ),
     "fetch_session_slots": Option(
         "Fetch sessions that are kept, so that consumers need not name all of their partitions in each "
         "request; 0 keeps none.",
         parsing.parse_number(0, MAX_FETCH_SESSION_SLOTS),
-        "1000",
         metavar="N",
     ),
     "tail_cache_bytes": Option(
         "Bytes of memory for the newest records of all partitions, for consumers that keep up.",
         parsing.parse_number(0, MAX_TAIL_CACHE_BYTES),
-        "67108864",
         metavar="BYTES",
     ),
     "metrics": Option(
         "Where to serve Prometheus metrics (/metrics) and health (/health) over HTTP.",
         parsing.parse_metrics,
-        "off",
         metavar="HOST:PORT",
     ),
     "mesh_listen": Option(
         "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
         "reaches it may write and delete. Of a range the first free port is taken, without a port any.",
         parsing.parse_mesh_listen,
-        "off",
         metavar="HOST[:PORT[-PORT]]",
     ),
     "rebuild_catalog": Option(
         "Set the catalog aside and read it back from the store: for one start, after the catalog was lost or "
         "refused.",
         parsing.parse_switch,
-        "off",
         switch=True,
     ),
     "accept_loss": Option(
@@ -194,23 +175,20 @@ OPTIONS: Final[dict[str, Option]] = {
         "store where the catalog knows more. For one start, when the data was refused and no copy is left; "
         "what is given up is said in the log.",
         parsing.parse_switch,
-        "off",
         switch=True,
     ),
     "log_level": Option(
         "How much is logged to standard error; 'debug' also shows the traceback of an error.",
         parsing.parse_choice(LOG_LEVELS),
-        "info",
         metavar="|".join(LOG_LEVELS),
     ),
     "log_format": Option(
         "Log lines for people, or one JSON object a line for machines.",
         parsing.parse_choice(LOG_FORMATS),
-        "text",
         metavar="|".join(LOG_FORMATS),
     ),
 }
-"""Every field of `Settings`, in the same order."""
+"""Every field of `Settings`, in the order in which help and documentation show them."""
 
 
 def flag_of(name: str) -> str:
@@ -226,3 +204,31 @@ def variable_of(name: str) -> str:
 def key_of(name: str) -> str:
     """The key of a setting in the configuration file."""
     return name.replace("_", "-")
+
+
+def shown_default(settings: type[Any], name: str) -> str:
+    """The default of a setting, in the words that help and documentation have for it."""
+    return _shown(getattr(settings(), name))
+
+
+def _shown(value: Any) -> str:
+    """A value as its flag takes it; for no value "off" or "none"."""
+    if value is None:
+        return "off"
+    if value in {"", ()}:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, MeshListen):
+        return _shown_listen(value)
+    if type(value) is tuple:
+        return " ".join(map(_shown, value))
+    return str(value)
+
+
+def _shown_listen(where: MeshListen) -> str:
+    host = in_brackets(where.host)
+    if not where.first_port:
+        return host
+    last = f"-{where.last_port}" if where.last_port != where.first_port else ""
+    return f"{host}:{where.first_port}{last}"

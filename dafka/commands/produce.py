@@ -9,6 +9,7 @@ from dafka.commands.decorators import setting_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import NATIVE_OPTIONS
+from dafka.settings import NativeSettings
 
 HELP = """Publish each line of standard input as a native Dafka record of SUBJECT.
 
@@ -46,13 +47,13 @@ EPILOG = (
     show_default=True,
     help="How long to wait at the end for what was not acknowledged.",
 )
-@setting_options(NATIVE_OPTIONS)
+@setting_options(NativeSettings, NATIVE_OPTIONS)
 def produce(subject: str, stores: int, wait_seconds: float, **flags: Any) -> None:
     """Publish until the end of the input."""
     check_subject(subject)
     from dafka.commands import native_tools  # loads ZeroMQ, which --help has no need of
 
-    settings = load(native_tools.NativeSettings, NATIVE_OPTIONS, flags)
+    settings = load(NativeSettings, NATIVE_OPTIONS, flags)
     set_up_logs(settings.log_level, settings.log_format)
     native_tools.produce(settings, subject, stores, wait_seconds)
 

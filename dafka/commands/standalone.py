@@ -10,6 +10,7 @@ from dafka.commands.decorators import config_option, set_elsewhere, setting_opti
 from dafka.commands.logs import set_up_logs
 from dafka.commands.options import OPTIONS
 from dafka.processes.interpreter import loading
+from dafka.settings import Settings
 
 HELP = """Serve Kafka from one process, with all data in one directory.
 
@@ -30,7 +31,7 @@ Try it:
     short_help="Serve Kafka: gateway, store and mesh in one process.",
     epilog=set_elsewhere("fsync_interval_ms", "1000"),
 )
-@setting_options(OPTIONS)
+@setting_options(Settings, OPTIONS)
 @config_option
 def standalone(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""

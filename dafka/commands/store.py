@@ -45,7 +45,7 @@ Try it, with a tower and a gateway on the same machine:
     epilog=set_elsewhere("fsync_interval_ms", "1000"),
     invoke_without_command=True,
 )
-@setting_options(STORE_OPTIONS)
+@setting_options(MeshStoreSettings, STORE_OPTIONS)
 @config_option
 @click.pass_context
 def store(context: click.Context, /, config: Path | None, **flags: Any) -> int | None:
@@ -193,14 +193,14 @@ def accept_loss(directory: Path | None, gone: Sequence[str], yes: bool, data: Pa
 
 
 def _give_up(loss: "DamagedLog | LostStores", *, yes: bool) -> None:
-    for line in loss.named():
+    for line in loss.given_up():
         click.echo(line)
     if not yes:
         if not sys.stdin.isatty():
             raise CommandFailed("nothing was changed: read what is given up, and run it again with --yes")
         if not click.confirm("Give this up?"):
             raise CommandFailed("nothing was changed")
-    for line in loss.accept():
+    for line in loss.give_up():
         click.echo(line)
 
 

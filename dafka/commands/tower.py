@@ -31,7 +31,7 @@ Try it:
     short_help="Introduce the nodes of a mesh to each other.",
     epilog=set_elsewhere("port_in", "5556"),
 )
-@setting_options(TOWER_OPTIONS)
+@setting_options(TowerSettings, TOWER_OPTIONS)
 @config_option
 def tower(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""

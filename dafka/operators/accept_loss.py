@@ -1,12 +1,17 @@
-"""What `dafka store accept-loss` asks of the gateway that runs."""
+"""The gateway's side of `dafka store accept-loss`: what it answers, over its socket.
+
+`loss.plan` says what is given up with stores that are lost (`--gone`), `loss.accept` gives up exactly that,
+and `loss.segments` says what the catalog knows of segments in a damaged log (`DIR`). The commands that ask
+are in `lost_stores` and `damaged_log`; giving up itself is in `gateway.cluster.giving_up`.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from dafka.operators.socket import Handler, Refused
+from dafka.operators.socket import Handler, OperatorRefused
 from gateway.broker import Broker
 from gateway.catalog import keys
-from gateway.cluster.giving_up import Losses, Plan
+from gateway.cluster.giving_up import GivingUp, Plan
 from gateway.cluster.stores import StoreRefused, Stores
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
@@ -15,17 +20,17 @@ MAX_ASKED_SEGMENTS = 500
 """Segments asked about in one request."""
 
 
-class LossAdmin:
-    """The handlers of one gateway."""
+class LossRequestHandlers:
+    """What one gateway does with the requests `loss.plan`, `loss.accept` and `loss.segments`."""
 
     def __init__(self, stores: Stores, broker: Broker) -> None:
         self._stores = stores
         self._broker = broker
-        self._losses = Losses(broker)
+        self._giving_up = GivingUp(broker)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """By what a request has as `do`."""
+        """The handlers, by what a request has as `do`."""
         return {
             "loss.plan": self._plan,
             "loss.accept": self._accept,
@@ -35,20 +40,22 @@ class LossAdmin:
     async def _plan(self, request: dict[str, Any]) -> dict[str, Any]:
         """What is given up with these stores. Nothing is changed."""
         gone = self._gone(request)
-        return _told(await self._losses.plan(gone))
+        return _told(await self._giving_up.plan(gone))
 
     async def _accept(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give up what a plan named, if it is still that."""
         gone = self._gone(request)
-        plan = await self._losses.plan(gone)
+        plan = await self._giving_up.plan(gone)
         if request.get("token") != plan.token:
-            raise Refused("it is no longer what was named: run the command again, and look at it")
+            raise OperatorRefused("it is no longer what was named: run the command again, and look at it")
         away = sorted({name for loss in plan.losses for name in loss.unanswered})
         if away:
-            raise Refused(f"the stores {', '.join(away)} do not answer: start them, or name them as lost too")
+            raise OperatorRefused(
+                f"the stores {', '.join(away)} do not answer: start them, or name them as lost too"
+            )
         if not plan.losses:
-            raise Refused("no partition waits for these stores: there is nothing to give up")
-        partitions = await self._losses.accept(gone, plan)
+            raise OperatorRefused("no partition waits for these stores: there is nothing to give up")
+        partitions = await self._giving_up.accept(gone, plan)
         return {
             "partitions": [
                 {
@@ -62,24 +69,24 @@ class LossAdmin:
         }
 
     def _gone(self, request: dict[str, Any]) -> Collection[str]:
-        """The incarnations of the stores that are lost. Raises Refused: one of them is there."""
+        """The incarnations of the stores that are lost. Raises OperatorRefused: one of them is there."""
         names = request.get("gone")
         if not isinstance(names, list) or not names:
-            raise Refused("no store is named that is lost")
+            raise OperatorRefused("no store is named that is lost")
         try:
             entries = [self._stores.find(str(name)) for name in names]
         except StoreRefused as error:
-            raise Refused(str(error)) from None
+            raise OperatorRefused(str(error)) from None
         for entry in entries:
             if self._stores.live(entry.incarnation):
-                raise Refused(f"store {entry.id} ({entry.name}) is there: it is not lost")
+                raise OperatorRefused(f"store {entry.id} ({entry.name}) is there: it is not lost")
         return frozenset(entry.incarnation for entry in entries)
 
     async def _segments(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """What the catalog knows of some segments, and which other stores keep them."""
         asked = request.get("addresses")
         if not isinstance(asked, list) or len(asked) > MAX_ASKED_SEGMENTS:
-            raise Refused(f"a list of {MAX_ASKED_SEGMENTS} addresses at most is asked about")
+            raise OperatorRefused(f"a list of {MAX_ASKED_SEGMENTS} addresses at most is asked about")
         wanted, found = set(map(str, asked)), []
         for topic in self._broker.topics.all():
             for entry in self._broker.context.catalog.range(keys.segments_prefix(topic.id)):

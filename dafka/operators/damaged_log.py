@@ -1,4 +1,8 @@
-"""`dafka store accept-loss DIR`: what is given up of a damaged write-ahead log, and what was done."""
+"""The command `dafka store accept-loss DIR`: a stopped store gives up the rest of a damaged write-ahead log.
+
+It works on the store's own files: the log is cut at its first bad byte (`mesh.store.wal_cut` says before what
+that takes), and the directory becomes another store. A gateway, if one runs, is only asked what it knows.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +11,7 @@ from typing import Any, Self
 
 from dafka.commands.exits import CommandFailed
 from dafka.operators.accept_loss import MAX_ASKED_SEGMENTS
-from dafka.operators.socket import NoGateway, Refused, ask
+from dafka.operators.socket import NoGateway, OperatorRefused, ask
 from mesh.data_directory import DataDirectory, Kind
 from mesh.store import wal
 from mesh.store.opening import cut
@@ -15,7 +19,7 @@ from mesh.store.wal_cut import Part, look
 
 
 class DamagedLog:
-    """A stopped store whose write-ahead log is damaged in the middle; it holds the lock till it is left."""
+    """A stopped store whose write-ahead log is damaged in the middle. It holds the lock until it is left."""
 
     def __init__(self, directory: Path, gateway: Path) -> None:
         """Raises DataDirectoryRefused, CommandFailed."""
@@ -37,15 +41,20 @@ class DamagedLog:
     ) -> None:
         self._lock.close()
 
-    def named(self) -> Iterator[str]:
-        """What is given up, a line for each segment. Raises Refused, StoreFailed."""
+    def given_up(self) -> Iterator[str]:
+        """What is given up, a line for each segment. Nothing is changed.
+
+        Raises OperatorRefused (the log is not damaged), StoreFailed.
+        """
         found = look(self._database) if self._database.is_dir() else None
         if found is None:
-            raise Refused("its write-ahead log is not damaged: there is nothing to give up. Start the store")
+            raise OperatorRefused(
+                "its write-ahead log is not damaged: there is nothing to give up. Start the store"
+            )
         known, note = self._ask([part.segment for part in found.parts])
         yield f"{found.cause}."
-        yield f"{found.entries} keys behind that byte can be read, and go with it. Of this store go:"
-        lines = [line for part in found.parts if (line := _of_part(part, known, self._lock.incarnation))]
+        yield f"{found.entries} keys after that byte can be read, and go with it. Of this store go:"
+        lines = [line for part in found.parts if (line := _part_line(part, known, self._lock.incarnation))]
         yield from (
             f"  {line}" for line in lines or ["nothing that is known of: every segment is here to its end"]
         )
@@ -63,7 +72,7 @@ class DamagedLog:
             return {}, f"What the catalog knows, and which other stores keep it, is not said here: {error}"
         return found, ""
 
-    def accept(self) -> Iterator[str]:
+    def give_up(self) -> Iterator[str]:
         """Cut the log; what was done, and what to do next. Raises OSError, DataDirectoryRefused."""
         report = wal.examine(self._database)
         old, new = self._lock.incarnation, self._lock.new_incarnation()
@@ -76,7 +85,7 @@ class DamagedLog:
         )
 
 
-def _of_part(part: Part, known: Mapping[str, Mapping[str, Any]], own: str) -> str:
+def _part_line(part: Part, known: Mapping[str, Mapping[str, Any]], own: str) -> str:
     """The line of one segment, "" if nothing of it goes."""
     catalog = known.get(part.segment)
     end = part.seen_to

@@ -1,10 +1,14 @@
-"""`dafka store accept-loss --gone`: what is given up with stores that are lost, and what was done."""
+"""The command `dafka store accept-loss --gone`: partitions go on without stores that are lost for good.
+
+All of it is asked of the gateway that runs (`accept_loss` answers there): the stores that are left decide
+where the partitions end that wait for the lost ones.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dafka.operators.socket import Refused, ask
+from dafka.operators.socket import OperatorRefused, ask
 
 
 class LostStores:
@@ -15,37 +19,38 @@ class LostStores:
         self._gone = list(gone)
         self._plan: dict[str, Any] = {}
 
-    def named(self) -> Iterator[str]:
-        """What is given up, a line for each segment. Raises Refused, NoGateway: there is nothing, or it
-        cannot be.
+    def given_up(self) -> Iterator[str]:
+        """What is given up, a line for each segment. Nothing is changed.
+
+        Raises OperatorRefused (there is nothing to give up, or it cannot be), NoGateway.
         """
         self._plan = ask(self._data, "loss.plan", gone=self._gone)
         losses = self._plan["losses"]
         away = sorted({name for loss in losses for name in loss["unanswered"]})
         if away:
-            raise Refused(
+            raise OperatorRefused(
                 f"the stores {', '.join(away)} do not answer: start them, or name them with --gone too"
             )
         if not losses:
-            raise Refused(
+            raise OperatorRefused(
                 "no partition waits for these stores, so there is nothing to give up: let other stores take "
                 "their places (dafka store replace)"
             )
         yield f"Given up with {', '.join(self._gone)}:"
         for loss in losses:
-            yield f"  {_of_loss(loss)}"
+            yield f"  {_loss_line(loss)}"
         for one in self._plan["unreadable"]:
             yield (
                 f"  {one['topic']}-{one['partition']}, segment {one['segment']}: offsets {one['first']} to "
                 f"{one['last']} cannot be read until one of these stores is back"
             )
         yield (
-            "Should one of these stores come back, what it has behind that is cut off there. Offsets that "
+            "Should one of these stores come back, what it has after that is cut off there. Offsets that "
             "were given up are given again."
         )
 
-    def accept(self) -> Iterator[str]:
-        """Give it up; what was done, and what to do next. Raises Refused."""
+    def give_up(self) -> Iterator[str]:
+        """Give up what `given_up` said; what was done, and what to do next. Raises OperatorRefused."""
         done = ask(self._data, "loss.accept", gone=self._gone, token=self._plan["token"])
         for one in done["partitions"]:
             if one["serves"]:
@@ -59,7 +64,7 @@ class LostStores:
         )
 
 
-def _of_loss(loss: Mapping[str, Any]) -> str:
+def _loss_line(loss: Mapping[str, Any]) -> str:
     head = f"{loss['topic']}-{loss['partition']}, segment {loss['segment']}: "
     first = loss["kept_to"] + 1
     shown = f"to {loss['shown_to']} at least" if loss["shown_to"] >= first else "on, as far as there were any"

@@ -17,22 +17,22 @@ import trio
 SOCKET_NAME = "admin.sock"
 
 MAX_LINE_BYTES = 64 * 1024
-"""One request or answer."""
+"""Longest request."""
 
 MAX_CONNECTIONS = 16
-"""At once; operators are people. Further ones wait."""
+"""Connections at once; operators are people. Further ones wait."""
 
 REQUEST_SECONDS = 10.0
-"""For a request to arrive, and for its answer to be read."""
+"""Longest time for a request to arrive, and for its answer to be read."""
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
-"""The request -> what was done, as JSON has it. Raises `Refused`."""
+"""The request -> what was done, as JSON has it. Raises `OperatorRefused`."""
 
 
-class Refused(Exception):
-    """It is not done; the text says why and what to do."""
+class OperatorRefused(Exception):
+    """What an operator asked for is not done; the text says why and what to do."""
 
     exit_code = 2
 
@@ -81,7 +81,7 @@ async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) ->
         if not line:
             return
         answer = {"done": await _do(line, handlers)}
-    except Refused as refused:
+    except OperatorRefused as refused:
         answer = {"refused": str(refused)}
     except Exception:
         logger.exception("an operator's request failed unexpectedly")
@@ -104,7 +104,7 @@ async def _line(stream: trio.SocketStream) -> bytes:
             return b""
         data += piece
         if len(data) > MAX_LINE_BYTES:
-            raise Refused(f"a request has at most {MAX_LINE_BYTES} bytes")
+            raise OperatorRefused(f"a request has at most {MAX_LINE_BYTES} bytes")
     return data.partition(b"\n")[0]
 
 
@@ -112,16 +112,16 @@ async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        raise Refused("the request is not JSON") from None
+        raise OperatorRefused("the request is not JSON") from None
     do = request.get("do") if isinstance(request, dict) else None
     handler = handlers.get(do) if isinstance(do, str) else None
     if handler is None:
-        raise Refused("this gateway knows no such request: it is of another version than the command")
+        raise OperatorRefused("this gateway knows no such request: it is of another version than the command")
     return await handler(request)
 
 
 def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
-    """What the gateway that runs on this data directory did. Blocks. Raises `Refused` and `NoGateway`."""
+    """What the gateway that runs on this data directory did. Blocks. Raises OperatorRefused and NoGateway."""
     path = directory / SOCKET_NAME
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
@@ -135,7 +135,7 @@ def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
                 "directory with --data"
             ) from None
     if "refused" in answer:
-        raise Refused(answer["refused"])
+        raise OperatorRefused(answer["refused"])
     return answer["done"]
 
 

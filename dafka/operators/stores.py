@@ -1,11 +1,11 @@
-"""What `dafka store list|admit|replace|remove` and `dafka mesh status` ask of the gateway that runs."""
+"""The gateway's side of `dafka store list|admit|replace|remove` and `dafka mesh status`: what it answers."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import trio
 
-from dafka.operators.socket import Handler, Refused
+from dafka.operators.socket import Handler, OperatorRefused
 from gateway.broker import Broker
 from gateway.cluster.stores import StoreRefused, Stores
 from gateway.log.partition import Partition, PartitionState
@@ -15,8 +15,8 @@ MAX_NAMED_PARTITIONS = 50
 """Partitions that `mesh.status` names one by one; of others it says how many there are."""
 
 
-class StoreAdmin:
-    """The handlers of one gateway."""
+class StoreRequestHandlers:
+    """What one gateway does with the requests `stores.*` and `mesh.status`."""
 
     def __init__(self, stores: Stores, broker: Broker, beacon: Beacon) -> None:
         assert stores.presence is not None
@@ -27,7 +27,7 @@ class StoreAdmin:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """By what a request has as `do`."""
+        """The handlers, by what a request has as `do`."""
         return {
             "stores.list": self._list,
             "stores.admit": self._admit,
@@ -82,11 +82,11 @@ class StoreAdmin:
         try:
             (entry,) = await self._stores.admit([(incarnation, self._presence.name(incarnation))])
         except StoreRefused as error:
-            raise Refused(str(error)) from None
+            raise OperatorRefused(str(error)) from None
         return {"id": entry.id, "name": entry.name, "incarnation": entry.incarnation}
 
     def _heard_of(self, name: str) -> str:
-        """The incarnation of the one store that is there under this name. Raises Refused."""
+        """The incarnation of the one store that is there under this name. Raises OperatorRefused."""
         seen = self._presence.seen
         found = [
             i for i, store in seen.items() if name == i or (store.name == name and self._presence.live(i))
@@ -95,14 +95,16 @@ class StoreAdmin:
             return found[0]
         there = ", ".join(sorted(store.name for store in seen.values())) or "none"
         what = "several stores are" if found else "no store was heard of that is"
-        raise Refused(f"{what} called {name or '(nothing)'}; heard of: {there}. Name it by its incarnation")
+        raise OperatorRefused(
+            f"{what} called {name or '(nothing)'}; heard of: {there}. Name it by its incarnation"
+        )
 
     async def _remove(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             entry = self._stores.find(str(request.get("store", "")))
             await self._stores.remove(entry)
         except StoreRefused as error:
-            raise Refused(str(error)) from None
+            raise OperatorRefused(str(error)) from None
         return {"id": entry.id, "name": entry.name, "incarnation": entry.incarnation}
 
     async def _replace(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +114,7 @@ class StoreAdmin:
             new = self._stores.find(str(request.get("by", "")))
             await self._broker.replacement.start(old, new)
         except StoreRefused as error:
-            raise Refused(str(error)) from None
+            raise OperatorRefused(str(error)) from None
         return {"old": old._asdict(), "new": new._asdict()}
 
     async def _status(self, request: dict[str, Any]) -> dict[str, Any]:

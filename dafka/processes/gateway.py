@@ -1,27 +1,29 @@
 """`dafka gateway`: a gateway as a process of its own, on stores that are elsewhere.
 
+Order of a start: data directory (lock, identity) -> the gateway's life (`dafka.processes.life`). It joins the
+mesh through towers; once it has agreed on the cluster it refuses to run beside another gateway; operators are
+answered from before the recovery on.
+
 Its data directory has the catalog alone. At the very first start it waits for as many stores as it was told,
 makes the cluster, and admits them; at later ones the catalog says which stores count, and recovery waits for
 those it needs while what is recovered is served. It never guesses: a mesh whose stores have data and whose
 catalog is empty is refused (architecture: catalog and stores must agree).
 """
 
-import logging
 import os
 import socket
 
 import trio
 
-from dafka.operators.accept_loss import LossAdmin
+from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.socket import serve_admin
-from dafka.operators.stores import StoreAdmin
+from dafka.operators.stores import StoreRequestHandlers
+from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import Life, catalog_path
-from dafka.processes.mesh_metrics import register_mesh_metrics
-from dafka.processes.process_metrics import register_log, register_nodes
+from dafka.processes.life import Life, open_catalog
+from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
-from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.other_gateways import OtherGateways
 from gateway.cluster.stores import Stores
@@ -32,8 +34,6 @@ from mesh.node import Routes
 from mesh.presence import StorePresence
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
-
-logger = logging.getLogger(__name__)
 
 
 def run(settings: GatewaySettings, kind: "type[GatewayProcess] | None" = None) -> int:
@@ -59,7 +59,9 @@ class GatewayProcess(Life):
 
     def __init__(self, settings: GatewaySettings, directory: DataDirectory, context: Context) -> None:
         self.directory = directory
-        super().__init__(settings, context, lambda: self._open_catalog(settings))
+        super().__init__(
+            settings, context, lambda: open_catalog(directory.path, rebuild=settings.rebuild_catalog)
+        )
         self.presence = StorePresence(self.node, self.requests)
         self.others = OtherGateways(self.node, self.requests)
         self.stores = Stores(self.catalog, self.presence)
@@ -68,14 +70,6 @@ class GatewayProcess(Life):
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
 
-    def _open_catalog(self, settings: GatewaySettings) -> SqliteCatalog:
-        path = catalog_path(self.directory.path)
-        if settings.rebuild_catalog:
-            aside = set_aside(path)
-            if aside is not None:
-                logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
-        return SqliteCatalog(path)
-
     async def _join(self, nursery: trio.Nursery) -> None:
         settings = self.settings
         self.beacon = join_mesh(
@@ -83,7 +77,7 @@ class GatewayProcess(Life):
         )
         await nursery.start(self.beacon.run)
         nursery.start_soon(self.presence.run)
-        register_mesh_metrics(self.metrics, self.beacon)
+        register_beacon(self.metrics, self.beacon)
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
         start = FirstStart(self.settings, self.directory.path, self.catalog, self.stores, self.reader)
@@ -94,14 +88,14 @@ class GatewayProcess(Life):
         return cluster_id, self.stores
 
     def _register_metrics(self, broker: Broker) -> None:
-        register_log(self.metrics, broker)
+        register_gateway(self.metrics, broker)
         register_nodes(self.metrics, (self.node,))
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
-        """As ever; operators are answered before, since they may have to mend what it waits for."""
+        """As in every life; operators are answered before, since they may have to mend what it waits for."""
         handlers = {
-            **StoreAdmin(self.stores, broker, self.beacon).handlers,
-            **LossAdmin(self.stores, broker).handlers,
+            **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
+            **LossRequestHandlers(self.stores, broker).handlers,
         }
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

@@ -44,7 +44,7 @@ Page: TypeAlias = tuple[HTTPStatus, str, bytes]
 Pages: TypeAlias = dict[str, Callable[[], Page]]
 """Pages by path."""
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Health:
@@ -93,8 +93,8 @@ async def serve_health(
                 await _answer(stream, pages)
             except (trio.BrokenResourceError, trio.TooSlowError):
                 pass  # the client left, or is too slow to matter
-            except Exception:  # noqa: BLE001 - logged; the next scrape may work
-                _log.exception("a page could not be made")
+            except Exception:  # logged; the next scrape may work
+                logger.exception("a page could not be made")
             finally:
                 answering -= 1
 

@@ -1,14 +1,18 @@
 """One life of a gateway, whichever mesh it belongs to: its node, its catalog, the log, the listeners.
 
-Order of a start: signals and health -> catalog -> the mesh is joined -> whose cluster it is -> recovery of
-the partitions -> listeners -> "ready". Order of a stop: listeners, answers in flight, the rest. A signal
+Order of a start: the catalog is opened -> signals and health -> the catalog and the node run -> the mesh is
+joined -> whose cluster it is -> partitions are recovered -> groups begin to load -> topics that the settings
+name are created -> listeners -> "ready".
+
+Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
 before it serves ends it at once.
 
 Two kinds of process have one: `dafka standalone`, whose store is in the same process, and `dafka gateway`,
-whose stores are elsewhere.
+whose stores are elsewhere. What differs between them is in the methods that are abstract here.
 """
 
 import abc
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +24,7 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
-from gateway.catalog.sqlite import SqliteCatalog
+from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
@@ -35,6 +39,9 @@ from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 
 CATALOG_FILE = "catalog.sqlite"
+"""The catalog, in a gateway's data directory."""
+
+logger = logging.getLogger(__name__)
 
 
 class Life(abc.ABC):
@@ -168,6 +175,14 @@ async def _serve_clients(
     nursery.cancel_scope.cancel()
 
 
-def catalog_path(directory: Path) -> Path:
-    """The catalog's file in a gateway's data directory."""
-    return directory / CATALOG_FILE
+def open_catalog(directory: Path, *, rebuild: bool) -> SqliteCatalog:
+    """The catalog in a gateway's data directory; to `rebuild` it, an empty one in its place.
+
+    Raises DataDirectoryRefused, OSError.
+    """
+    path = directory / CATALOG_FILE
+    if rebuild:
+        aside = set_aside(path)
+        if aside is not None:
+            logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
+    return SqliteCatalog(path)

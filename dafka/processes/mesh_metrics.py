@@ -1,35 +1,36 @@
-"""What the processes of a mesh show to Prometheus of their links, and a tower of its nodes."""
+"""What the processes of a mesh show to Prometheus of their nodes and links, and a tower of its nodes.
 
-from gateway.common.metrics import Metrics
-from mesh.beacon import Beacon
+Every figure is read at the scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gateway.common.metrics import Counter, Figure, Gauge, Metrics
+
+if TYPE_CHECKING:
+    from mesh.beacon import Beacon
+    from mesh.node import Node
+    from mesh.tower.tower import Tower
 
 PEER_STATES = ("connected", "connecting", "silent")
 
 
-def register_mesh_metrics(metrics: Metrics, beacon: Beacon) -> None:
-    """Register a node's links to peers and towers; each figure is read at scrape time."""
-    metrics.gauge(
-        "dafka_mesh_peers",
-        "Nodes of the mesh that this one knows, by the state of the link to them.",
-        lambda: _by_state(beacon),
-        ("state",),
-    )
-    metrics.gauge(
-        "dafka_mesh_tower_connected",
-        "Whether the links to a tower are live.",
-        lambda: {(str(tower.address),): tower.connected for tower in beacon.towers},
-        ("tower",),
-    )
-    metrics.counter(
-        "dafka_mesh_malformed_beacons_total",
-        "Beacons dropped because they break the format.",
-        lambda: beacon.malformed,
-    )
-    metrics.counter(
-        "dafka_mesh_refused_beacons_total",
-        "Beacons dropped because more nodes are known than may be.",
-        lambda: beacon.refused,
-    )
+def register_nodes(metrics: Metrics, nodes: Sequence[Node]) -> None:
+    """Register what the nodes of this process could not read."""
+    metrics.register(NODES, nodes)
+
+
+def register_beacon(metrics: Metrics, beacon: Beacon) -> None:
+    """Register a node's links to peers and towers."""
+    metrics.register(BEACON, beacon)
+
+
+def register_tower(metrics: Metrics, tower: Tower) -> None:
+    """Register all that a tower shows."""
+    metrics.register(TOWER, tower)
 
 
 def _by_state(beacon: Beacon) -> dict[tuple[str], float]:
@@ -37,3 +38,52 @@ def _by_state(beacon: Beacon) -> dict[tuple[str], float]:
     for peer in beacon.peers:
         counts[peer.state,] += 1
     return counts
+
+
+NODES: Final[Sequence[Figure[Sequence[Node]]]] = (
+    Counter(
+        "dafka_mesh_malformed_messages_total",
+        "Mesh messages dropped because they break the wire format.",
+        lambda nodes: sum(node.malformed for node in nodes),
+    ),
+)
+
+BEACON: Final[Sequence[Figure[Beacon]]] = (
+    Gauge(
+        "dafka_mesh_peers",
+        "Nodes of the mesh that this one knows, by the state of the link to them.",
+        _by_state,
+        ("state",),
+    ),
+    Gauge(
+        "dafka_mesh_tower_connected",
+        "Whether the links to a tower are live.",
+        lambda beacon: {(str(tower.address),): tower.connected for tower in beacon.towers},
+        ("tower",),
+    ),
+    Counter(
+        "dafka_mesh_malformed_beacons_total",
+        "Beacons dropped because they break the format.",
+        lambda beacon: beacon.malformed,
+    ),
+    Counter(
+        "dafka_mesh_refused_beacons_total",
+        "Beacons dropped because more nodes are known than may be.",
+        lambda beacon: beacon.refused,
+    ),
+)
+
+TOWER: Final[Sequence[Figure[Tower]]] = (
+    Gauge("dafka_tower_nodes", "Nodes whose beacons come.", lambda tower: len(tower.register)),
+    Counter("dafka_tower_beacons_total", "Beacons passed on.", lambda tower: tower.beacons),
+    Counter(
+        "dafka_tower_malformed_beacons_total",
+        "Beacons dropped because they break the format.",
+        lambda tower: tower.malformed,
+    ),
+    Counter(
+        "dafka_tower_refused_beacons_total",
+        "Beacons dropped because more nodes are known than may be.",
+        lambda tower: tower.register.refused,
+    ),
+)

@@ -10,7 +10,7 @@ import trio
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def watch_signals(
@@ -33,5 +33,5 @@ async def watch_signals(
     # Leaving the receiver restored the old handlers; they must not come back either.
     for each in STOP_SIGNALS:
         signal.signal(each, signal.SIG_DFL)
-    _log.info("%s: stopping; a second one stops at once", signal.Signals(number).name)
+    logger.info("%s: stopping; a second one stops at once", signal.Signals(number).name)
     stop()

@@ -2,25 +2,26 @@
 
 The same nodes and the same code as in processes of their own; frames cross the link.
 
-Order of a start: data directories (lock, identity) -> store -> the gateway's life (`dafka.processes.life`),
-which joins by confirming the link both ways. The store stops last.
+Order of a start: data directories (lock, identity) -> the store is opened, then the catalog -> the store runs
+-> the rest of the gateway's life (`dafka.processes.life`), which joins the mesh by confirming the link both
+ways. The store stops last.
 """
 
-import logging
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
+from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import Life, catalog_path
-from dafka.processes.process_metrics import register_log, register_nodes
+from dafka.processes.life import Life, open_catalog
+from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog import keys
-from gateway.catalog.sqlite import SqliteCatalog, set_aside
+from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.stores import Stores, first_entries
 from mesh.binding import bind_tcp, warn_if_open
@@ -35,8 +36,6 @@ from wireproto.dafka.messages import directed_prefix
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -107,18 +106,14 @@ class Standalone(Life):
 
     def _open_catalog(self) -> SqliteCatalog:
         """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
-        path = catalog_path(self.directories.gateway.path)
-        if self.settings.rebuild_catalog:
-            if not self.store.ingest.cluster_id:
-                raise DataDirectoryRefused(
-                    self.directories.path,
-                    "there is nothing in the store that a catalog could be rebuilt from",
-                    "Start without --rebuild-catalog",
-                )
-            aside = set_aside(path)
-            if aside is not None:
-                logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
-        return SqliteCatalog(path)
+        rebuild = self.settings.rebuild_catalog
+        if rebuild and not self.store.ingest.cluster_id:
+            raise DataDirectoryRefused(
+                self.directories.path,
+                "there is nothing in the store that a catalog could be rebuilt from",
+                "Start without --rebuild-catalog",
+            )
+        return open_catalog(self.directories.gateway.path, rebuild=rebuild)
 
     def _open_store(self, settings: Settings, context: Context) -> Store:
         return open_store(
@@ -190,6 +185,6 @@ class Standalone(Life):
         return known
 
     def _register_metrics(self, broker: Broker) -> None:
-        register_log(self.metrics, broker)
+        register_gateway(self.metrics, broker)
         register_store(self.metrics, self.store)
         register_nodes(self.metrics, (self.node, self.store.node))

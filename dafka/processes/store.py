@@ -1,7 +1,8 @@
 """`dafka store`: one store as a process of its own.
 
-Order of a start: data directory (lock, identity) -> the log's end is examined and the database opened -> the
-node is bound -> towers -> "ready". A signal ends it: the commit at hand is finished, and the database closed.
+Order of a start: data directory (lock, identity; another identity if it has lost something) -> the log's end
+is examined and the database opened -> signals and health -> the store runs -> its node is bound, and towers
+hear of it -> "ready". A signal ends it: the commit at hand is finished, and the database closed.
 """
 
 import logging
@@ -13,8 +14,7 @@ import trio
 from dafka.processes.health import Health, serve_health
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.loop_watch import LoopWatch
-from dafka.processes.mesh_metrics import register_mesh_metrics
-from dafka.processes.process_metrics import register_nodes
+from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.processes.ready import say_store_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.store_metrics import register_store
@@ -132,7 +132,7 @@ class StoreProcess:
         beacon = join_mesh(
             self._context, self.store.node, settings.mesh_listen, settings.tower, settings.mesh_advertise
         )
-        register_mesh_metrics(self.metrics, beacon)
+        register_beacon(self.metrics, beacon)
         return beacon
 
 

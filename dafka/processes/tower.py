@@ -1,7 +1,7 @@
-"""One run of `dafka tower`.
+"""`dafka tower`: what introduces the nodes of a mesh to each other.
 
-Order of a start: ports -> metrics -> "ready". There is nothing to end in order: a signal stops it at once,
-and no link between nodes depends on it.
+Order of a start: ports, those of metrics and health too -> signals -> the tower runs -> metrics and health ->
+"ready". There is nothing to end in order: a signal stops it at once, and no link between nodes depends on it.
 """
 
 import logging
@@ -9,6 +9,7 @@ import logging
 import trio
 
 from dafka.processes.health import Health, serve_health
+from dafka.processes.mesh_metrics import register_tower
 from dafka.processes.ready import say_tower_ready
 from dafka.processes.signals import watch_signals
 from dafka.settings import TowerSettings
@@ -53,7 +54,7 @@ async def _main(settings: TowerSettings, context: Context) -> None:
             settings.listen,
         )
     metrics, health = Metrics(with_clients=False), Health()
-    _register_metrics(metrics, tower)
+    register_tower(metrics, tower)
     async with trio.open_nursery() as nursery:
         await nursery.start(watch_signals, nursery.cancel_scope.cancel)
         await nursery.start(tower.run)
@@ -77,19 +78,3 @@ async def _address(host: str) -> str:
 
 def _shown(page: ListenerSocket) -> str:
     return join_host_port(*page.socket.getsockname()[:2])
-
-
-def _register_metrics(metrics: Metrics, tower: Tower) -> None:
-    register = tower.register
-    metrics.gauge("dafka_tower_nodes", "Nodes whose beacons come.", lambda: len(register))
-    metrics.counter("dafka_tower_beacons_total", "Beacons passed on.", lambda: tower.beacons)
-    metrics.counter(
-        "dafka_tower_malformed_beacons_total",
-        "Beacons dropped because they break the format.",
-        lambda: tower.malformed,
-    )
-    metrics.counter(
-        "dafka_tower_refused_beacons_total",
-        "Beacons dropped because more nodes are known than may be.",
-        lambda: register.refused,
-    )

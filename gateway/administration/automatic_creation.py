@@ -24,8 +24,8 @@ from gateway.administration.topic_creation import (
     check_new_topic,
     create_topic,
 )
-from gateway.answers.encoding import warn_once
 from gateway.common.failures import DiskFailed
+from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 

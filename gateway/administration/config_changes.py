@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
-from gateway.answers.encoding import answer_of, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.broker_validation import validate_broker_configs

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.answers.encoding import warn_once
+from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import collision_key, has_collision_characters, invalid_topic_name
 from gateway.configs.validation import validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError

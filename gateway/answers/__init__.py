@@ -1,1 +1,1 @@
-"""What handlers share to answer: framed answers, and questions and answers that came up before."""
+"""What handlers share to answer: framed answers, limits and turns for large requests, what came up before."""

@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.administration.topic_creation import check_replicas
-from gateway.answers.encoding import answer_of, breathe, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey

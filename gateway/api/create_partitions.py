@@ -32,7 +32,8 @@ from gateway.administration.topic_creation import (
     check_replicas,
     check_room,
 )
-from gateway.answers.encoding import answer_of, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.answers.encoding import answer_of, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, MalformedRequest

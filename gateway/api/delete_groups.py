@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -20,7 +20,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import CLUSTER_OPERATIONS, answer
+from gateway.answers.encoding import answer
+from gateway.answers.operations import CLUSTER_OPERATIONS
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from gateway.administration.broker_values import own_broker_configs
-from gateway.answers.encoding import answer_of, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.describe import (

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.operations import GROUP_OPERATIONS
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_state import GroupState
 from wireproto.kafka.api_keys import ApiKey
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.groups.group import GroupMachine
     from gateway.groups.member import Member
-
-GROUP_OPERATIONS: Final = frozenset({3, 6, 8, 10, 11})
-"""What one may do to a group (`AclOperation` codes: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS):
-all of it, as in a Kafka without an authorizer."""
 
 NOT_FOUND_SINCE_VERSION: Final = 6
 

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from gateway.administration.log_directories import log_directories
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.cluster.stores import LEAVING
 from gateway.common.handlers import Request, Response, api
 from gateway.log.segment import UNKNOWN

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer_of, breathe, check_elements, for_each
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe, for_each
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey

@@ -18,7 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from gateway.answers.encoding import TOPIC_OPERATIONS, answer_of, breathe, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.operations import TOPIC_OPERATIONS
+from gateway.answers.turns import breathe
 from gateway.api.metadata import states
 from gateway.cluster.stores import Replicas
 from gateway.common.handlers import Request, Response, api

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from gateway.answers.encoding import answer_of, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey

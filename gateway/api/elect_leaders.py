@@ -14,7 +14,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer_of, breathe, check_elements, for_each
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe, for_each
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey

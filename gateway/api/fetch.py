@@ -29,7 +29,7 @@ INITIAL_EPOCH = 0
 """Session epoch of a Fetch that names all its partitions and asks for a session (`FetchMetadata`)."""
 
 FINAL_EPOCH = -1
-"""Of one that names all its partitions, and wants none."""
+"""Session epoch of a Fetch that names all its partitions and wants no session."""
 
 
 @api(key=1, name="Fetch", min_version=4, max_version=18, decoder=decode_fetch)

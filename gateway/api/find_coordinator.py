@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer, answer_of, breathe
+from gateway.answers.encoding import answer, answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

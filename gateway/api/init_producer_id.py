@@ -20,8 +20,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.answers.encoding import answer, warn_once
+from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _Answer: Any = RESPONSE_CLASSES[ApiKey.INIT_PRODUCER_ID]
 
 
@@ -59,7 +60,7 @@ def _refusal(request: Request) -> ErrorCode:
     if not body.transactional_id:
         return ErrorCode.INVALID_REQUEST
     warn_once(
-        _logger,
+        logger,
         "a producer with transactional.id %r was refused: transactions are not supported yet. "
         "Remove transactional.id; idempotent producers work",
         body.transactional_id[:100],

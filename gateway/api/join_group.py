@@ -26,8 +26,9 @@ from functools import lru_cache, partial
 from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Final
 
-from gateway.answers.encoding import encoded, warn_once
+from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Ticket
 from wireproto.kafka.api_keys import ApiKey
@@ -53,7 +54,7 @@ LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer with so much metadata takes from the memory of large answers, as Fetch's do: hostile members
 could have the leader's made many times."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @api(key=ApiKey.JOIN_GROUP, name="JoinGroup", min_version=0, max_version=9)
@@ -67,7 +68,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
         broker.groups.join(group_id, _join(request, ticket))
     except KafkaError as error:
         if error.code in {ErrorCode.POLICY_VIOLATION, ErrorCode.GROUP_MAX_SIZE_REACHED}:
-            warn_once(_logger, "group %r: a member was refused: %s", group_id[:100], error.message)
+            warn_once(logger, "group %r: a member was refused: %s", group_id[:100], error.message)
         return _answer(request, JoinReply(error.code, member_id))
     if not ticket.answered:
         request.forget_frame()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.answers.encoding import BREATH, answer, answer_of, for_each
+from gateway.answers.encoding import answer, answer_of
+from gateway.answers.turns import BREATH, for_each
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Leaving
 from wireproto.kafka.api_keys import ApiKey

@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
-from gateway.answers.encoding import BREATH, encoded
+from gateway.answers.encoding import encoded
 from gateway.answers.questions import Remembered, question_of
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -34,9 +34,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from gateway.answers.encoding import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, answer_of, breathe
+from gateway.answers.encoding import answer_of
 from gateway.answers.kept import AnswerCache
+from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.answers.questions import Remembered, question_of
+from gateway.answers.turns import breathe
 from gateway.cluster.stores import Replicas
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal

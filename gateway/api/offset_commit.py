@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
-from gateway.answers.encoding import BREATH, encoded
+from gateway.answers.encoding import encoded
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.journal import pieces
 from gateway.groups.offsets import TopicPartition

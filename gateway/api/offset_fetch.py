@@ -24,7 +24,8 @@ from uuid import UUID
 
 import trio
 
-from gateway.answers.encoding import answer_of, breathe
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.answers.encoding import breathe
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Ticket

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gateway.answers.encoding import answer_of, breathe, check_elements
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError

@@ -34,7 +34,7 @@ from gateway.catalog.mirror import Mirror, Plan
 from gateway.catalog.mirrored import MirroredCatalog
 from mesh.data_directory import EXIT_DISK_FAILED, EXIT_ENVIRONMENT, DataDirectoryRefused, sync_directory
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x44464B43
 """"DFKC" in SQLite's header: what tells our file from any other database."""
@@ -120,7 +120,7 @@ class SqliteCatalog(MirroredCatalog):
         if tail.damage:
             raise DataDirectoryRefused(self.path, f"its log is damaged: {tail.damage}", _REBUILD)
         if tail.cut:
-            log.warning(
+            logger.warning(
                 "the catalog %s was being written when the machine went down: %d pages of a last "
                 "transaction are left out",
                 self.path,
@@ -249,7 +249,7 @@ class SqliteCatalog(MirroredCatalog):
         try:
             self._database.close()
         except sqlite3.Error as error:  # all that was promised is in the log, which the next start reads
-            log.warning("the catalog %s did not close cleanly: %s", self.path, error)
+            logger.warning("the catalog %s did not close cleanly: %s", self.path, error)
         self._database = None
 
 

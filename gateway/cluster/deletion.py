@@ -5,7 +5,7 @@ absence from a catalog never deletes anything. A deleted topic's name may be use
 addresses and its id are never used again.
 
 The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
-it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece behind that.
+it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece after that.
 Segments that left their chain (retention, DeleteRecords, compaction, or recovery that found them empty) take
 the same way.
 
@@ -98,12 +98,12 @@ class Deletion:
         catalog = self._context.catalog
         topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
         prefix = keys.segments_prefix(topic_id)
-        segments, behind = await self._due(prefix, "")
+        segments, after = await self._due(prefix, "")
         while segments:
             gone = await self._delete(segments)
             closings = [keys.closing_key(address) for address in gone]
             await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
-            segments, behind = await self._due(prefix, behind)
+            segments, after = await self._due(prefix, after)
         if catalog.range(prefix, limit=1):
             return  # some member has not confirmed yet
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
@@ -114,7 +114,7 @@ class Deletion:
 
     async def _delete_dropped(self) -> None:
         catalog = self._context.catalog
-        dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, "")
+        dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, "")
         while dropped:
             gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
             while gone:
@@ -125,23 +125,23 @@ class Deletion:
                 except CompareFailed as failed:
                     del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
                     self._work.set()
-            dropped, behind = await self._due(keys.SEGMENT_TOMBSTONES, behind)
+            dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, after)
 
-    async def _due(self, prefix: str, behind: str) -> tuple[dict[str, Entry], str]:
-        """The next of these segments that are to be deleted now, by their addresses, from behind a key on;
-        and how far that went.
+    async def _due(self, prefix: str, after: str) -> tuple[dict[str, Entry], str]:
+        """The next of these segments, after the key `after`, that are to be deleted now, by their addresses;
+        and the last key that was looked at.
         """
         due: dict[str, Entry] = {}
-        while entries := self._context.catalog.range(prefix, after=behind, limit=LOOKED_AT_ONCE):
+        while entries := self._context.catalog.range(prefix, after=after, limit=LOOKED_AT_ONCE):
             for entry in entries:
-                behind = entry.key
+                after = entry.key
                 address = _address_of(entry)
                 if self._is_due(address, entry) and not self._waits(entry):
                     due[address] = entry
                     if len(due) == SEGMENTS_AT_ONCE:
-                        return due, behind
+                        return due, after
             await trio.lowlevel.checkpoint()
-        return due, behind
+        return due, after
 
     def _is_due(self, address: str, entry: Entry) -> bool:
         asked = self._unconfirmed.get(address)

@@ -128,9 +128,10 @@ def superseded_by_compactions(found: Mapping[str, FoundSegment]) -> set[str]:
 def check_chain(name: str, segments: Sequence[FoundSegment], ends: Sequence[End | None]) -> None:
     """Whether each segment ends where the next one begins. Raises CannotRebuild."""
     for segment, end, following in zip(segments, ends, segments[1:], strict=False):
-        behind = None if end is None else Row.unpack(end.row).last_offset + 1
-        if behind != following.announcement.start:
+        ends_at = None if end is None else Row.unpack(end.row).last_offset + 1
+        if ends_at != following.announcement.start:
             raise CannotRebuild(
-                f"segment {segment.announcement.address} of {name} ends at offset {behind}, and the next one "
-                f"begins at {following.announcement.start}: a store that is missing has what is between them"
+                f"segment {segment.announcement.address} of {name} ends at offset {ends_at}, and the next "
+                f"one begins at {following.announcement.start}: a store that is missing has what is "
+                "between them"
             )

@@ -1,4 +1,4 @@
-"""What is given up when stores are lost for good, named before it is done (`dafka store accept-loss`).
+"""Going on without stores that are lost for good (`dafka store accept-loss --gone`), in the gateway.
 
 A partition whose open segment has lost so many members that n-w+1 will never answer again waits for ever:
 what the lost ones acknowledged, and the others do not have, may have been promised to somebody. An operator
@@ -28,14 +28,13 @@ ANSWER_SECONDS = 5.0
 """How long a store that is left may take to say what it has of a segment."""
 
 ASKED_AT_ONCE = 16
-"""Segments of which the stores are asked at the same time."""
+"""Segments that the stores are asked about at the same time."""
 
 SERVING_SECONDS = 15.0
 """How long the partitions may take to serve again before the operator is told that they do not yet."""
 
-
 LOOK_SECONDS = 0.05
-"""How often is looked whether they do."""
+"""How often they are looked at meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ class Plan:
         }
 
 
-class Losses:
-    """Looks what would be given up, and does it."""
+class GivingUp:
+    """Says what would be given up with some stores, and gives it up."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster

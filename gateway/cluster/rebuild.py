@@ -13,7 +13,7 @@ is closed by guessing and nothing comes back that was deleted:
 * A compaction has happened if a store knows one of its segments as closed: then those that it replaced are
   gone. Otherwise its own are.
 * What ends at or below the newest log start that an announcement tells of was dropped: also where only stores
-  have it that were away then, and where the segments behind it are deleted everywhere.
+  have it that were away then, and where the segments after it are deleted everywhere.
 * So many stores may be missing that w members of no segment fit into them; otherwise the newest segment of a
   log may be one that nobody tells of, and its offsets would be given again.
 
@@ -134,7 +134,7 @@ def _check_missing(found: Iterable[FoundSegment], incarnations: Sequence[str]) -
         raise CannotRebuild(
             f"{len(missing)} stores are missing that keep segments ({names}), and some segments need no more "
             "than that to hold what nobody else tells of: start them too and give --stores their number, or "
-            "go on without them by --accept-loss: a log of which only they have a part then begins behind "
+            "go on without them by --accept-loss: a log of which only they have a part then begins after "
             "that, and what is left before it is deleted"
         )
 
@@ -157,7 +157,7 @@ def logs_of(entries: Mapping[str, bytes]) -> list[str]:
 
 
 def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
-    """Let each partition go on behind the highest epoch that a store knows of its log (-1: none)."""
+    """Let each partition go on after the highest epoch that a store knows of its log (-1: none)."""
     record: dict[str, Any]
     for log, epoch in epochs.items():
         topic_id, _, index = log.partition("/")
@@ -222,7 +222,7 @@ class _Chain:
         self._put()
 
     async def _pass_hole(self, segment: FoundSegment, hole: "Hole", *, accept_loss: bool) -> None:
-        """Behind this segment something is missing. Raises Hole, if that is not as it should be."""
+        """Something is missing after this segment. Raises Hole, if that is not as it should be."""
         if not await self._lies_below_start(segment):
             if not accept_loss:
                 raise hole
@@ -230,7 +230,7 @@ class _Chain:
         _forget(self._entries, segment)
 
     def _give_up(self, segment: FoundSegment, hole: "Hole") -> None:
-        """The operator has accepted that the log begins behind the hole."""
+        """The operator has accepted that the log begins after the hole."""
         given_up = [*self._kept, segment]
         logger.warning(
             "%s begins at offset %d now: no store that is here has the rest of segment %s, and --accept-loss "
@@ -280,11 +280,11 @@ async def _end(
     """Where a segment ends; None if that is for its recovery to find out. Raises CannotRebuild."""
     address = segment.announcement.address
     if following is not None:
-        behind = following.announcement.start
-        if behind == segment.announcement.start:
+        next_start = following.announcement.start
+        if next_start == segment.announcement.start:
             return End(-1, b"")
-        known = segment.end_before(behind)
-        return known or await _look_up(reader, segment, behind, name)
+        known = segment.end_before(next_start)
+        return known or await _look_up(reader, segment, next_start, name)
     sequence = segment.closed_end()
     if sequence is None or sequence < 0:
         return None if sequence is None else End(-1, b"")
@@ -300,9 +300,9 @@ async def _end(
     return End(sequence, row)
 
 
-async def _look_up(reader: "Reader", segment: FoundSegment, behind: int, name: str) -> End:
-    """The end of a segment whose follower begins at the offset `behind`. Raises CannotRebuild."""
-    address, target = segment.announcement.address, behind - 1
+async def _look_up(reader: "Reader", segment: FoundSegment, next_start: int, name: str) -> End:
+    """The end of a segment whose follower begins at the offset `next_start`. Raises CannotRebuild."""
+    address, target = segment.announcement.address, next_start - 1
     bound = max(status.sequence for status in segment.told.values())
     try:
         found = await reader.lookup(segment.holders(), address, LOOKUP_OFFSET, target, bound)
@@ -312,8 +312,8 @@ async def _look_up(reader: "Reader", segment: FoundSegment, behind: int, name: s
         raise Hole(
             f"segment {address} of {name} should end with offset {target}, where the next one begins, and no "
             "store that is here has that: start the stores that are missing; with --accept-loss, the log "
-            f"begins at offset {behind}, and what is left before that is deleted",
-            behind,
+            f"begins at offset {next_start}, and what is left before that is deleted",
+            next_start,
         )
     return End(found.sequence, found.row)
 

@@ -35,7 +35,7 @@ MIN_FREE_BYTES = 1024 * 1024 * 1024
 one Kafka segment."""
 
 DEFAULT_REPLICATION_FACTOR = 3
-"""Of a topic that is created without one, where there are so many stores."""
+"""Kafka's advice: for a topic that is created without a number, where there are so many stores."""
 
 MOVE_SECONDS = 30.0
 """A log whose segment has a member that is silent for so long goes on in a new segment, if other stores can
@@ -136,7 +136,7 @@ class Stores:
 
     @property
     def incarnations(self) -> list[str]:
-        """Of those that get new segments."""
+        """The incarnations of those that get new segments."""
         return [entry.incarnation for entry in self.admitted]
 
     @property

@@ -2,7 +2,7 @@
 
 A budget is a number of bytes that tasks take from and give back to. Whoever finds too little left waits,
 first come first served: a large request is not starved by many small ones, at the price that small ones
-wait behind it. One that asks for more than the whole budget counts as the whole, so it goes ahead
+wait until it has its turn. One that asks for more than the whole budget counts as the whole, so it goes ahead
 once it is alone: no request that the size limit lets through can wait for ever.
 """
 
@@ -56,7 +56,7 @@ class Budget:
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._waiting.remove(entry)
-            # What is free may suffice for those behind the one that gave up.
+            # What is free may suffice for those that wait after the one that gave up.
             self._serve_waiting()
             return trio.lowlevel.Abort.SUCCEEDED
 

@@ -1,4 +1,8 @@
-"""A logger for what clients cause: it writes so many lines in a while, and counts the others."""
+"""Log lines for what clients cause, which must not fill the disk.
+
+`LogLimit` writes so many lines in a while, and counts the others: for what tells of one client. `warn_once`
+writes one line in the life of the process: for what one line explains for good.
+"""
 
 from __future__ import annotations
 
@@ -39,3 +43,13 @@ class LogLimit:
         self._lines += 1
         if self._lines <= self._most:
             self._logger.log(level, message, *args)
+
+
+_said: set[str] = set()
+
+
+def warn_once(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log a warning the first time that this message (not these arguments) comes up in the process."""
+    if message not in _said:
+        _said.add(message)
+        logger.warning(message, *args)

@@ -4,15 +4,18 @@ Counting costs nanoseconds: plain integers and lists that only the trio thread c
 to the scrape, when `collect` makes Prometheus samples of them. (The prometheus_client's own `inc` and
 `observe` take a lock each and cost microseconds, for every request.)
 
-Others add what they know with `gauge`, `counter`, `histogram`: each takes a function that is called at
-the scrape, in the trio thread, and returns the current value or values.
+Others add what they know: a table of figures with `register`, or one at a time with `gauge`, `counter` and
+`histogram`. How a figure is read is a function that is called at the scrape, in the trio thread, and returns
+the current value or values.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -28,6 +31,36 @@ timeout."""
 
 Value: TypeAlias = float | Mapping[Any, float]
 """A number, or numbers by the values of the labels (tuples of strings)."""
+
+_Source = TypeVar("_Source")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Generic[_Source]):
+    """One line of a table: something that a part of the process, the source, shows to Prometheus."""
+
+    family: ClassVar[type[GaugeMetricFamily | CounterMetricFamily]]
+
+    name: str
+    help: str
+    read: Callable[[_Source], Value]
+    """Called at each scrape."""
+
+    labels: Sequence[str] = ()
+
+
+class Gauge(Figure[_Source]):
+    """A value that goes up and down."""
+
+    __slots__ = ()
+    family = GaugeMetricFamily
+
+
+class Counter(Figure[_Source]):
+    """A value that only grows; its name ends in `_total`."""
+
+    __slots__ = ()
+    family = CounterMetricFamily
 
 
 class Histogram:
@@ -83,7 +116,7 @@ class Metrics(Collector):
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
         if with_clients:
-            self._add_own()
+            self.register(_CONNECTIONS, self)
         self.registry.register(self)
 
     def api(self, key: int, name: str) -> ApiStats:
@@ -96,13 +129,18 @@ class Metrics(Collector):
         """Counts a closed connection. `reason` is one of a few words of ours, never a client's."""
         self.connections_closed[reason,] = self.connections_closed.get((reason,), 0) + 1
 
+    def register(self, figures: Iterable[Figure[_Source]], source: _Source) -> None:
+        """Adds the figures of a table, all of one source."""
+        for figure in figures:
+            self._add(figure.name, partial(_family, figure, source))
+
     def gauge(self, name: str, text: str, read: Callable[[], Value], labels: Sequence[str] = ()) -> None:
         """Adds a value that goes up and down. `read` is called at each scrape."""
-        self._add(name, lambda: _fill(GaugeMetricFamily(name, text, labels=labels), read()))
+        self.register([Gauge(name, text, lambda _: read(), labels)], None)
 
     def counter(self, name: str, text: str, read: Callable[[], Value], labels: Sequence[str] = ()) -> None:
         """Adds a value that only grows; `name` ends in `_total`. `read` is called at each scrape."""
-        self._add(name, lambda: _fill(CounterMetricFamily(name, text, labels=labels), read()))
+        self.register([Counter(name, text, lambda _: read(), labels)], None)
 
     def histogram(self, name: str, text: str, histogram: Histogram) -> None:
         """Adds a histogram that others `observe` into."""
@@ -133,23 +171,6 @@ class Metrics(Collector):
         self._names.add(name)
         self._families.append(family)
 
-    def _add_own(self) -> None:
-        self.gauge("dafka_connections", "Connections of Kafka clients.", lambda: self.connections_open)
-        self.counter(
-            "dafka_connections_accepted_total", "Connections accepted.", lambda: self.connections_accepted
-        )
-        self.counter(
-            "dafka_connections_refused_total",
-            "Connections closed at once, because there were as many as allowed.",
-            lambda: self.connections_refused,
-        )
-        self.counter(
-            "dafka_connections_closed_total",
-            "Connections closed, by reason.",
-            lambda: self.connections_closed,
-            labels=("reason",),
-        )
-
     def _api_families(self) -> Iterable[Metric]:
         labels = ("api",)
         requests = CounterMetricFamily("dafka_requests_total", "Requests answered.", labels=labels)
@@ -167,10 +188,32 @@ class Metrics(Collector):
         return (requests, received, sent, latency)
 
 
-def _fill(family: GaugeMetricFamily | CounterMetricFamily, value: Value) -> Metric:
+def _family(figure: Figure[_Source], source: _Source) -> Metric:
+    family = figure.family(figure.name, figure.help, labels=figure.labels)
+    value = figure.read(source)
     if isinstance(value, Mapping):
         for label_values, number in value.items():
             family.add_metric(label_values, number)
     else:
         family.add_metric([], value)
     return family
+
+
+_CONNECTIONS: Final[Sequence[Figure[Metrics]]] = (
+    Gauge("dafka_connections", "Connections of Kafka clients.", lambda own: own.connections_open),
+    Counter(
+        "dafka_connections_accepted_total", "Connections accepted.", lambda own: own.connections_accepted
+    ),
+    Counter(
+        "dafka_connections_refused_total",
+        "Connections closed at once, because there were as many as allowed.",
+        lambda own: own.connections_refused,
+    ),
+    Counter(
+        "dafka_connections_closed_total",
+        "Connections closed, by reason.",
+        lambda own: own.connections_closed,
+        ("reason",),
+    ),
+)
+"""What is shown of Kafka clients, besides the requests of each API."""

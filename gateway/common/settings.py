@@ -6,7 +6,7 @@ How each is written, and what else a process has, is `dafka`'s business (`dafka.
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogSettings:
     """What can be set of a gateway, whichever process it is in. Immutable: a change is a restart."""
 

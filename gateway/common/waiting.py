@@ -49,7 +49,7 @@ def call_before_blocking(
 ) -> Generator[Any, Any, T]:
     """`await awaitable`, but call `before_blocking` if and when it first gives up control.
 
-    With it several answers that are ready leave in one system call, and still none of them waits behind a
+    With it several answers that are ready leave in one system call, and still none of them waits for a
     request that is parked. The same as `await` otherwise: what the awaitable yields to the event loop is
     passed on, as are the results and exceptions that come back.
 

@@ -60,7 +60,7 @@ def altered(
     list_default: Callable[[str], str | None],
     not_a_list: Callable[[str, Operation], str] = topic_not_a_list,
 ) -> dict[str, str]:
-    """The configs behind the alterations, in their order; unchecked values.
+    """The configs after the alterations, which are done in their order; the values are not checked.
 
     `list_default` is the default of a config that is a list, None for any other one: what is appended to, or
     subtracted from, where nothing is set. Raises KafkaError: INVALID_CONFIG, with the words of `not_a_list`.

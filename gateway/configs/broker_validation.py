@@ -1,10 +1,12 @@
 """Whether broker configs may be set while the gateway runs (KIP-226).
 
-Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. These kinds are told apart: the
-defaults of topic configs, which are checked as the topic config is and take effect at once; those that Kafka
-can change and that mean nothing here (thread pools, the cleaner's buffers, throttles, when tickets and logins
-of a SASL that is not there are renewed), which are checked, kept and given back, and the few of these that do
-mean something; and everything else, which is refused by name.
+Source: `kafka.server.DynamicBrokerConfig.validate` and Kafka's `ConfigDef`s. Four kinds are told apart:
+
+* defaults of topic configs (`TOPIC_DEFAULTS`): checked as the topic config is, and take effect at once;
+* the few others that Kafka can change and that mean something here (`OWN_EFFECT`): checked, and take effect;
+* those that Kafka can change and that mean nothing here (`NO_EFFECT`: thread pools, the cleaner's buffers,
+  throttles, when tickets and logins of a SASL that is not there are renewed): checked, kept and given back;
+* everything else: refused by name.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
 """Broker configs that are accepted and mean nothing here, with Kafka's ranges."""
 
 ONE_NODE_ONLY: Final = frozenset(name for name in NO_EFFECT if name.startswith("sasl."))
-"""Of these, what is set for a node and never for all nodes of a cluster (`perBrokerConfigs`)."""
+"""Those of them that are set for a node and never for all nodes of a cluster (`perBrokerConfigs`)."""
 
 _OTHERS: Final[dict[str, Check | None]] = {**OWN_EFFECT, **NO_EFFECT, **dict.fromkeys(THROTTLES, Between(0))}
 

@@ -46,11 +46,11 @@ class EffectiveTopicConfigs:
     cleanup_delete: bool
     """Old segments are dropped by age and size."""
     cleanup_compact: bool
-    """Of each key only the newest record is kept; records without a key are refused."""
+    """Only the newest record of each key is kept; records without a key are refused."""
     retention_ms: int
     """Negative: for ever."""
     retention_bytes: int
-    """Of one partition; negative: without a limit."""
+    """Bytes of one partition; negative: without a limit."""
     retention_disk_percent: int
     """Share of a store's disk that the topic may take; negative: without a limit."""
     delete_retention_ms: int
@@ -60,7 +60,7 @@ class EffectiveTopicConfigs:
     codec: int | None
     """What batches are stored with, by its number in a batch's attributes; None: as they came."""
     compression_level: int | None
-    """Of that codec; None: its own default."""
+    """The level of that codec; None: its own default."""
 
     @property
     def opens_batches(self) -> bool:

@@ -1,4 +1,4 @@
-"""One partition of a Fetch: what is asked of it, and what was found."""
+"""One partition of a Fetch, from what is asked of it to what the client is told."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ JOIN_ABOVE_BUFFERS = 64
 """
 
 
-class Wanted:
-    """One partition of a Fetch, and what was found for it. `place` is the one it has in a session, if any."""
+class FetchedPartition:
+    """One partition of a Fetch, and what was found for it. `place` is its place in a session, if any."""
 
     __slots__ = ("ask", "error", "high_watermark", "limit", "partition", "place", "records", "size", "whole")
 
@@ -61,9 +61,9 @@ class Wanted:
         )
 
 
-def missing_rank(wanted: Wanted) -> int:
-    """Where a partition that does not exist comes in an answer: behind the others, and those whose topic's id
-    is not known before those whose topic is (`KafkaApis.handleFetchRequest`). 0 for a partition that exists.
+def missing_rank(wanted: FetchedPartition) -> int:
+    """Where a partition comes in an answer: 0 if it exists, 1 if its topic's id is not known, and last, 2, if
+    its topic does not have it (`KafkaApis.handleFetchRequest`).
     """
     if wanted.partition is not None or wanted.error is ErrorCode.INCONSISTENT_TOPIC_ID:
         return 0

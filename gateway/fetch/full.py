@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
-from gateway.fetch.fetched_partition import Wanted, missing_rank
+from gateway.fetch.fetched_partition import FetchedPartition, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import TopicKey
 from gateway.log.partition import Partition
@@ -35,11 +35,11 @@ class FetchJob(Job[Partition]):
     def __init__(self, request: Request, broker: Any) -> None:
         super().__init__(request, broker)
         self._answered: list[TopicResults] = []
-        self._topics: list[tuple[FetchTopic, list[Wanted]]] = []
+        self._topics: list[tuple[FetchTopic, list[FetchedPartition]]] = []
         """What the answer tells of, in its order."""
-        self._wanted: dict[tuple[TopicKey, int], Wanted] = {}
+        self._wanted: dict[tuple[TopicKey, int], FetchedPartition] = {}
         """All partitions, by topic and index, in the order in which they were named first."""
-        self._wanted_of: dict[Partition, Wanted] = {}
+        self._wanted_of: dict[Partition, FetchedPartition] = {}
         """While this is parked."""
         self._unknown = 0
 
@@ -52,7 +52,7 @@ class FetchJob(Job[Partition]):
         """How many partitions the answer tells of."""
         return len(self._wanted)
 
-    def answered(self) -> Iterator[tuple[TopicKey, Wanted, FetchPartitionResult]]:
+    def answered(self) -> Iterator[tuple[TopicKey, FetchedPartition, FetchPartitionResult]]:
         """Every partition with what the answer says of it: for the session that begins with it."""
         for (topic, group), (_, _, results) in zip(self._topics, self._answered, strict=True):
             key = key_of(topic)
@@ -73,7 +73,7 @@ class FetchJob(Job[Partition]):
     async def _resolve(self) -> None:
         """Find the partitions that are named, each once."""
         all_wanted = self._wanted
-        ranks: tuple[list[tuple[FetchTopic, list[Wanted]]], ...] = (self._topics, [], [])
+        ranks: tuple[list[tuple[FetchTopic, list[FetchedPartition]]], ...] = (self._topics, [], [])
         named = 0
         for topic in self._body.topics:
             named += 1
@@ -81,7 +81,7 @@ class FetchJob(Job[Partition]):
                 await trio.lowlevel.checkpoint()
             known, missing = self._partitions_of(topic)
             key = key_of(topic)
-            groups: tuple[list[Wanted], ...] = ([], [], [])
+            groups: tuple[list[FetchedPartition], ...] = ([], [], [])
             for ask in topic.partitions:
                 named += 1
                 if not named % BREATH:
@@ -91,9 +91,9 @@ class FetchJob(Job[Partition]):
                     wanted.ask = ask
                     continue
                 if 0 <= ask.index < len(known):
-                    wanted = Wanted(ask, known[ask.index], ErrorCode.NONE)
+                    wanted = FetchedPartition(ask, known[ask.index], ErrorCode.NONE)
                 else:
-                    wanted = Wanted(ask, None, missing)
+                    wanted = FetchedPartition(ask, None, missing)
                 all_wanted[key, ask.index] = wanted
                 groups[missing_rank(wanted)].append(wanted)
             for topics, group in zip(ranks, groups, strict=True):
@@ -134,10 +134,10 @@ class FetchJob(Job[Partition]):
     def _read_changed(self, what: Partition) -> None:
         self.reading.read(self._wanted_of[what], what)
 
-    def _wanted_in_order(self) -> Collection[Wanted]:
+    def _wanted_in_order(self) -> Collection[FetchedPartition]:
         return self._wanted.values()
 
-    async def _results(self, wanted: Collection[Wanted]) -> list[TopicResults]:  # noqa: ARG002
+    async def _results(self, wanted: Collection[FetchedPartition]) -> list[TopicResults]:  # noqa: ARG002
         answered = self._answered
         done = 0
         for topic, group in self._topics:
@@ -151,8 +151,10 @@ class FetchJob(Job[Partition]):
         return answered
 
 
-def _add(topics: list[tuple[FetchTopic, list[Wanted]]], topic: FetchTopic, group: list[Wanted]) -> None:
-    """Add partitions of a topic behind the others, to its last entry if that comes last
+def _add(
+    topics: list[tuple[FetchTopic, list[FetchedPartition]]], topic: FetchTopic, group: list[FetchedPartition]
+) -> None:
+    """Add partitions of a topic after the others, to its last entry if that comes last
     (`FetchResponse.toMessage`).
     """
     if not group:

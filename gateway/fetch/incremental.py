@@ -14,9 +14,10 @@ from typing import Any
 
 import trio
 
-from gateway.answers.encoding import BREATH, encoded
+from gateway.answers.encoding import encoded
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
-from gateway.fetch.fetched_partition import Wanted, bytes_of, missing_rank
+from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import FORGOTTEN, FetchSession, SessionPartition, place_of
 from gateway.log.partition import Partition
@@ -35,7 +36,7 @@ class SessionJob(Job[SessionPartition]):
         super().__init__(request, broker)
         self._session = session
         self._epoch = session.epoch
-        self._wanted: dict[SessionPartition, Wanted] = {}
+        self._wanted: dict[SessionPartition, FetchedPartition] = {}
         """What was read, at first in the session's order."""
         self._called_later = False
         """And then others, in the order in which they called."""
@@ -63,12 +64,12 @@ class SessionJob(Job[SessionPartition]):
             if not done % BREATH:
                 await trio.lowlevel.checkpoint()
 
-    def _look(self, place: SessionPartition) -> Wanted:
+    def _look(self, place: SessionPartition) -> FetchedPartition:
         """Read one partition of the session, again or for the first time."""
         wanted = self._wanted.get(place)
         partition, error = self._resolve(place)
         if wanted is None:
-            wanted = self._wanted[place] = Wanted(place.ask, partition, error, place)
+            wanted = self._wanted[place] = FetchedPartition(place.ask, partition, error, place)
             self._unknown += missing_rank(wanted) > 0
         if partition is None:
             self.reading.drop(wanted, error)
@@ -136,15 +137,15 @@ class SessionJob(Job[SessionPartition]):
         else:
             self._arm(what, wanted.partition)
 
-    def _wanted_in_order(self) -> Collection[Wanted]:
-        wanted: Collection[Wanted] = self._wanted.values()
+    def _wanted_in_order(self) -> Collection[FetchedPartition]:
+        wanted: Collection[FetchedPartition] = self._wanted.values()
         if self._called_later:
             wanted = [self._wanted[place] for place in sorted(self._wanted, key=place_of)]
         if not self._unknown:
             return wanted
         return sorted(wanted, key=missing_rank)
 
-    async def _results(self, wanted: Collection[Wanted]) -> list[TopicResults]:
+    async def _results(self, wanted: Collection[FetchedPartition]) -> list[TopicResults]:
         answered: list[TopicResults] = []
         session = self._session
         for done, one in enumerate(wanted, 1):

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
-from gateway.fetch.fetched_partition import Wanted
+from gateway.fetch.fetched_partition import FetchedPartition
 from gateway.fetch.reading import Reading
 from wireproto.kafka.fetch import FetchRequest, TopicResults
 
@@ -98,11 +98,11 @@ class Job(abc.ABC, Generic[_Changed]):
         """Read again what changed."""
 
     @abc.abstractmethod
-    def _wanted_in_order(self) -> Collection[Wanted]:
+    def _wanted_in_order(self) -> Collection[FetchedPartition]:
         """Everything that was read, in the order of the answer."""
 
     @abc.abstractmethod
-    async def _results(self, wanted: Collection[Wanted]) -> list[TopicResults]:
+    async def _results(self, wanted: Collection[FetchedPartition]) -> list[TopicResults]:
         """The answer."""
 
 

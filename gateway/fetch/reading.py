@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import trio
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
-from gateway.fetch.fetched_partition import Wanted, bytes_of, within
+from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, within
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.fetch import FetchRequest
@@ -44,9 +44,9 @@ class Reading:
         self.min_bytes = min(body.min_bytes, self.max_bytes)
         self.found = 0
         self.failed = False
-        self.cold: list[Wanted] = []
+        self.cold: list[FetchedPartition] = []
         self._request = request
-        self._hot: dict[Wanted, None] = {}
+        self._hot: dict[FetchedPartition, None] = {}
         """Those that give records from memory."""
         self._went = False
         """Some of these were let go."""
@@ -55,7 +55,7 @@ class Reading:
     def enough(self) -> bool:
         return self.failed or bool(self.cold) or self.found >= self.min_bytes
 
-    def read(self, wanted: Wanted, partition: Partition) -> None:
+    def read(self, wanted: FetchedPartition, partition: Partition) -> None:
         """Read what is in memory of one partition, in the room that the others leave."""
         self.found -= wanted.size
         wanted.records, wanted.size = (), 0
@@ -79,7 +79,7 @@ class Reading:
             self._hot[wanted] = None
         self.found += wanted.size
 
-    def drop(self, wanted: Wanted, error: ErrorCode) -> None:
+    def drop(self, wanted: FetchedPartition, error: ErrorCode) -> None:
         """There is no such partition, or not any more."""
         self.found -= wanted.size
         wanted.records, wanted.size = (), 0
@@ -107,7 +107,7 @@ class Reading:
                 if not done % BREATH:
                     await trio.lowlevel.checkpoint()
 
-    async def read_cold(self, others: Iterable[Wanted]) -> None:
+    async def read_cold(self, others: Iterable[FetchedPartition]) -> None:
         """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""
         if not self.cold:
             return
@@ -128,14 +128,14 @@ class Reading:
             _cut(others, first, self.max_bytes - size)
 
     @staticmethod
-    def _check(wanted: Wanted, partition: Partition) -> ErrorCode:
+    def _check(wanted: FetchedPartition, partition: Partition) -> ErrorCode:
         if partition.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # Here any epoch below 0 means that none is given (`FetchRequest.optionalEpoch`).
         error = partition.check_leader_epoch(max(-1, wanted.ask.current_leader_epoch))
         return partition.check_fetch_offset(wanted.ask.fetch_offset) if error is ErrorCode.NONE else error
 
-    def _read_again(self, wanted: Wanted) -> None:
+    def _read_again(self, wanted: FetchedPartition) -> None:
         """Read what was let go, no more of it than was reserved; what has left memory since is cold."""
         partition = wanted.partition
         assert partition is not None
@@ -165,7 +165,7 @@ class Reading:
         return size
 
 
-def _cut(all_wanted: Iterable[Wanted], first: Wanted, left: int) -> None:
+def _cut(all_wanted: Iterable[FetchedPartition], first: FetchedPartition, left: int) -> None:
     """`first` gave a batch above its limit: the others share what it left."""
     for wanted in all_wanted:
         if wanted.records and wanted is not first:
@@ -173,7 +173,7 @@ def _cut(all_wanted: Iterable[Wanted], first: Wanted, left: int) -> None:
             left -= bytes_of(wanted.records)
 
 
-async def _read_cold(wanted: Wanted) -> None:
+async def _read_cold(wanted: FetchedPartition) -> None:
     partition = wanted.partition
     assert partition is not None
     try:

@@ -136,10 +136,10 @@ class FetchSession:
         self.privileged = privileged
         self.created_ms = self.last_used_ms = now_ms
         self.epoch = 1
-        """Of the next Fetch."""
+        """The session epoch that the next Fetch has."""
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
-        """Partitions."""
+        """How many partitions it has."""
         self.bytes = 0
         self.active: set[SessionPartition] = set()
         self.closed = False

@@ -1,10 +1,13 @@
 """The fetch sessions of one gateway, and which one goes when there is no room for another. Pure.
 
 The rules are Kafka's (KIP-227, `FetchSessionCacheShard.tryEvict`). A new session takes the place of another
-if the other was not used for EVICTION_MS; or if the new one is worth more than the cheapest session that
-has been here for EVICTION_MS. A follower's session (*privileged*) is worth more than any consumer's, and
-takes the place of a consumer's at any age; else the one with more partitions is. Who finds no place is
-answered with session id 0, and goes on naming all of its partitions.
+
+* if the other was not used for EVICTION_MS;
+* or if the new one is worth more than the cheapest session that has been here for EVICTION_MS.
+
+A follower's session (*privileged*) is worth more than any consumer's, and takes the place of a consumer's at
+any age; else the one with more partitions is. Who finds no place is answered with session id 0, and goes on
+naming all of its partitions.
 
 Beyond Kafka's number of sessions their memory is bounded too: 1,000 sessions of 100,000 partitions would be
 75 GB. It is Kafka's cache of one shard; its eight of an eighth each are there for the sake of its locks.
@@ -18,12 +21,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.common.settings import LogSettings
 from gateway.fetch.session import FetchSession
 from wireproto.kafka.errors import ErrorCode
-
-MAX_SESSIONS: Final = 1000
-"""Sessions that are kept if nothing else is set: Kafka's `max.incremental.fetch.session.cache.slots`, and its
-default."""
 
 EVICTION_MS: Final = 120_000
 """Milliseconds for which a session keeps its place against other consumers: Kafka's
@@ -54,7 +54,7 @@ class FetchSessionCache:
 
     def __init__(
         self,
-        slots: int = MAX_SESSIONS,
+        slots: int = LogSettings.fetch_session_slots,
         max_bytes: int = MAX_SESSION_BYTES,
         new_id: Callable[[], int] = random_id,
     ) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import trio
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
+from gateway.common.settings import LogSettings
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, SessionPartition, TopicKey
-from gateway.fetch.session_cache import MAX_SESSION_BYTES, MAX_SESSIONS, NO_SESSION, FetchSessionCache
+from gateway.fetch.session_cache import MAX_SESSION_BYTES, NO_SESSION, FetchSessionCache
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchRequest
 
@@ -29,7 +30,9 @@ class SessionRefused(Exception):
 class FetchSessions:
     """`cache` decides who has a session; here the log learns who is to be called."""
 
-    def __init__(self, slots: int = MAX_SESSIONS, max_bytes: int = MAX_SESSION_BYTES) -> None:
+    def __init__(
+        self, slots: int = LogSettings.fetch_session_slots, max_bytes: int = MAX_SESSION_BYTES
+    ) -> None:
         self.cache = FetchSessionCache(slots, max_bytes)
 
     async def begin(self, request: Request, job: FetchJob) -> int:

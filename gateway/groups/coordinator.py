@@ -60,6 +60,8 @@ LOAD_PATIENCE_SECONDS: Final = 2.0
 """How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
 COORDINATOR_LOAD_IN_PROGRESS."""
 
+logger = logging.getLogger(__name__)
+
 
 class Coordinator:
     """All groups of this gateway. `run` is its background work."""
@@ -85,7 +87,7 @@ class Coordinator:
         self._loading: PartitionLoads | None = None
         self._tasks: trio.Nursery | None = None
         self._stopped = False
-        self._notes = LogLimit(logging.getLogger(__name__), NOTE_LINES)
+        self._notes = LogLimit(logger, NOTE_LINES)
 
     async def run(self) -> None:
         """Load what there is, and serve groups until cancelled."""
@@ -104,7 +106,7 @@ class Coordinator:
         self._stopped = True
         self._forget_groups()
 
-    # ------------------------------------------------------------------------------ where groups are served
+    # where groups are served -------------------------------------------------------------------------------
 
     async def find(self, group_id: str) -> None:
         """Make sure that the group can be served; its partition may still be loading then.
@@ -190,7 +192,7 @@ class Coordinator:
             del self.groups[group.group_id]
             group.unload(ErrorCode.NOT_COORDINATOR)
 
-    # -------------------------------------------------------------------------------------- membership
+    # membership --------------------------------------------------------------------------------------------
 
     def join(self, group_id: str, join: Join) -> None:
         """JoinGroup: the ticket in `join` will be answered; or KafkaError is raised."""
@@ -298,7 +300,7 @@ class Coordinator:
         )
         return KafkaError(ErrorCode.POLICY_VIOLATION, held)
 
-    # ------------------------------------------------------------------------------ offsets and all groups
+    # offsets and all groups --------------------------------------------------------------------------------
 
     def for_commit(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
@@ -386,7 +388,7 @@ class Coordinator:
             del self.groups[group.group_id]
             group.unload(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    # ------------------------------------------------------------------------------- what groups need (Home)
+    # what groups need (Home) -------------------------------------------------------------------------------
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
         """See `gateway.groups.served.Home`."""

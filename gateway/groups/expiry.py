@@ -36,7 +36,7 @@ OFFSETS_AT_ONCE: Final = 500
 """Offsets of a group that are looked at in one turn, if their tombstones fit into one batch, and forgotten
 with it. Each is looked at right before it is forgotten, since the group may have committed meanwhile."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ServedGroup(Protocol):
@@ -103,7 +103,7 @@ class OffsetExpiry:
                 if keys := self._outlived(group, some):
                     await self._coordinator.journal.delete_offsets(group.group_id, group.offsets, keys)
                     self.forgotten += len(keys)
-                    _logger.info(
+                    logger.info(
                         "group %s: %d offsets are forgotten, %s among them",
                         group.group_id,
                         len(keys),
@@ -112,7 +112,7 @@ class OffsetExpiry:
             await trio.lowlevel.checkpoint()
             await self._coordinator.drop_if_unused(group)
         except KafkaError as error:
-            _logger.warning("group %s: offsets cannot be forgotten now: %s", group.group_id, error)
+            logger.warning("group %s: offsets cannot be forgotten now: %s", group.group_id, error)
 
     def _outlived(self, group: ServedGroup, among: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Those of these offsets of a group that are to be forgotten now."""

@@ -76,7 +76,7 @@ class GroupMachine(GroupData):
         self._assigning: _Assigning | None = None
         self._replacing: dict[int, _Replacing] = {}
 
-    # ------------------------------------------------------------------------------------------ events
+    # events ------------------------------------------------------------------------------------------------
 
     def loaded(self, metadata: GroupMetadata, now: Now) -> list[Effect]:
         """The group as the log has it, in a new machine."""
@@ -187,7 +187,7 @@ class GroupMachine(GroupData):
         self.transition(GroupState.DEAD, now)
         return self._done()
 
-    # -------------------------------------------------------------------------------------------- join
+    # join --------------------------------------------------------------------------------------------------
 
     def _join_new(self, join: Join, now: Now) -> None:
         instance = join.group_instance_id
@@ -291,7 +291,7 @@ class GroupMachine(GroupData):
         self.expect(before, now)
         self._refuse(join, error, member_id=NO_MEMBER_ID)
 
-    # --------------------------------------------------------------------------------------- rebalance
+    # rebalance ---------------------------------------------------------------------------------------------
 
     def _rebalance(self, reason: str, now: Now) -> None:
         """`maybePrepareRebalanceOrCompleteJoin`."""
@@ -379,7 +379,7 @@ class GroupMachine(GroupData):
             self.pending_sync.add(member.member_id)
         self.sync_deadline = self.due(now.seconds + self.roster.rebalance_timeout_ms() / 1000)
 
-    # -------------------------------------------------------------------------------------------- sync
+    # sync --------------------------------------------------------------------------------------------------
 
     def _check_sync(self, sync: Sync) -> Member:
         """`validateSyncGroup`. Raises KafkaError."""
@@ -421,7 +421,7 @@ class GroupMachine(GroupData):
             self._forget(member_id)
         self._prepare_rebalance(f"{late} members sent no SyncGroup in time and are removed", now)
 
-    # ------------------------------------------------------------------------------------- end of members
+    # end of members ----------------------------------------------------------------------------------------
 
     def _leave(self, leaving: Leaving) -> ErrorCode:
         if self.state is GroupState.DEAD:
@@ -467,7 +467,7 @@ class GroupMachine(GroupData):
         self.pending_sync.discard(member.member_id)
         self.roster.remove(member)
 
-    # ----------------------------------------------------------------------------------------- effects
+    # effects -----------------------------------------------------------------------------------------------
 
     def _joined(
         self,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from gateway.common.settings import LogSettings
 from gateway.groups.consumer_protocol import subscribed_topics
 from gateway.groups.events import Now
 from gateway.groups.member import Member, loaded_member, text_bytes
@@ -61,11 +62,11 @@ class GroupState(Enum):
 class GroupLimits:
     """What the gateway's settings say about groups."""
 
-    initial_rebalance_delay_ms: int = 3000
+    initial_rebalance_delay_ms: int = LogSettings.group_initial_rebalance_delay_ms
     """How long the first rebalance of an empty group waits for more members: Kafka's
     `group.initial.rebalance.delay.ms`."""
 
-    max_size: int = 2**31 - 1
+    max_size: int = LogSettings.group_max_size
     """Members of one group: Kafka's `group.max.size`."""
 
 
@@ -137,7 +138,7 @@ class GroupData:
             self.roster.leader = metadata.leader
         self.subscribed = self.compute_subscribed()
 
-    # ------------------------------------------------------------------------------------------ views
+    # views -------------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -215,7 +216,7 @@ class GroupData:
             topics |= some
         return frozenset(topics)
 
-    # ------------------------------------------------------------------------------------------ checks
+    # checks ------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: list[str]) -> bool:
         """Whether one with these protocols may join (`supportsProtocols`)."""
@@ -290,7 +291,7 @@ class GroupData:
         if self.state is not GroupState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
-    # --------------------------------------------------------------------------------------- deadlines
+    # deadlines ---------------------------------------------------------------------------------------------
 
     def heard_of(self, member: Member, seconds: float) -> None:
         """The member lives: it has its session timeout again."""

@@ -27,7 +27,7 @@ OFFSETS_TOPIC_CONFIGS: Final = {
 
 _UTF_16: Final = f"utf-16-{sys.byteorder[0]}e"
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def java_hash(text: str) -> int:
@@ -65,6 +65,6 @@ async def ensure_offsets_topic(cluster: Cluster) -> Topic:
         # Another client was faster, or the catalog refused.
         topic = cluster.topics.get(OFFSETS_TOPIC)
         if topic is None:
-            _logger.warning("%s cannot be made: %s", OFFSETS_TOPIC, error)
+            logger.warning("%s cannot be made: %s", OFFSETS_TOPIC, error)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
         return topic

@@ -26,7 +26,7 @@ FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 1.0
 """Longest wait between two attempts: clients ask again about every 100 ms meanwhile."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class PartitionLoads:
@@ -80,7 +80,7 @@ class PartitionLoads:
                 if self._closed:
                     return
                 if delay == FIRST_RETRY_SECONDS:
-                    _logger.warning("the groups of partition %d cannot be read yet: %s", partition, error)
+                    logger.warning("the groups of partition %d cannot be read yet: %s", partition, error)
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
             else:

@@ -27,7 +27,7 @@ MEMBER_TICK_SECONDS: Final = 20e-6
 """Wait between two ticks for each member of the group: a tick looks at all of them, which takes a fortieth of
 that. Hostile members could have their deadlines one by one, each with a tick of its own."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Ticket:
@@ -195,7 +195,7 @@ class Group:
             self._writing = False
 
     def _failed(self, error: Exception) -> None:
-        _logger.error("an unexpected failure in a group; it is read again from the log", exc_info=error)
+        logger.error("an unexpected failure in a group; it is read again from the log", exc_info=error)
         self._home.failed(self)
 
     async def _sleep(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dafka.operators.socket import Refused, ask
+from dafka.operators.socket import OperatorRefused, ask
 from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record
 from tests.faults.disks import SmallDisk
@@ -110,7 +110,7 @@ def test_a_directory_in_use_or_of_another_mesh(tmp_path: Path, history: History)
             try:
                 carried.start()
                 await_other_store(two, "carried")
-                with pytest.raises(Refused, match="cluster"):
+                with pytest.raises(OperatorRefused, match="cluster"):
                     ask(two.gateway.data, "stores.admit", store="carried")
                 states = {entry["name"]: entry["state"] for entry in ask(two.gateway.data, "stores.list")}
                 assert states == dict.fromkeys(("s1", "s2", "s3"), "admitted") | {"carried": "not admitted"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.producer import ProduceRequest
 
-from dafka.operators.socket import Refused, ask
+from dafka.operators.socket import OperatorRefused, ask
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import batch_of
 from tests.differential.wire import Connection
@@ -89,7 +89,7 @@ def is_removed(mesh: MeshCluster, name: str) -> bool:
     """Whether a store that is being replaced could be removed: another one has all of what it had."""
     try:
         ask(mesh.gateway.data, "stores.remove", store=name)
-    except Refused:
+    except OperatorRefused:
         return False
     return True
 

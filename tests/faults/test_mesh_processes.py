@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dafka.operators.socket import Refused, ask
+from dafka.operators.socket import OperatorRefused, ask
 from tests.clients.stored import create_replicated_topic
 from tests.faults.history import History
 from tests.faults.mesh_scene import WAIT_SECONDS, Scene, await_other_store, try_produce
@@ -205,7 +205,7 @@ def _remove(mesh: MeshCluster, store: str) -> None:
     while True:
         try:
             ask(mesh.gateway.data, "stores.remove", store=store)
-        except Refused:
+        except OperatorRefused:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

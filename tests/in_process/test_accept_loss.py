@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import trio
 
-from dafka.operators.accept_loss import LossAdmin
-from dafka.operators.socket import Refused
+from dafka.operators.accept_loss import LossRequestHandlers
+from dafka.operators.socket import OperatorRefused
 from gateway.cluster import giving_up as loss_module
 from gateway.log.partition import PartitionState
 from tests.in_process.several_stores import Cluster, Gateway, WithStores, batch, produce_until_taken
@@ -20,12 +20,12 @@ def absent_stores_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def asked(gateway: Gateway, do: str, **details: Any) -> Any:
-    admin = LossAdmin(gateway.broker.stores, gateway.broker)
+    admin = LossRequestHandlers(gateway.broker.stores, gateway.broker)
     return await admin.handlers[do](details)
 
 
 async def refused(gateway: Gateway, **details: Any) -> str:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(OperatorRefused) as raised:
         await asked(gateway, "loss.accept", **details)
     return str(raised.value)
 

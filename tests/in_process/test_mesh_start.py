@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dafka.commands.exits import EXIT_DATA_REFUSED, EXIT_USAGE
-from dafka.operators.socket import Refused, ask
+from dafka.operators.socket import OperatorRefused, ask
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.faults.workloads import make_value
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -160,14 +160,16 @@ def test_stores_are_listed_admitted_and_removed(tmp_path: Path) -> None:
             late.start()
             listed = until(lambda: _named(ask(data, "stores.list"), "late"))
             assert (listed["id"], listed["state"], listed["live"]) == (None, "not admitted", True)
-            with pytest.raises(Refused, match=r"no store was heard of that is called nobody.*late"):
+            with pytest.raises(OperatorRefused, match=r"no store was heard of that is called nobody.*late"):
                 ask(data, "stores.admit", store="nobody")
             assert ask(data, "stores.admit", store="late")["id"] == 1001
-            with pytest.raises(Refused, match="admitted already"):
+            with pytest.raises(OperatorRefused, match="admitted already"):
                 ask(data, "stores.admit", store="late")
             create_replicated_topic(mesh.bootstrap, TOPIC, 1, 2)
             write(mesh, 0, 10)
-            with pytest.raises(Refused, match=f"cannot be removed: 1 segments of {TOPIC}-0 count on it"):
+            with pytest.raises(
+                OperatorRefused, match=f"cannot be removed: 1 segments of {TOPIC}-0 count on it"
+            ):
                 ask(data, "stores.remove", store="late")
             status = ask(data, "mesh.status")
             assert (status["partitions"], status["ready"], status["troubled"]) == (1, 1, [])
@@ -206,7 +208,7 @@ def test_a_store_whose_disk_is_gone_is_replaced(tmp_path: Path) -> None:
 def _removed(data: Path, name: str) -> bool:
     try:
         ask(data, "stores.remove", store=name)
-    except Refused:
+    except OperatorRefused:
         return False
     return True
 

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from dafka import cli
-from dafka.commands.options import OPTIONS, flag_of
+from dafka.commands.options import OPTIONS, flag_of, shown_default
 from dafka.settings import Settings
 from mesh.data_directory import DataDirectoryRefused
 
@@ -166,9 +166,17 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 def test_help_of_standalone_names_every_flag_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     cli.run(["standalone", "--help"])
     out = " ".join(capsys.readouterr().out.split())
-    for name, option in OPTIONS.items():
+    for name in OPTIONS:
         assert flag_of(name) in out
-        assert f"[default: {option.default}]" in out.replace("dafka- data", "dafka-data")
+        assert f"[default: {shown_default(Settings, name)}]" in out.replace("dafka- data", "dafka-data")
+
+
+def test_help_says_where_standalone_listens_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["--help"])
+    settings = Settings()
+    assert (
+        f"serve Kafka on {settings.listen[0]}, with the data in ./{settings.data}" in capsys.readouterr().out
+    )
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

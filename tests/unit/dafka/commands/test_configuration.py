@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.commands.configuration import ConfigurationError, load, load_settings
-from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
-from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
-from dafka.settings import GatewaySettings, MeshStoreSettings, Settings, TowerSettings
+from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
+from dafka.commands.parsing import parse_mesh_listen
+from dafka.settings import GatewaySettings, MeshStoreSettings, NativeSettings, Settings, TowerSettings
 from gateway.front.listeners import ListenerSpec
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
@@ -75,15 +76,16 @@ def test_every_setting_is_tested() -> None:
         (GatewaySettings, GATEWAY_OPTIONS),
         (MeshStoreSettings, STORE_OPTIONS),
         (TowerSettings, TOWER_OPTIONS),
+        (NativeSettings, NATIVE_OPTIONS),
     ],
 )
-def test_every_setting_has_an_option_and_the_default_it_shows(
+def test_every_setting_has_an_option_that_can_be_given_the_default_that_is_shown(
     settings: type[Any], options: dict[str, Option]
 ) -> None:
     assert sorted(options) == sorted(field.name for field in dataclasses.fields(settings))
     defaults = settings()
     for name, option in options.items():
-        shown: Any = option.default
+        shown: Any = shown_default(settings, name)
         if shown in {"off", "none"} and name not in SWITCHES:
             assert not getattr(defaults, name), name
         else:
@@ -279,6 +281,16 @@ def test_where_the_mesh_listens(text: str, expected: MeshListen) -> None:
     assert (
         load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_listen": text}, environment={}).mesh_listen == expected
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1", "localhost:5000", "10.0.0.7:5000-5010", "[::1]", "[::1]:5000-5001"]
+)
+def test_a_default_of_where_the_mesh_listens_is_shown_as_it_is_written(text: str) -> None:
+    class Listening:
+        mesh_listen = parse_mesh_listen(text)
+
+    assert shown_default(Listening, "mesh_listen") == text
 
 
 @pytest.mark.parametrize("text", ["h:0-5", "h:6-5", "h:1-70000", "::1:5", "h:1-", "h:-5"])

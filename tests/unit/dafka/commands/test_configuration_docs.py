@@ -1,22 +1,25 @@
 """docs/configuration.md says what the code does: every setting, its flag, variable and default."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dafka.commands.configuration import load_settings
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
-from dafka.commands.options import OPTIONS, flag_of, key_of, variable_of
+from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
+from dafka.settings import GatewaySettings, MeshStoreSettings, Settings, TowerSettings
 
 TEXT = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
 
 
-TABLES = {
-    "standalone": OPTIONS,
-    "gateway": GATEWAY_OPTIONS,
-    "store": STORE_OPTIONS,
-    "tower": TOWER_OPTIONS,
+TABLES: dict[str, tuple[type[Any], Mapping[str, Option]]] = {
+    "standalone": (Settings, OPTIONS),
+    "gateway": (GatewaySettings, GATEWAY_OPTIONS),
+    "store": (MeshStoreSettings, STORE_OPTIONS),
+    "tower": (TowerSettings, TOWER_OPTIONS),
 }
 
 
@@ -24,12 +27,13 @@ TABLES = {
 def test_the_tables_are_those_of_the_code(command: str) -> None:
     """After a change of a setting: paste the rows that this test expected."""
     rows = []
-    for name, option in TABLES[command].items():
+    settings, options = TABLES[command]
+    for name, option in options.items():
         flags = f"`{flag_of(name)}`, `--no-{key_of(name)}`" if option.off else f"`{flag_of(name)}`"
         metavar = f" {option.metavar}".replace("|", r"\|").rstrip()
         if metavar:
             flags = flags[:-1] + metavar + "`"
-        rows.append(f"| {flags} | `{variable_of(name)}` | {option.default} |")
+        rows.append(f"| {flags} | `{variable_of(name)}` | {shown_default(settings, name)} |")
     head = rf"\| dafka {command} \| environment \| default \|\n\|---\|---\|---\|\n"
     table = re.search(rf"{head}((?:\|.*\n)+)", TEXT)
     assert table is not None
@@ -37,7 +41,7 @@ def test_the_tables_are_those_of_the_code(command: str) -> None:
 
 
 def test_every_setting_has_its_section_and_no_other_has() -> None:
-    settings = {key_of(name) for table in TABLES.values() for name in table}
+    settings = {key_of(name) for _, options in TABLES.values() for name in options}
     assert sorted(re.findall(r"^### (.+)$", TEXT, re.MULTILINE)) == sorted(settings)
 
 

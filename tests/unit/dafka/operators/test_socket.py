@@ -13,13 +13,13 @@ import pytest
 import trio
 
 from dafka.operators import socket as admin
-from dafka.operators.socket import MAX_LINE_BYTES, SOCKET_NAME, NoGateway, Refused, ask, serve_admin
+from dafka.operators.socket import MAX_LINE_BYTES, SOCKET_NAME, NoGateway, OperatorRefused, ask, serve_admin
 
 
 async def double(request: dict[str, Any]) -> int:
     number: int = request["number"]
     if number < 0:
-        raise Refused("numbers below 0 are not doubled; give another one")
+        raise OperatorRefused("numbers below 0 are not doubled; give another one")
     return 2 * number
 
 
@@ -57,9 +57,9 @@ async def raw(directory: Path, data: bytes) -> bytes:
 def test_a_request_is_answered_and_a_refusal_says_why(tmp_path: Path) -> None:
     async def body() -> None:
         assert await asked(tmp_path, "double", number=21) == 42
-        with pytest.raises(Refused, match="give another one"):
+        with pytest.raises(OperatorRefused, match="give another one"):
             await asked(tmp_path, "double", number=-1)
-        with pytest.raises(Refused, match="another version"):
+        with pytest.raises(OperatorRefused, match="another version"):
             await asked(tmp_path, "halve", number=1)
 
     run(tmp_path, body)
@@ -87,7 +87,7 @@ def test_a_bug_in_a_handler_is_told_and_the_gateway_lives(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
-        with pytest.raises(Refused, match="a bug"):
+        with pytest.raises(OperatorRefused, match="a bug"):
             await asked(tmp_path, "broken")
         assert await asked(tmp_path, "double", number=1) == 2
 

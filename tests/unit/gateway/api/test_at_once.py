@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.answers import questions as remembered
-from gateway.answers.questions import Remembered
 from tests.unit.gateway.api.asking import ADDRESS, REGISTRY, FakeBroker, ask, encode_request, request_class
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.headers import parse_request_header
@@ -186,19 +184,3 @@ def test_an_isolation_level_that_is_none_is_left_to_the_handler() -> None:
     question = ends({"orders": [0]})
     question.isolation_level = 2
     assert at_once(broker(), question) is None
-
-
-def test_the_least_recently_asked_questions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MAX_REMEMBERED", 3)
-    monkeypatch.setattr(remembered, "MAX_REMEMBERED_BYTES", 100)
-    known: Remembered[str] = Remembered()
-    for name in "abc":
-        known.put((1, name.encode()), name)
-    assert known.get((1, b"a")) == "a"
-    known.put((1, b"d"), "d")
-    assert [known.get((1, name)) for name in (b"a", b"b", b"c", b"d")] == ["a", None, "c", "d"]
-    known.put((1, b"d"), "again")
-    known.put((1, bytes(99)), "long")
-    assert [known.get((1, name)) for name in (b"a", b"c", b"d")] == [None, None, "again"]
-    known.put((1, bytes(101)), "too long")
-    assert (known.get((1, bytes(101))), known.get((1, bytes(99)))) == (None, "long")

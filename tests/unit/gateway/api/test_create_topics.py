@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from gateway.administration import topic_creation
-from gateway.answers import encoding as answers
+from gateway.common import log_limit
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -260,7 +260,7 @@ def test_the_partitions_of_all_topics_are_limited(monkeypatch: pytest.MonkeyPatc
 def test_a_replication_factor_above_the_stores_is_kept_when_that_is_asked_for(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_said", set())
+    monkeypatch.setattr(log_limit, "_said", set())
     broker = FakeBroker(relax_replication_factor=True)
     with caplog.at_level(logging.WARNING):
         results = create(broker, topic("a", 1, 3), topic("b", 1, 2), topic("c", 1, 1))

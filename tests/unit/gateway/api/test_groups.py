@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.answers.encoding import BREATH
+from gateway.answers.turns import BREATH
 from gateway.api import describe_groups, join_group
 from gateway.api.join_group import MAX_PROTOCOLS, client_host
 from gateway.common.budget import Budget

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.answers import encoding as answers
+from gateway.common import log_limit
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 
 Init = request_class(22)
@@ -60,7 +60,7 @@ def test_an_empty_transactional_id_is_invalid(version: int) -> None:
 def test_the_log_says_once_why_transactions_fail(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_said", set())
+    monkeypatch.setattr(log_limit, "_said", set())
     with caplog.at_level(logging.WARNING):
         for name in ("mine" * 100, "mine", "yours"):
             init(4, name)

@@ -46,7 +46,7 @@ def test_groups_are_where_java_would_look_for_them(text: str, expected: int) -> 
     assert partition_for(text, 50) == (0 if expected == -(2**31) else abs(expected)) % 50
 
 
-# -------------------------------------------------------------------------------------------- being served
+# being served ----------------------------------------------------------------------------------------------
 
 
 def test_the_topic_is_made_when_the_first_coordinator_is_asked_for() -> None:
@@ -189,7 +189,7 @@ def test_a_gateway_that_stops_sends_everybody_away() -> None:
     run(main)
 
 
-# ------------------------------------------------------------------------------------- time and the log
+# time and the log ------------------------------------------------------------------------------------------
 
 
 def test_who_is_silent_for_its_session_timeout_is_removed() -> None:
@@ -303,7 +303,7 @@ def test_a_defect_in_one_group_has_it_read_again(monkeypatch: pytest.MonkeyPatch
     run(main)
 
 
-# ------------------------------------------------------------------------------------------------ requests
+# requests --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("session_ms", [-1, 0, 5999, 1_800_001, 2**31 - 1])
@@ -355,7 +355,7 @@ def test_who_may_commit() -> None:
     run(main)
 
 
-# ------------------------------------------------------------------------------------------------ deleting
+# deleting --------------------------------------------------------------------------------------------------
 
 
 def test_a_group_is_deleted_with_its_offsets_when_the_log_has_it() -> None:
@@ -426,7 +426,7 @@ def test_only_what_nobody_uses_is_dropped() -> None:
     run(main)
 
 
-# -------------------------------------------------------------------------------------------------- bounds
+# bounds ----------------------------------------------------------------------------------------------------
 
 
 def test_one_group_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:

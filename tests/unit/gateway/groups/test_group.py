@@ -17,7 +17,7 @@ COMPLETING, STABLE, DEAD = GroupState.COMPLETING_REBALANCE, GroupState.STABLE, G
 SESSION, REBALANCE = SESSION_MS / 1000, REBALANCE_MS / 1000
 
 
-# ------------------------------------------------------------------------------------------ the usual way
+# the usual way ---------------------------------------------------------------------------------------------
 
 
 def test_the_first_member_leads_and_is_told_everybody() -> None:
@@ -131,7 +131,7 @@ def test_a_new_rebalance_takes_back_what_was_assigned() -> None:
     assert {one.assignment for one in group.machine.roster.members()} == {b""}
 
 
-# ------------------------------------------------------------------------------------------------- joining
+# joining ---------------------------------------------------------------------------------------------------
 
 
 def test_a_member_without_an_id_is_sent_back_for_it() -> None:
@@ -294,7 +294,7 @@ def test_a_sync_that_is_repeated_on_another_connection_is_answered_on_the_new_on
     assert not group.writes
 
 
-# ------------------------------------------------------------------------------------------- initial delay
+# initial delay ---------------------------------------------------------------------------------------------
 
 
 def test_the_first_rebalance_waits_for_more_members_and_longer_when_some_come() -> None:
@@ -328,7 +328,7 @@ def test_later_rebalances_end_as_soon_as_everybody_has_joined() -> None:
     assert group.joined(again).generation == group.joined(newcomer).generation == 2
 
 
-# ------------------------------------------------------------------------------------------- end of members
+# end of members --------------------------------------------------------------------------------------------
 
 
 def test_a_silent_member_is_given_up_and_the_others_rebalance() -> None:

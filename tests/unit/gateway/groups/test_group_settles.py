@@ -119,7 +119,7 @@ class World(RuleBasedStateMachine):
         self.latest_id: dict[str, str] = {}
         self.turn = 0
 
-    # ---------------------------------------------------------------------------------------- what happens
+    # what happens ------------------------------------------------------------------------------------------
 
     @rule(
         instance=st.sampled_from([None, None, "one", "two"]),
@@ -199,7 +199,7 @@ class World(RuleBasedStateMachine):
             if client.waits in unanswered:
                 client.join()
 
-    # -------------------------------------------------------------------------------------------- promises
+    # promises ----------------------------------------------------------------------------------------------
 
     def owns(self, client: Client) -> None:
         """A client was given its assignment."""
@@ -265,7 +265,7 @@ class World(RuleBasedStateMachine):
         for client in living:
             machine.validate_commit(client.member_id, client.instance, client.generation, group.now.seconds)
 
-    # --------------------------------------------------------------------------------------------- helpers
+    # helpers -----------------------------------------------------------------------------------------------
 
     def living(self) -> list[Client]:
         return [client for client in self.clients if client.lives]

@@ -10,10 +10,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.answers import encoding as answers
+from gateway.answers import encoding
 from gateway.api import fetch as fetch_module
-from gateway.fetch import fetched_partition as wanted
-from gateway.fetch import full, incremental, job, reading, sessions
+from gateway.fetch import fetched_partition, full, incremental, job, reading, sessions
 from gateway.fetch.session import FetchSession, SessionPartition
 from gateway.log.partition import Partition
 from tests.unit.gateway.fetch.consumer import Consumer
@@ -137,10 +136,10 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     for module in (full, incremental, job, reading, sessions):
         monkeypatch.setattr(module, "BREATH", BREATH)
     found = Steps()
-    found.watch(monkeypatch, full, "Wanted")
+    found.watch(monkeypatch, full, "FetchedPartition")
     found.watch(monkeypatch, Partition, "read_hot")
     found.watch(monkeypatch, Partition, "add_waiter")
-    found.watch(monkeypatch, wanted, "FetchPartitionResult")
+    found.watch(monkeypatch, fetched_partition, "FetchPartitionResult")
     return found
 
 
@@ -150,7 +149,7 @@ def test_others_have_their_turn_while_many_partitions_are_read(steps: Steps) -> 
         trio.lowlevel.add_instrument(steps)
         asks = [(index, 0, SIZE) for index in range(MANY)]
         assert await fetched(log, *asks) == [(index, 0, 1) for index in range(MANY)]
-        for name in ("Wanted", "read_hot", "FetchPartitionResult"):
+        for name in ("FetchedPartition", "read_hot", "FetchPartitionResult"):
             steps.assert_breathes(name, MANY)
 
     logged(body, partitions=MANY)
@@ -208,7 +207,7 @@ def test_a_large_answer_is_encoded_in_a_worker_thread_and_the_same(monkeypatch: 
             return b"".join(response)
 
         small = await answer()
-        monkeypatch.setattr(answers, "MANY_ELEMENTS", MANY - 1)
+        monkeypatch.setattr(encoding, "MANY_ELEMENTS", MANY - 1)
         assert await answer() == small
         assert small.count(batch(b"x" * 1000)[61:]) == 4
 
@@ -262,7 +261,7 @@ def test_a_session_s_partitions_are_put_in_order_in_a_worker_thread_if_they_are_
         consumer = Consumer(log)
         await consumer.begin()
         await fill(log, 1)
-        monkeypatch.setattr(answers, "MANY_ELEMENTS", MANY - 1)
+        monkeypatch.setattr(encoding, "MANY_ELEMENTS", MANY - 1)
         assert (await consumer.ask()).told == [(index, 0, 1, 1) for index in range(MANY)]
 
     logged(body, partitions=MANY)

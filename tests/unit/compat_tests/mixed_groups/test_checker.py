@@ -1,4 +1,4 @@
-"""The checker of mixed groups: each promise broken by hand, each seen; what members say; what is planned."""
+"""The checker of mixed groups: each promise broken by hand, and each seen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from mixed_groups.events import (
     Described,
     End,
     Event,
-    Events,
     Failed,
     LoggedGeneration,
     LoggedMember,
@@ -29,8 +28,6 @@ from mixed_groups.events import (
     Shown,
     StaleCommit,
 )
-from mixed_groups.members import said
-from mixed_groups.plan import MOST_MEMBERS, Action, Plan
 
 from tests.faults.history import Operation, Result, Sent
 from tests.faults.workloads import make_value, read_value
@@ -298,67 +295,3 @@ def test_every_kind_of_problem_is_planted() -> None:
     named = set(re.findall(r'Problem\(\s*"([^"]+)"', text))
     assert len(named) > 20
     assert {kind for _, found in BAD.values() for kind in found} >= named | {"read again"}
-
-
-def test_events_are_saved_and_loaded(tmp_path: Path) -> None:
-    events = Events()
-    events.add(*GOOD)
-    events.save(tmp_path / "events.jsonl")
-    assert list(Events.load(tmp_path / "events.jsonl")) == GOOD
-
-
-LINES: dict[str, Event | None] = {
-    '{"event": "assigned", "generation": 3, "member": "m", "partitions": [2, 0]}': Assigned(
-        "x", 3, "m", (0, 2)
-    ),
-    '{"event": "revoked", "partitions": [1]}': Revoked("x", (1,)),
-    '{"event": "lost", "partitions": []}': Revoked("x", (), lost=True),
-    '{"event": "consumed", "generation": 3, "partition": 1, "offset": 7, "value": "v"}': Consumed(
-        "x", 3, 1, 7, "v"
-    ),
-    '{"event": "committing", "number": 1, "generation": 3, "member": "m", "offsets": [[1, 8]]}': Committing(
-        "x", 1, 3, "m", ((1, 8),)
-    ),
-    '{"event": "committed", "number": 1}': Committed("x", 1),
-    '{"event": "refused", "number": 1, "error": "no"}': Refused("x", 1, "no"),
-    '{"event": "failed", "error": "no"}': Failed("x", "no"),
-    '{"event": "left", "generation": 3}': None,
-    "Exception in thread": Failed("x", "says 'Exception in thread\\n'"),
-}
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_what_members_say(line: str) -> None:
-    assert said("x", line + "\n") == LINES[line]
-
-
-def test_a_line_cut_short_by_a_kill_says_nothing() -> None:
-    assert said("x", '{"event": "comm') is None
-
-
-def drawn(seed: int) -> tuple[list[float], list[Action]]:
-    plan, members, actions = Plan(seed, ["one", "two", "three"], 8.0), dict[str, bool](), list[Action]()
-    kills = plan.kills(300.0, 3)
-    for number in range(300):
-        action = plan.next(members)
-        actions.append(action)
-        if action.what == "start":
-            members[f"{action.whom}-{number}"] = False
-        elif action.what == "stop":
-            members[action.whom] = True
-        elif action.what != "wait":
-            del members[action.whom]
-        assert len(members) <= MOST_MEMBERS
-        if number % 7 == 0:
-            members = dict.fromkeys(members, False)
-    return kills, actions
-
-
-def test_a_plan_is_the_same_for_a_seed_and_has_everything_in_it() -> None:
-    kills, actions = drawn(5)
-    assert drawn(5) == (kills, actions)
-    assert drawn(6) != (kills, actions)
-    assert [int(kill // 100) for kill in kills] == [0, 1, 2]
-    assert [one.whom for one in actions[:3]] == ["one", "two", "three"]
-    assert {one.what for one in actions} >= {"start", "leave", "kill", "stop"}
-    assert {one.seconds > 8.0 for one in actions if one.what == "stop"} == {True, False}

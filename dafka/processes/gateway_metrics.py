@@ -1,0 +1,194 @@
+"""What a gateway shows to Prometheus of its partitions, its consumers and its groups.
+
+A table for each source; every figure is read at the scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.broker import Broker
+from gateway.common.metrics import Counter, Figure, Gauge, Metrics
+from gateway.fetch.session_cache import FetchSessionCache
+from gateway.groups.coordinator import Coordinator
+from gateway.log.compaction.compactor import Compaction
+from gateway.log.context import LogContext
+
+
+def register_gateway(metrics: Metrics, broker: Broker) -> None:
+    """Register all that a gateway shows; to be called before partitions are recovered."""
+    at_start = broker.topics.partition_count()
+    metrics.gauge("dafka_partitions_at_start", "Partitions recovered at the start.", lambda: at_start)
+    metrics.register(LOG, broker.context)
+    metrics.register(BROKER, broker)
+    metrics.register(FETCH_SESSIONS, broker.fetch_sessions.cache)
+    metrics.register(GROUPS, broker.groups)
+    metrics.register(OFFSETS, broker.groups)
+    metrics.register(COMPACTION, broker.compaction)
+
+
+LOG: Final[Sequence[Figure[LogContext]]] = (
+    Gauge(
+        "dafka_window_bytes",
+        "Bytes appended and not yet durable on enough stores.",
+        lambda log: log.producer.window_bytes,
+    ),
+    Gauge("dafka_tail_cache_bytes", "Bytes in the tail cache.", lambda log: log.tail_cache.bytes),
+    Counter(
+        "dafka_cold_reads_total", "Fetches that had to be read from a store.", lambda log: log.cold.reads
+    ),
+    Counter(
+        "dafka_bad_copies_total",
+        "Batches that a store gave and that failed their checks.",
+        lambda log: log.cold.bad_copies,
+    ),
+    Counter(
+        "dafka_mesh_refused_answers_total",
+        "Answers of stores that nobody waited for, or that were not of what was asked.",
+        lambda log: log.reader.refused_answers,
+    ),
+    Gauge(
+        "dafka_store_unconfirmed_segments",
+        "Closed segments whose end a store has not confirmed: it is away, or catching up.",
+        lambda log: {(member,): count for member, count in log.closer.untold().items()},
+        ("store",),
+    ),
+    Counter("dafka_segments_copied_total", "Segments that stores copied.", lambda log: log.copier.copied),
+    Counter("dafka_segments_opened_total", "Segments opened.", lambda log: log.opener.opened),
+)
+"""What it knows of its logs and of the stores that keep them."""
+
+BROKER: Final[Sequence[Figure[Broker]]] = (
+    Gauge(
+        "dafka_recovery_waiting_partitions",
+        "Partitions whose recovery waits for stores that are away.",
+        lambda broker: len(broker.recovery.waiting),
+    ),
+    Gauge(
+        "dafka_partition_high_watermark",
+        "Offset below which every batch is durable.",
+        lambda broker: {
+            (topic.name, str(partition.index)): partition.high_watermark
+            for topic in broker.topics.all()
+            for partition in topic.partitions
+        },
+        ("topic", "partition"),
+    ),
+    Counter(
+        "dafka_retention_segments_removed_total",
+        "Segments that retention and DeleteRecords have dropped.",
+        lambda broker: broker.context.log_starts.segments_removed,
+    ),
+    Counter(
+        "dafka_retention_bytes_removed_total",
+        "Bytes of those segments.",
+        lambda broker: broker.context.log_starts.bytes_removed,
+    ),
+    Counter(
+        "dafka_retention_checks_total",
+        "Looks for what retention drops.",
+        lambda broker: broker.retention.checks,
+    ),
+)
+"""Its partitions, and what is dropped from the beginnings of their logs."""
+
+FETCH_SESSIONS: Final[Sequence[Figure[FetchSessionCache]]] = (
+    Gauge("dafka_fetch_sessions", "Fetch sessions of consumers.", len),
+    Gauge(
+        "dafka_fetch_session_partitions",
+        "Partitions in fetch sessions.",
+        lambda sessions: sessions.partitions,
+    ),
+    Gauge("dafka_fetch_session_bytes", "Memory that they take.", lambda sessions: sessions.bytes),
+    Counter(
+        "dafka_fetch_session_evictions_total",
+        "Fetch sessions that had to go for others.",
+        lambda sessions: sessions.evictions,
+    ),
+)
+"""What consumers need not repeat in each fetch."""
+
+GROUPS: Final[Sequence[Figure[Coordinator]]] = (
+    Gauge("dafka_groups", "Consumer groups.", lambda groups: groups.states(), ("state",)),
+    Gauge(
+        "dafka_group_members",
+        "Members of all groups.",
+        lambda groups: sum(len(group.machine.roster) for group in groups.loaded()),
+    ),
+    Gauge("dafka_groups_bytes", "Bytes held for groups, without their offsets.", lambda groups: groups.bytes),
+    Counter(
+        "dafka_groups_refused_total",
+        "Requests that found no room for another group or member: all groups together hold what they may.",
+        lambda groups: groups.refused,
+    ),
+    Gauge(
+        "dafka_groups_partitions_loading",
+        "Partitions of __consumer_offsets that are not loaded: their groups are not served yet.",
+        lambda groups: groups.partitions_loading,
+    ),
+    Counter(
+        "dafka_group_rebalances_total", "Generations of groups that began.", lambda groups: groups.rebalances
+    ),
+)
+"""Who is in the groups of consumers."""
+
+OFFSETS: Final[Sequence[Figure[Coordinator]]] = (
+    Gauge(
+        "dafka_group_offsets",
+        "Committed offsets of all groups.",
+        lambda groups: sum(group.offsets.count for group in groups.loaded()),
+    ),
+    Gauge(
+        "dafka_group_waiting_bytes",
+        "Bytes that wait for the batch before them to be written to __consumer_offsets.",
+        lambda groups: groups.journal.group_commit.waiting_bytes,
+    ),
+    Counter(
+        "dafka_group_records_total",
+        "Records written to __consumer_offsets.",
+        lambda groups: groups.journal.group_commit.records,
+    ),
+    Counter(
+        "dafka_group_batches_total",
+        "Batches that they were in.",
+        lambda groups: groups.journal.group_commit.batches,
+    ),
+    Counter(
+        "dafka_group_offsets_forgotten_total",
+        "Offsets whose time was over, or whose topic was deleted.",
+        lambda groups: groups.expiry.forgotten,
+    ),
+)
+"""What groups have committed, and how it is written."""
+
+COMPACTION: Final[Sequence[Figure[Compaction]]] = (
+    Counter("dafka_compactions_total", "Compactions of a partition.", lambda compaction: compaction.runs),
+    Counter(
+        "dafka_compaction_failures_total",
+        "Compactions that were given up; the log says why, and they are tried again.",
+        lambda compaction: compaction.failures,
+    ),
+    Counter(
+        "dafka_compaction_records_removed_total",
+        "Records that compactions left out.",
+        lambda compaction: compaction.records_removed,
+    ),
+    Counter(
+        "dafka_compaction_bytes_removed_total",
+        "Bytes that compactions saved.",
+        lambda compaction: compaction.bytes_removed,
+    ),
+    Gauge(
+        "dafka_compaction_dirty_bytes",
+        "Bytes of closed segments that no compaction has been through, at its last look.",
+        lambda compaction: compaction.dirty_bytes,
+    ),
+    Gauge(
+        "dafka_compaction_last_error",
+        "Why the latest of the failed compactions was given up: 1, with the text as a label.",
+        lambda compaction: {(compaction.last_error,): 1} if compaction.last_error else {},
+        ("error",),
+    ),
+)
+"""What compaction does and leaves out."""
