@@ -8,8 +8,8 @@ A handler is one of two kinds.
   `begin` does what must happen in request order (append); the pending response says when it is ready, so the
   next Produce of the connection may begin before it is. Its body has a `timeout_ms`, which bounds how long
   the request may be held back before it begins. Most requests begin without giving up control; one that has
-  to wait, for room in a log (`Request.wait_for_room`) or for work beside the loop, simply awaits it. Until
-  then nothing more of its connection is read, and TCP holds back the client.
+  to wait does so in `Request.wait_for_room` or `Request.wait`, so that earlier answers leave first. Until it
+  has begun nothing more of its connection is read, and TCP holds back the client.
 
 Beside its handler, an API that is asked all the time may register one of two shorter ways (for requests up to
 `MAX_AT_ONCE_BYTES`):
@@ -77,17 +77,23 @@ def _nothing_to_let_go(_request: Request) -> None:
     """For requests whose memory nobody counts."""
 
 
+def _nothing_to_flush() -> None:
+    """For requests that come from no connection."""
+
+
 class Request:
     """One decoded request and where it came from.
 
     `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
-    the gateway stops: a handler that waits (Fetch) answers at once then. Of a request that may
-    `wait_for_room`, `held_bytes` is the memory that it holds meanwhile, which `room_memory` bounds.
+    the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
+    `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
+    while it waits for room, which `room_memory` bounds.
     """
 
     __slots__ = (
         "arrived",
+        "before_waiting",
         "body",
         "client_address",
         "frame",
@@ -124,6 +130,7 @@ class Request:
         self.reserved = 0
         self.room_memory: Budget | None = None
         self.held_bytes = 0
+        self.before_waiting: Callable[[], object] = _nothing_to_flush
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
 
@@ -161,11 +168,17 @@ class Request:
             await self.response_memory.reserve(size)
             self.reserved = min(size, self.response_memory.total)
 
+    async def wait(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Waits until `work()` returns: of a `begin`, for work of the gateway's own."""
+        self.before_waiting()
+        await work()
+
     async def wait_for_room(self, room: Callable[[], Awaitable[None]]) -> None:
         """Waits until `room()` returns, for a request that wants no answer and so cannot be refused.
 
         It may be as long as stores are away. Raises NoRoom if too much waits in this way already.
         """
+        self.before_waiting()
         memory = self.room_memory
         if memory is None:
             await room()

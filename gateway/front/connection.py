@@ -32,6 +32,7 @@ import logging
 import math
 import socket
 from time import perf_counter
+from typing import Any
 
 import trio
 
@@ -41,10 +42,11 @@ from gateway.common.waiting import call_before_blocking
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
 from gateway.front.context import ConnectionContext
 from gateway.front.deadlines import Deadlines
-from gateway.front.decoding import decode_other, decode_produce
+from gateway.front.decoding import decode_counted, decode_many_partitions, take_produced
 from gateway.front.dispatch import Route, UnsupportedRequest
 from gateway.front.limits import (
     FAIR_SHARE_REQUESTS,
+    FREE_ELEMENTS,
     LINGER_SECONDS,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
@@ -55,6 +57,7 @@ from gateway.front.output import Output
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
 from wireproto.kafka.headers import RequestHeader
+from wireproto.kafka.produce import ManyPartitions
 
 SIZE_BYTES = 4
 """Bytes of a frame's size field."""
@@ -250,25 +253,33 @@ class Connection:
         deadlines.served += 1
         arrived = trio.current_time()
         route, header = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
-        begins_small, decoded = False, 0
+        small, begins, decoded = size < MIN_COUNTED_REQUEST_BYTES, route.begin is not None, 0
         if route.at_once is not None and size <= MAX_AT_ONCE_BYTES:
             if self._answered_at_once(route, header, frame, started):
                 return
-        elif size < MIN_COUNTED_REQUEST_BYTES:
-            begins_small = route.begin_small is not None
+        elif small and route.begin_small is not None:
+            begins = True
+        if not begins and (answers.pending or answers.output.unsent > context.limits.max_unsent_bytes):
+            await self._come_to_turn()
+        body: Any
         if route.begin is not None:
-            body, decoded = await decode_produce(context, memory, route, header, frame, answers.flush)
-        elif begins_small:
+            try:
+                body = context.dispatcher.decode(route, header, frame)
+                if body.elements > FREE_ELEMENTS:
+                    decoded = await take_produced(memory, body.elements, answers.flush)
+            except ManyPartitions:
+                body, decoded = await decode_many_partitions(
+                    context, memory, route, header, frame, answers.flush
+                )
+        elif small:
             body = context.dispatcher.decode(route, header, frame)
         else:
-            if answers.pending or answers.output.unsent > context.limits.max_unsent_bytes:
-                await self._come_to_turn()
-            body = await decode_other(context, memory, route, header, frame, answers.flush)
+            body = await decode_counted(context, memory, route, header, frame, answers.flush)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             context.response_memory, arrived,
         )  # fmt: skip
-        if begins_small or route.begin is not None:
+        if begins:
             await self._begin(route, request, size, decoded, started)
         else:
             await self._answer(route, request, size, started)
@@ -314,10 +325,8 @@ class Connection:
                 await self._pass_gate(request)
             request.room_memory = context.room_memory
             request.held_bytes = size + decoded
-            beginning = route.begin(request, context.broker)
-            if self._output.unsent:
-                beginning = call_before_blocking(beginning, answers.flush)
-            begun = await beginning
+            request.before_waiting = answers.flush
+            begun = await route.begin(request, context.broker)
         answers.begun(begun, route, size, decoded, started)
 
     async def _pass_gate(self, request: Request) -> None:

@@ -13,15 +13,24 @@ from gateway.front.dispatch import Route
 from gateway.front.limits import (
     DECODED_BYTES_PER_BYTE,
     FREE_ELEMENTS,
-    MIN_COUNTED_REQUEST_BYTES,
     PRODUCED_ELEMENT_BYTES,
 )
 from gateway.front.memory import ConnectionMemory
 from wireproto.kafka.headers import RequestHeader
-from wireproto.kafka.produce import MAX_PRODUCED_ELEMENTS, ManyPartitions
+from wireproto.kafka.produce import MAX_PRODUCED_ELEMENTS
 
 
-async def decode_produce(
+async def take_produced(memory: ConnectionMemory, elements: int, flush: Callable[[], object]) -> int:
+    """Takes the memory of a decoded Produce of so many elements, and says how many bytes that is.
+
+    Calls `flush` before it waits.
+    """
+    size = max(0, elements - FREE_ELEMENTS) * PRODUCED_ELEMENT_BYTES
+    await memory.produced.take(size, flush)
+    return size
+
+
+async def decode_many_partitions(
     context: ConnectionContext,
     memory: ConnectionMemory,
     route: Route,
@@ -29,25 +38,17 @@ async def decode_produce(
     frame: memoryview,
     flush: Callable[[], object],
 ) -> tuple[Any, int]:
-    """The body of a Produce, and the bytes of `memory.produced` that were taken for it.
+    """The body of a Produce that raised ManyPartitions, and the bytes of `memory.produced` taken for it.
 
     Calls `flush` before it waits. Raises MalformedRequest.
     """
-    try:
-        body = context.dispatcher.decode(route, header, frame)
-    except ManyPartitions:
-        size = MAX_PRODUCED_ELEMENTS * PRODUCED_ELEMENT_BYTES
-        await memory.produced.take(size, flush)
-        flush()
-        decode = partial(context.dispatcher.decode_large, route, header, frame)
-        return await trio.to_thread.run_sync(decode, limiter=context.decoding), size
-    size = max(0, body.elements - FREE_ELEMENTS) * PRODUCED_ELEMENT_BYTES
-    if size:
-        await memory.produced.take(size, flush)
-    return body, size
+    size = await take_produced(memory, FREE_ELEMENTS + MAX_PRODUCED_ELEMENTS, flush)
+    flush()
+    decode = partial(context.dispatcher.decode_large, route, header, frame)
+    return await trio.to_thread.run_sync(decode, limiter=context.decoding), size
 
 
-async def decode_other(
+async def decode_counted(
     context: ConnectionContext,
     memory: ConnectionMemory,
     route: Route,
@@ -55,13 +56,13 @@ async def decode_other(
     frame: memoryview,
     flush: Callable[[], object],
 ) -> Any:
-    """The body of a request other than a Produce, whose turn has come; its memory is in `memory.decoded`.
+    """The body of a request from MIN_COUNTED_REQUEST_BYTES on, other than a Produce, whose turn has come; its
+    memory is in `memory.decoded`.
 
     Calls `flush` before it waits. Raises MalformedRequest.
     """
-    dispatcher, size = context.dispatcher, len(frame)
-    if size >= MIN_COUNTED_REQUEST_BYTES:
-        await memory.decoded.take(size * DECODED_BYTES_PER_BYTE, flush)
+    dispatcher = context.dispatcher
+    await memory.decoded.take(len(frame) * DECODED_BYTES_PER_BYTE, flush)
     if not dispatcher.takes_long(route, frame):
         return dispatcher.decode(route, header, frame)
     flush()

@@ -145,7 +145,7 @@ class Appending:
     async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
         """Wait in the middle of the work: stores are given what was appended so far."""
         self._broker.deliver()
-        await wait()
+        await self._request.wait(wait)
 
     def _to_wait_for(self) -> Awaitable[None] | None:
         """What has to be waited for before anything is appended."""
@@ -158,7 +158,9 @@ class Appending:
             for data in wanted.partitions
             if data.records and not self._is_open(data, topic.settings)
         ]
-        return self._open_in_threads(openings) if openings and not self._open_now(openings) else None
+        if not openings or self._open_now(openings):
+            return None
+        return self._request.wait(partial(self._open_in_threads, openings))
 
     def _missing_room(self) -> Callable[[], Awaitable[None]] | None:
         """For acks=0, where no error can be answered: what waits until the log takes the first batch that it

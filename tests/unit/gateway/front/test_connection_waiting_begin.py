@@ -49,7 +49,7 @@ class Waiting(Fakes):
             try:
                 for step in self.steps:
                     if not step.is_set():
-                        await (request.wait_for_room(step.wait) if for_room else step.wait())
+                        await (request.wait_for_room if for_room else request.wait)(step.wait)
             except trio.Cancelled:
                 self.cancelled += 1
                 raise

@@ -64,13 +64,23 @@ async def begin_request(log: FakeLog, request: Request) -> Any:
 async def began(
     log: FakeLog, request: Request, meanwhile: Callable[[], None] = lambda: None
 ) -> tuple[Begun, int]:
-    """What a connection does; and how often the request gave up control, `meanwhile` being called then."""
-    waits = 0
+    """What a connection does; and how often the request gave up control, `meanwhile` being called then.
+
+    Before it does, it has the answers that are ready written.
+    """
+    waits, flushed = 0, False
+
+    def flush() -> None:
+        nonlocal flushed
+        flushed = True
 
     def waiting() -> None:
         nonlocal waits
         waits += 1
+        assert flushed
         meanwhile()
+
+    request.before_waiting = flush
 
     return Begun(await calling_at_each_wait(begin_request(log, request), waiting)), waits
 
