@@ -14,6 +14,7 @@ from gateway.common.waiting import call_before_blocking
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
+from gateway.produce.appending import PARTITIONS_A_TURN_COUNT
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, produce_request
 from tests.unit.gateway.produce.test_appending import Begun, answered, began, begin_request
 from wireproto.kafka.produce import ProducePartition, ProduceTopic
@@ -137,6 +138,42 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
         assert topics["orders"].partitions[0].next_offset == 1
 
     run(body, configs=before)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_topic_that_becomes_compacted_in_the_middle_of_a_request_has_the_rest_of_it_opened(
+    count: int,
+) -> None:
+    """While others have their turn. It is opened on the loop or, with many records, in a worker thread."""
+
+    async def body(log: FakeLog) -> None:
+        unknown = [ProducePartition(9, memoryview(b"?"))] * (PARTITIONS_A_TURN_COUNT - 1)
+        good, bad = keyed([None] * count), keyed([b"k"] * count + [None])
+        request = produce_request({})
+        request.body.topics = [
+            ProduceTopic(
+                "orders",
+                None,
+                [
+                    ProducePartition(0, memoryview(bytearray(good))),
+                    *unknown,
+                    ProducePartition(0, memoryview(bytearray(bad))),
+                ],
+            )
+        ]
+
+        def alter() -> None:
+            log.topic.settings = effective_topic_configs(COMPACTED)
+
+        begun, _ = await began(log, request, alter)
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        (topic,) = (await answered(begun)).responses
+        codes = [part.error_code for part in topic.partition_responses]
+        assert (codes[0], set(codes[1:-1]), codes[-1]) == (0, {3}, 87)
+        assert log.partition.next_offset == count
+
+    run(body)
 
 
 @pytest.mark.parametrize("codec", range(5))
