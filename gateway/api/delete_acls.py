@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gateway.administration.no_authorizer import security_disabled
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode, MalformedRequest
+from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ async def delete_acls(request: Request, _broker: Broker) -> Response:
         for one in filters
     ):
         raise MalformedRequest("a filter of ACLs to be deleted has an unknown element")
-    refused = _Answer.DeleteAclsFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.", matching_acls=[]
-    )
+    refused = security_disabled(_Answer.DeleteAclsFilterResult, matching_acls=[])
     whole = _Answer(throttle_time_ms=0, filter_results=[refused] * len(filters))
     return await answer_of(len(filters), request, whole)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gateway.administration.no_authorizer import NO_AUTHORIZER_ON_BROKER, security_disabled
 from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -22,10 +22,5 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_ACLS]
 @api(key=ApiKey.DESCRIBE_ACLS, name="DescribeAcls", min_version=1, max_version=3)
 async def describe_acls(request: Request, _broker: Broker) -> Response:
     """There are none to describe."""
-    whole = _Answer(
-        throttle_time_ms=0,
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured on the broker",
-        resources=[],
-    )
+    whole = security_disabled(_Answer, NO_AUTHORIZER_ON_BROKER, throttle_time_ms=0, resources=[])
     return answer(request, whole)

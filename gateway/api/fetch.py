@@ -12,9 +12,11 @@ transactions, the last stable offset is the high watermark. Skipped on purpose: 
 makes a session worth more, and nothing else), preferred read replica (-1), diverging epochs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request, Response, api
@@ -25,6 +27,9 @@ from gateway.fetch.sessions import SessionRefused
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchRequest, TopicResults, decode_fetch, encode_fetch_response
 
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
 INITIAL_EPOCH = 0
 """Session epoch of a Fetch that names all its partitions and asks for a session (`FetchMetadata`)."""
 
@@ -33,7 +38,7 @@ FINAL_EPOCH = -1
 
 
 @api(key=1, name="Fetch", min_version=4, max_version=18, decoder=decode_fetch)
-async def fetch(request: Request, broker: Any) -> Response:
+async def fetch(request: Request, broker: Broker) -> Response:
     """Answer one Fetch."""
     body: FetchRequest = request.body
     if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -51,7 +56,7 @@ async def fetch(request: Request, broker: Any) -> Response:
         return await _answer(request, [], error=code, session_id=body.session_id)
 
 
-async def _fetch_all(request: Request, broker: Any) -> Response:
+async def _fetch_all(request: Request, broker: Broker) -> Response:
     """A Fetch that names its partitions: any session that it names ends, and another may begin."""
     body: FetchRequest = request.body
     if body.session_id != NO_SESSION:
@@ -63,7 +68,7 @@ async def _fetch_all(request: Request, broker: Any) -> Response:
     return await _answer(request, results, session_id=await broker.fetch_sessions.begin(request, job))
 
 
-async def _without_session(request: Request, broker: Any) -> Response:
+async def _without_session(request: Request, broker: Broker) -> Response:
     return await _answer(request, await FetchJob(request, broker).run())
 
 

@@ -134,6 +134,8 @@ class OffsetCommit:
     def begin(self) -> _Breaths:
         """Check everything and enter the write."""
         offsets: dict[TopicPartition, CommittedOffset] = {}
+        now_ms, retention = self._broker.context.now_ms(), self._body.retention_time_ms
+        times = now_ms, NO_TIME if retention == NO_RETENTION else min(now_ms + retention, LONG_MAX)
         for wanted in self._body.topics:
             topic, missing = self._find(wanted)
             count = 0 if topic is None else len(topic.partitions)
@@ -141,7 +143,7 @@ class OffsetCommit:
             known: list[tuple[int, int]] = []
             for asked in wanted.partitions:
                 if topic is not None and 0 <= asked.partition < count:
-                    known.append((asked.partition, self._take(offsets, topic, asked)))
+                    known.append((asked.partition, self._take(offsets, topic, asked, times)))
                 else:
                     unknown.append((asked.partition, missing))
                 self.partitions += 1
@@ -169,19 +171,21 @@ class OffsetCommit:
         return topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _take(
-        self, offsets: dict[TopicPartition, CommittedOffset], topic: Topic, asked: PartitionCommit
+        self,
+        offsets: dict[TopicPartition, CommittedOffset],
+        topic: Topic,
+        asked: PartitionCommit,
+        times: tuple[int, int],
     ) -> ErrorCode:
-        """Put the offset with those to be written, or say why not."""
+        """Put the offset with those to be written, or say why not. `times` are now, and when it expires."""
         metadata = asked.metadata
         if metadata and is_metadata_too_large(metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        now_ms, retention = self._broker.context.now_ms(), self._body.retention_time_ms
         offsets[topic.name, asked.partition] = CommittedOffset(
             asked.offset,
             asked.leader_epoch,
             metadata or "",
-            now_ms,
-            NO_TIME if retention == NO_RETENTION else min(now_ms + retention, LONG_MAX),
+            *times,
             topic.id,
         )
         return ErrorCode.NONE

@@ -22,12 +22,14 @@ Skipped on purpose: transactions (a transactional id is refused by InitProducerI
 INVALID_TXN_STATE).
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
-from gateway.common.handlers import NotNow, Request, Response, api
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.common.handlers import Request, Response, api
 from gateway.log.appends import Append, Completion
-from gateway.produce.appending import Appending, Refused
+from gateway.produce.appending import Appending, RefusedBatch
 from wireproto.kafka.errors import ErrorCode, MalformedRequest
 from wireproto.kafka.produce import (
     ProducePartitionResult,
@@ -37,28 +39,23 @@ from wireproto.kafka.produce import (
     encode_produce_response,
 )
 
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
 
 class PendingProduce:
     """A Produce that took effect; `ready` when it has the durability it asked for
     (`gateway.common.handlers.PendingResponse`).
     """
 
-    __slots__ = ("_appending", "_broker", "_completion", "_request")
+    __slots__ = ("_broker", "_completion", "_request", "appending")
 
-    def __init__(self, request: Request, broker: Any) -> None:
+    def __init__(self, request: Request, broker: Broker) -> None:
         self._request = request
         self._broker = broker
         deadline = request.arrived + max(0, request.body.timeout_ms) / 1000
         self._completion = Completion(broker.completions, deadline)
-        self._appending = Appending(request, broker, self._completion)
-
-    def append_all(self) -> None:
-        """Check and append every partition of the request. Raises NotNow: then it is to be called again."""
-        try:
-            for not_now in self._appending.steps:
-                raise not_now
-        finally:
-            self._broker.deliver()
+        self.appending = Appending(request, broker, self._completion)
 
     @property
     def ready(self) -> bool:
@@ -73,9 +70,9 @@ class PendingProduce:
         """Nobody waits any more."""
         self._completion.forget()
 
-    def _there(self, outcome: Append | Refused) -> bool:
+    def _there(self, outcome: Append | RefusedBatch) -> bool:
         """Whether enough of the stores are there that an append waits for."""
-        if isinstance(outcome, Refused) or outcome.done or outcome.writer is None:
+        if isinstance(outcome, RefusedBatch) or outcome.done or outcome.writer is None:
             return True
         writer = outcome.writer
         return bool(self._broker.stores.enough(writer.members, writer.w))
@@ -84,7 +81,7 @@ class PendingProduce:
         """The answer. Raises MalformedRequest when there can be none, for acks=0, and something failed."""
         body: ProduceRequest = self._request.body
         if body.acks == 0:
-            if self._appending.failed:
+            if self.appending.failed:
                 raise MalformedRequest(
                     "an append with acks=0 failed: the client has to look for the leader again"
                 )
@@ -99,7 +96,7 @@ class PendingProduce:
                     topic.topic_id,
                     [_result(index, outcome, self._there(outcome)) for index, outcome in results],
                 )
-                for topic, results in self._appending.topics
+                for topic, results in self.appending.topics
             ],
         )
 
@@ -107,8 +104,8 @@ class PendingProduce:
 NOT_IN_TIME = "appended, but not durable on enough stores within the request's timeout"
 
 
-def _result(index: int, outcome: Append | Refused, there: bool) -> ProducePartitionResult:
-    if isinstance(outcome, Refused):
+def _result(index: int, outcome: Append | RefusedBatch, there: bool) -> ProducePartitionResult:
+    if isinstance(outcome, RefusedBatch):
         return ProducePartitionResult(
             index,
             outcome.code,
@@ -140,13 +137,11 @@ def _result(index: int, outcome: Append | Refused, there: bool) -> ProducePartit
     decoder=decode_few_partitions,
     large_decoder=decode_produce,
 )
-def begin(request: Request, broker: Any) -> PendingProduce:
-    """Append what the request brings; the pending answer. Raises NotNow."""
-    pending: PendingProduce = request.begun or PendingProduce(request, broker)
+async def begin(request: Request, broker: Broker) -> PendingProduce:
+    """Append what the request brings; the pending answer. Raises NoRoom."""
+    pending = PendingProduce(request, broker)
     try:
-        pending.append_all()
-    except NotNow:
-        request.begun = pending
-        raise
-    request.begun = None
+        await pending.appending.append_all()
+    finally:
+        broker.deliver()
     return pending

@@ -10,3 +10,10 @@ class DiskFailed(Exception):
     """
 
     exit_code = 4
+
+
+def is_disk_failure(error: BaseException) -> bool:
+    """Whether this is DiskFailed, or a group with one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(DiskFailed) is not None
+    return isinstance(error, DiskFailed)

@@ -4,17 +4,18 @@ A handler is one of two kinds.
 
 * `async def handler(request, broker) -> Response`: the usual one. It runs when its turn comes, after all
   earlier requests of its connection are answered.
-* `def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
-  `begin` never blocks and does what must happen in request order (append); the pending response says
-  when it is ready, so the next Produce of the connection may begin before it is. Its body has a
-  `timeout_ms`, which bounds how long the request may be held back before it begins. `begin` may raise
-  `NotNow`: it is called again with the same request when `NotNow.over` has returned, and goes on where it was
-  (`Request.begun` keeps what it did so far). Until then TCP holds back the client.
+* `async def begin(request, broker) -> PendingResponse`, registered with `begin=True`: two-phase, for Produce.
+  `begin` does what must happen in request order (append); the pending response says when it is ready, so the
+  next Produce of the connection may begin before it is. Its body has a `timeout_ms`, which bounds how long
+  the request may be held back before it begins. Most requests begin without giving up control; one that has
+  to wait does so in `Request.wait_for_room` or `Request.wait`, so that earlier answers leave first. Until it
+  has begun nothing more of its connection is read, and TCP holds back the client.
 
 Beside its handler, an API that is asked all the time may register one of two shorter ways (for requests up to
 `MAX_AT_ONCE_BYTES`):
 
-* `begin_small`: as `begin`, and never `NotNow`: what waits for the log needs no task for that.
+* `def begin_small(request, broker) -> PendingResponse`: as `begin`, and never waits: what waits for the log
+  needs no task for that.
 * `at_once`: `def answer(header, frame, local_address, broker) -> Response | None`, from the bytes and what is
   in memory. None: the handler is to be asked. It must say what the handler would.
 
@@ -66,21 +67,18 @@ class PendingResponse(Protocol):
         """The answer: asked for once, when it is `ready` and all requests before it are answered."""
 
 
-class NotNow(Exception):
-    """A request cannot begin yet, or not go on. `over()` returns when to try again.
-
-    `for_room`: it waits until the log takes more, which may be as long as a store is away; otherwise for work
-    of the gateway's own.
+class NoRoom(Exception):
+    """Too much memory is held already by requests that want no answer and wait for room in a log: the
+    connection of this one is to be closed.
     """
-
-    def __init__(self, over: Callable[[], Awaitable[None]], *, for_room: bool = False) -> None:
-        super().__init__()
-        self.over = over
-        self.for_room = for_room
 
 
 def _nothing_to_let_go(_request: Request) -> None:
     """For requests whose memory nobody counts."""
+
+
+def _nothing_to_flush() -> None:
+    """For requests that come from no connection."""
 
 
 class Request:
@@ -88,21 +86,25 @@ class Request:
 
     `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
-    the gateway stops: a handler that waits (Fetch) answers at once then.
+    the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
+    `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
+    while it waits for room, which `room_memory` bounds.
     """
 
     __slots__ = (
         "arrived",
-        "begun",
+        "before_waiting",
         "body",
         "client_address",
         "frame",
         "header",
+        "held_bytes",
         "holds_frame",
         "let_go",
         "local_address",
         "reserved",
         "response_memory",
+        "room_memory",
         "shutting_down",
     )
 
@@ -126,8 +128,9 @@ class Request:
         self.shutting_down = shutting_down
         self.response_memory = response_memory
         self.reserved = 0
-        self.begun: Any = None
-        """A Produce that began and has to go on."""
+        self.room_memory: Budget | None = None
+        self.held_bytes = 0
+        self.before_waiting: Callable[[], object] = _nothing_to_flush
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
 
@@ -165,9 +168,32 @@ class Request:
             await self.response_memory.reserve(size)
             self.reserved = min(size, self.response_memory.total)
 
+    async def wait(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Waits until `work()` returns: of a `begin`, for work of the gateway's own."""
+        self.before_waiting()
+        await work()
+
+    async def wait_for_room(self, room: Callable[[], Awaitable[None]]) -> None:
+        """Waits until `room()` returns, for a request that wants no answer and so cannot be refused.
+
+        It may be as long as stores are away. Raises NoRoom if too much waits in this way already.
+        """
+        self.before_waiting()
+        memory = self.room_memory
+        if memory is None:
+            await room()
+            return
+        if not memory.try_reserve(self.held_bytes):
+            raise NoRoom
+        try:
+            await room()
+        finally:
+            memory.release(self.held_bytes)
+
 
 Handler: TypeAlias = Callable[[Request, Any], Awaitable[Response]]
-Begin: TypeAlias = Callable[[Request, Any], PendingResponse]
+Begin: TypeAlias = Callable[[Request, Any], Awaitable[PendingResponse]]
+BeginSmall: TypeAlias = Callable[[Request, Any], PendingResponse]
 Decoder: TypeAlias = Callable[[int, memoryview, int], Any]
 """(api_version, frame, body offset) -> the body. Raises MalformedRequest."""
 
@@ -191,7 +217,7 @@ class Api:
     handler: Handler | None = None
     begin: Begin | None = None
     large_decoder: Decoder | None = None
-    begin_small: Begin | None = None
+    begin_small: BeginSmall | None = None
     at_once: AtOnce | None = None
 
 
@@ -212,7 +238,7 @@ class Registry:
         begin: bool = False,
         decoder: Decoder | None = None,
         large_decoder: Decoder | None = None,
-        begin_small: Begin | None = None,
+        begin_small: BeginSmall | None = None,
         at_once: AtOnce | None = None,
     ) -> Callable[[Any], Any]:
         """Registers the decorated function for `key`, versions `min_version` to `max_version`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -15,6 +15,9 @@ from gateway.fetch.session import TopicKey
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartitionResult, FetchTopic, ForgottenTopic, TopicResults
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
 
 
 def key_of(topic: FetchTopic | ForgottenTopic) -> TopicKey:
@@ -32,7 +35,7 @@ class FetchJob(Job[Partition]):
     `FetchRequest.fetchData` is a LinkedHashMap.
     """
 
-    def __init__(self, request: Request, broker: Any) -> None:
+    def __init__(self, request: Request, broker: Cluster) -> None:
         super().__init__(request, broker)
         self._answered: list[TopicResults] = []
         self._topics: list[tuple[FetchTopic, list[FetchedPartition]]] = []
@@ -106,6 +109,7 @@ class FetchJob(Job[Partition]):
         if topic.name is not None:
             found = self._broker.topics.get(topic.name)
         else:
+            assert topic.topic_id is not None
             found = self._broker.topics.by_id(topic.topic_id)
             if found is None:
                 return (), ErrorCode.UNKNOWN_TOPIC_ID

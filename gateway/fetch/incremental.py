@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -24,6 +24,9 @@ from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartitionResult, TopicResults
 
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
+
 
 class SessionTaken(Exception):
     """Another Fetch went on with the session while this one waited."""
@@ -32,7 +35,7 @@ class SessionTaken(Exception):
 class SessionJob(Job[SessionPartition]):
     """One Fetch of a session whose partitions are up to date. `run` raises SessionTaken."""
 
-    def __init__(self, request: Request, broker: Any, session: FetchSession) -> None:
+    def __init__(self, request: Request, broker: Cluster, session: FetchSession) -> None:
         super().__init__(request, broker)
         self._session = session
         self._epoch = session.epoch

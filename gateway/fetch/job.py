@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Iterable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
 
@@ -13,6 +13,9 @@ from gateway.common.handlers import Request
 from gateway.fetch.fetched_partition import FetchedPartition
 from gateway.fetch.reading import Reading
 from wireproto.kafka.fetch import FetchRequest, TopicResults
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
 
 MAX_WAIT_MS = 300_000
 """Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
@@ -28,7 +31,7 @@ class Job(abc.ABC, Generic[_Changed]):
     have their turn after every `BREATH`.
     """
 
-    def __init__(self, request: Request, broker: Any) -> None:
+    def __init__(self, request: Request, broker: Cluster) -> None:
         self.reading = Reading(request)
         self._request = request
         self._body: FetchRequest = request.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -12,6 +12,9 @@ from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
 
 DECODING_AT_ONCE = 1
 """Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
@@ -29,7 +32,7 @@ class ConnectionContext:
     """
 
     dispatcher: Dispatcher
-    broker: Any
+    broker: Broker
     limits: Limits
     metrics: Metrics
     request_memory: Budget

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.api.api_versions import API_VERSIONS_KEY, unsupported_version_handler
-from gateway.common.handlers import Api, AtOnce, Begin, Decoder, Handler, Registry
+from gateway.common.handlers import Api, AtOnce, Begin, BeginSmall, Decoder, Handler, Registry
 from gateway.common.metrics import ApiStats, Metrics
 from wireproto.kafka.api_keys import API_NAMES
 from wireproto.kafka.errors import MalformedRequest
@@ -56,7 +56,7 @@ class Route:
         self.large_decoder: Decoder = api.large_decoder or api.decoder
         self.handler: Handler | None = api.handler
         self.begin: Begin | None = api.begin
-        self.begin_small: Begin | None = api.begin_small
+        self.begin_small: BeginSmall | None = api.begin_small
         self.at_once: AtOnce | None = api.at_once
         self.stats = stats
 

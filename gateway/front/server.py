@@ -17,21 +17,24 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import trio
 
 from gateway.common.budget import Budget, Gate
-from gateway.common.failures import DiskFailed
+from gateway.common.failures import DiskFailed, is_disk_failure
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
-from gateway.front.connection import Connection, is_disk_failure
+from gateway.front.connection import Connection
 from gateway.front.context import ConnectionContext
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
 
 ACCEPT_CAPACITY_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """accept() failed because something has run out; it may be back in a moment."""
@@ -66,7 +69,7 @@ class Server:
         self,
         *,
         registry: Registry,
-        broker: Any,
+        broker: Broker,
         metrics: Metrics,
         limits: Limits | None = None,
         produce_gate: Gate | None = None,
@@ -245,9 +248,9 @@ class Server:
                 self._hurry()
             starved = self.limits.starved_seconds
             if self.context.request_memory.longest_wait(now) > starved:
-                self._free_memory(lambda c: c.half_received_bytes, "a request it has not sent to the end")
+                self._free_memory(lambda c: c.memory.receiving, "a request it has not sent to the end")
             if self.context.response_memory.longest_wait(now) > starved:
-                self._free_memory(lambda c: c.held_answer_bytes, "answers it has not read")
+                self._free_memory(lambda c: c.memory.answers.held, "answers it has not read")
 
     def _free_memory(self, held: Callable[[Connection], int], what: str) -> None:
         """Closes the client that holds most of the memory that others wait for."""

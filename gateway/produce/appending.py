@@ -1,29 +1,34 @@
 """What a Produce does to the log, partition by partition: checks, and appends.
 
-It is done in steps, which a request of a usual size takes all at once. Between them others have their turn,
-or a worker thread opens batches: before anything is appended, for topics that ask for it; and, of a large
-batch with timestamps out of bounds, to name its records. What its client sends on waits meanwhile: order
-stays.
+A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
+could be answered (acks=0); while a worker thread opens batches, before anything is appended, for topics that
+ask for it; while one names the records of a large batch with timestamps out of bounds; and while others have
+their turn. What its client sends on waits meanwhile: order stays.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from gateway.common.handlers import NotNow, Request
+from gateway.common.handlers import Request
 from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from gateway.produce.opening import Opened, Opening, open_all, open_now
-from gateway.produce.times import Outside, few_enough, name_in_thread, name_now
+from gateway.produce.times import few_enough, name_in_thread, name_now
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
 from wireproto.records.produced import check_timestamps
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
 
 ZSTD_SINCE_VERSION = 7
 
@@ -53,7 +58,7 @@ NO_LOG_START = frozenset(
 """Errors that Kafka answers without the partition's log start offset (`ReplicaManager.appendToLocalLog`)."""
 
 
-class Refused(KafkaError):
+class RefusedBatch(KafkaError):
     """One partition's batch was refused; what the answer says beside the code."""
 
     def __init__(
@@ -68,7 +73,7 @@ class Refused(KafkaError):
         self.log_start_offset = -1 if code in NO_LOG_START else log_start_offset
         self.record_errors = record_errors
 
-    def bare(self) -> "Refused":
+    def bare(self) -> RefusedBatch:
         """Itself without the frames that it came through: it is kept until the request is answered, and a
         request may have thousands.
         """
@@ -76,8 +81,16 @@ class Refused(KafkaError):
         return self.with_traceback(None)
 
 
+class _Unnamed(NamedTuple):
+    """A refused batch whose records with timestamps out of `bounds` are too many to be named on the loop."""
+
+    batch: RefusedBatch
+    records: memoryview
+    bounds: tuple[int, int]
+
+
 class Appending:
-    """One request. `steps` gives a NotNow where it cannot go on, and goes on when it is asked again.
+    """One request; `append_all` is the whole work.
 
     `topics` are the outcomes so far, as the answer needs them; `failed`: a batch was refused.
     """
@@ -85,76 +98,86 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
-        "_named",
         "_now_ms",
         "_opened",
         "_request",
+        "_unnamed",
         "failed",
-        "steps",
         "topics",
     )
 
-    def __init__(self, request: Request, broker: Any, completion: Completion) -> None:
+    def __init__(self, request: Request, broker: Cluster, completion: Completion) -> None:
         self._request = request
         self._broker = broker
         self._completion = completion
         self._now_ms = 0
         self._opened: dict[int, Opened] = {}
         """What came of opening batches, by the id of their data."""
-        self._named: dict[int, Outside] = {}
-        """Records with timestamps out of bounds, by the id of their data."""
+        self._unnamed: _Unnamed | None = None
         self.failed = False
-        self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | Refused]]]] = []
-        self.steps = self._steps()
+        self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
-    def _steps(self) -> Iterator[NotNow]:
-        """The whole work."""
+    async def append_all(self) -> None:
+        """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
         body: ProduceRequest = self._request.body
-        while (not_now := self._before_any()) is not None:
-            yield not_now
+        # What was there may be gone when the next thing is.
+        while (wait := self._to_wait_for()) is not None:
+            await wait
         # Judged once: if it closed between two batches of a producer, the second would overtake the first.
         has_room = self._broker.context.window_gate.is_open
         self._now_ms = self._broker.context.now_ms()
         done = 0
         for topic in body.topics:
-            results: list[tuple[int, Append | Refused]] = []
+            results: list[tuple[int, Append | RefusedBatch]] = []
             if topic.partitions:
                 self.topics.append((topic, results))
             for data in topic.partitions:
-                while isinstance(outcome := self._outcome(topic, data, has_room), NotNow):
-                    yield outcome
+                while (outcome := self._outcome(topic, data, has_room)) is None:
+                    await self._pause(partial(self._open_again, topic, data))
+                if self._unnamed is not None:
+                    await self._pause(partial(self._name_records, self._unnamed))
                 results.append((data.index, outcome))
                 done += 1
                 if not done % PARTITIONS_A_TURN_COUNT:
-                    yield NotNow(trio.lowlevel.checkpoint)
+                    await self._pause(trio.lowlevel.checkpoint)
 
-    def _before_any(self) -> NotNow | None:
+    # ------------------------------------------------------------------------------------------------ waits
+
+    async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
+        """Wait in the middle of the work: stores are given what was appended so far."""
+        self._broker.deliver()
+        await self._request.wait(wait)
+
+    def _to_wait_for(self) -> Awaitable[None] | None:
         """What has to be waited for before anything is appended."""
-        if self._request.body.acks == 0 and (not_now := self._no_room()) is not None:
-            return not_now
-        return self._open_batches(
-            [
-                Opening(data, topic.settings, f"{topic.name}-{data.index}")
-                for wanted in self._request.body.topics
-                if (topic := self._topic(wanted)) is not None and topic.settings.opens_batches
-                for data in wanted.partitions
-                if data.records and not self._is_open(data, topic.settings)
-            ]
-        )
+        if self._request.body.acks == 0 and (room := self._missing_room()) is not None:
+            return self._request.wait_for_room(room)
+        openings = [
+            Opening(data, topic.settings, f"{topic.name}-{data.index}")
+            for wanted in self._request.body.topics
+            if (topic := self._topic(wanted)) is not None and topic.settings.opens_batches
+            for data in wanted.partitions
+            if data.records and not self._is_open(data, topic.settings)
+        ]
+        if not openings or self._open_now(openings):
+            return None
+        return self._request.wait(partial(self._open_in_threads, openings))
 
-    def _no_room(self) -> NotNow | None:
-        """For acks=0, where no error can be answered."""
+    def _missing_room(self) -> Callable[[], Awaitable[None]] | None:
+        """For acks=0, where no error can be answered: what waits until the log takes the first batch that it
+        does not take now.
+        """
         if not self._broker.context.window_gate.is_open:
-            return NotNow(partial(self._broker.context.window_gate.wait, inf), for_room=True)
+            return partial(self._broker.context.window_gate.wait, inf)
         for topic in self._request.body.topics:
             for data in topic.partitions:
                 try:
                     found = self._partition(topic, data.index)
-                except Refused:
+                except RefusedBatch:
                     continue  # it will be said when it is appended
                 size = len(data.records or b"")
                 if not found.room_for(size):
-                    return NotNow(partial(found.wait_for_room, size), for_room=True)
+                    return partial(found.wait_for_room, size)
         return None
 
     # ---------------------------------------------------------------------------------------- opened batches
@@ -166,18 +189,22 @@ class Appending:
         opened = self._opened.get(id(data))
         return opened is not None and opened.settings == settings
 
-    def _open_batches(self, openings: Sequence[Opening]) -> NotNow | None:
-        """Open these."""
-        if not openings:
-            return None
+    def _open_now(self, openings: Sequence[Opening]) -> bool:
+        """Open these, if they are small enough for the loop."""
         opened = open_now(openings, zstd_allowed=self._zstd_allowed)
         if opened is None:
-            return NotNow(partial(self._open_in_threads, openings))
+            return False
         self._opened |= opened
-        return None
+        return True
 
     async def _open_in_threads(self, openings: Sequence[Opening]) -> None:
         self._opened |= await open_all(openings, zstd_allowed=self._zstd_allowed)
+
+    async def _open_again(self, wanted: ProduceTopic, data: ProducePartition) -> None:
+        """Open the batch of a topic that was altered, or made again, in the middle of the work."""
+        topic = self._topic(wanted)
+        if topic is not None:
+            await self._open_in_threads([Opening(data, topic.settings, f"{topic.name}-{data.index}")])
 
     @property
     def _zstd_allowed(self) -> bool:
@@ -187,34 +214,35 @@ class Appending:
 
     def _outcome(
         self, topic: ProduceTopic, data: ProducePartition, has_room: bool
-    ) -> Append | Refused | NotNow:
-        """What becomes of one batch."""
+    ) -> Append | RefusedBatch | None:
+        """What becomes of one batch. None: it is to be opened first."""
         try:
             append = self._append(topic, data, has_room)
-        except Refused as error:
+        except RefusedBatch as error:
             self.failed = True
             return error.bare()
-        except NotNow as not_now:
-            return not_now
-        append.wait_with(self._completion)
+        if append is not None:
+            append.wait_with(self._completion)
         return append
 
-    def _append(self, wanted: ProduceTopic, data: ProducePartition, has_room: bool) -> Append:
-        """Raises Refused, NotNow."""
+    def _append(self, wanted: ProduceTopic, data: ProducePartition, has_room: bool) -> Append | None:
+        """None: the batch is to be opened first. Raises RefusedBatch."""
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
-            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed")
+            raise RefusedBatch(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed"
+            )
         partition = self._partition(wanted, data.index)
         if partition.topic.internal and self._request.header.client_id != ADMIN_CLIENT_ID:
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            raise RefusedBatch(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if body.transactional_id is not None:
-            raise Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+            raise RefusedBatch(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records
         if not records:
-            raise Refused(ErrorCode.INVALID_RECORD, "a partition without a record batch")
+            raise RefusedBatch(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         settings = partition.topic.settings
-        if settings.opens_batches:
-            records = self._as_opened(data, partition)
+        if settings.opens_batches and (records := self._as_opened(data, partition)) is None:
+            return None
         try:
             header = validate_produced(
                 records,
@@ -229,34 +257,34 @@ class Appending:
                     header.base_timestamp < now_ms - settings.timestamp_before_max_ms
                     or header.max_timestamp > now_ms + settings.timestamp_after_max_ms
                 ):
-                    self._check_times(partition, header, data, records)
+                    self._check_times(partition, header, records)
             if len(records) * 2 < len(self._request.frame):
                 # The window and the cache would keep the whole frame in memory, and count only this.
                 records = memoryview(bytearray(records))
             return partition.append(header, records, body.acks, self._now_ms, gateway_has_room=has_room)
-        except Refused:
+        except RefusedBatch:
             raise
         except (InvalidBatch, KafkaError) as error:
-            raise Refused(error.code, error.message, partition.log_start_offset) from None
+            raise RefusedBatch(error.code, error.message, partition.log_start_offset) from None
 
-    def _as_opened(self, data: ProducePartition, partition: Partition) -> memoryview:
-        """The batch as it is to be appended. Raises Refused: a record has no key, or it cannot be read; and
-        NotNow.
+    def _as_opened(self, data: ProducePartition, partition: Partition) -> memoryview | None:
+        """The batch as it is to be appended; None: it is to be opened in a worker thread. Raises
+        RefusedBatch: a record has no key, or it cannot be read.
         """
         topic = partition.topic
         if not self._is_open(data, topic.settings):
             opening = Opening(data, topic.settings, f"{topic.name}-{data.index}")
-            if (not_now := self._open_batches([opening])) is not None:
-                raise not_now
+            if not self._open_now([opening]):
+                return None
         opened = self._opened[id(data)]
         if opened.error is not ErrorCode.NONE:
-            raise Refused(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
+            raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
         return opened.records
 
-    def _check_times(
-        self, partition: Partition, header: BatchHeader, data: ProducePartition, records: memoryview
-    ) -> None:
-        """Raises Refused as Kafka answers it, unless the timestamp is none (-1); and NotNow."""
+    def _check_times(self, partition: Partition, header: BatchHeader, records: memoryview) -> None:
+        """Raises RefusedBatch as Kafka answers it, unless the timestamp is none (-1). The records of a large
+        batch are still to be named then (`_unnamed`).
+        """
         settings, now_ms = partition.topic.settings, self._now_ms
         before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
         try:
@@ -266,38 +294,36 @@ class Appending:
         else:
             return
         bounds = now_ms - before, now_ms + after
-        outside = self._named.get(id(data))
-        if outside is None:
-            if not few_enough(header, records):
-                raise NotNow(partial(self._name_in_thread, data, records, bounds))
-            outside = name_now(records, bounds)
-        raise Refused(
+        at_once = few_enough(header, records)
+        refused = RefusedBatch(
             code,
             "One or more records have been rejected due to invalid timestamp",
             partition.log_start_offset,
-            outside,
+            name_now(records, bounds) if at_once else (),
         )
+        if not at_once:
+            self._unnamed = _Unnamed(refused, records, bounds)
+        raise refused
 
-    async def _name_in_thread(
-        self, data: ProducePartition, records: memoryview, bounds: tuple[int, int]
-    ) -> None:
-        self._named[id(data)] = await name_in_thread(records, bounds)
+    async def _name_records(self, unnamed: _Unnamed) -> None:
+        self._unnamed = None
+        unnamed.batch.record_errors = await name_in_thread(unnamed.records, unnamed.bounds)
 
     # -------------------------------------------------------------------------------------------- where to
 
     def _topic(self, wanted: ProduceTopic) -> Topic | None:
         topics = self._broker.topics
-        found: Topic | None = (
-            topics.by_id(wanted.topic_id) if wanted.name is None else topics.get(wanted.name)
-        )
-        return found
+        if wanted.name is not None:
+            return topics.get(wanted.name)
+        assert wanted.topic_id is not None
+        return topics.by_id(wanted.topic_id)
 
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
         topic = self._topic(wanted)
         if topic is None:
             by_id = wanted.name is None
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partitions = topic.partitions
         if not 0 <= index < len(partitions):
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partitions[index]

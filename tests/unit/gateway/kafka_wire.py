@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import trio
 from trio.abc import Clock
@@ -119,7 +119,7 @@ class Fakes:
         @self.registry.api(
             key=BEGIN, name="Begin", min_version=0, max_version=0, decoder=produce_body, begin=True
         )
-        def begin(request: Request, broker: Any) -> Pending:
+        async def begin(request: Request, broker: Any) -> Pending:
             pending = Pending(request)
             self.ran.append(pending.body)
             self.pending.append(pending)
@@ -205,7 +205,7 @@ async def running(
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
     server = Server(
-        registry=fakes.registry, broker=None, metrics=Metrics(with_process=False), limits=limits,
+        registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False), limits=limits,
         hurry=fakes.release.set,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])

@@ -14,7 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.failures import DiskFailed
-from gateway.common.handlers import NotNow, Request, Response
+from gateway.common.handlers import Request, Response
 from gateway.front.dispatch import MAX_DECODED_ON_LOOP_BYTES
 from gateway.front.limits import FREE_ELEMENTS, PRODUCED_ELEMENT_BYTES, Limits
 from tests.unit.gateway.kafka_wire import (
@@ -480,7 +480,7 @@ def buggy(where: str, error: Exception) -> Fakes:
     async def handler(request: Request, broker: object) -> Response:
         raise error
 
-    def begin(request: Request, broker: object) -> Broken:
+    async def begin(request: Request, broker: object) -> Broken:
         if where == "begin":
             raise error
         broken = Broken(request)
@@ -606,9 +606,9 @@ class Producing(Fakes):
             key=MANY, name="Many", min_version=0, max_version=0, decoder=decode_few, begin=True,
             large_decoder=decode_many,
         )  # fmt: skip
-        def begin(request: Request, broker: object) -> Pending:
+        async def begin(request: Request, broker: object) -> Pending:
             if self.room and not self.room[0].is_set():
-                raise NotNow(self.room[0].wait, for_room=True)
+                await request.wait_for_room(self.room[0].wait)
             pending = Pending(request)
             self.pending.append(pending)
             return pending

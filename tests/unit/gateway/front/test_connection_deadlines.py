@@ -295,7 +295,7 @@ def test_what_a_parked_request_became_is_free_when_its_client_goes_away() -> Non
             await parked.send(request(PARK, 1, bytes(2 * KIB)))
             await wait_all_tasks_blocked()
             assert memory.used > 0
-            (connection,) = (one for one in server.server.connections if one._decoded)
+            (connection,) = (one for one in server.server.connections if one.memory.decoded.held)
             connection.close("a test")
             assert await parked.closed()
         await wait_all_tasks_blocked()

@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -196,7 +196,7 @@ def test_a_failed_disk_is_raised_as_it_is() -> None:
 
     async def main() -> None:
         fakes = Fakes()
-        server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False))
+        server = Server(registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False))
         sockets = await open_listeners([parse_listener("127.0.0.1:0")])
         failures: list[DiskFailed] = []
 
@@ -245,7 +245,7 @@ def test_accept_errors_are_survived(number: int, seconds: float, caplog: pytest.
 
     async def main() -> None:
         fakes = Fakes()
-        server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False))
+        server = Server(registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False))
         (entry,) = await open_listeners([parse_listener("127.0.0.1:0")])
         failing = FailingSocket(entry, [number, number])
         async with trio.open_nursery() as nursery:
@@ -321,7 +321,7 @@ def test_the_limit_on_files_is_raised_as_far_as_it_goes_and_leaves_room_for_othe
 def test_a_server_that_is_cancelled_closes_everything() -> None:
     async def main() -> None:
         fakes = Fakes()
-        server = Server(registry=fakes.registry, broker=None, metrics=Metrics(with_process=False))
+        server = Server(registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False))
         sockets = await open_listeners([parse_listener("127.0.0.1:0")])
         address = sockets[0].socket.getsockname()
         async with trio.open_nursery() as nursery:

@@ -140,7 +140,7 @@ class FakeLog:
             partition.state = PartitionState.READY
         self.partition = self.topic.partitions[0]
         topics = SimpleNamespace(get={self.topic.name: self.topic}.get, by_id={self.topic.id: self.topic}.get)
-        self.broker = SimpleNamespace(
+        self.broker: Any = SimpleNamespace(
             topics=topics,
             context=self.context,
             stores=self.stores,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.common.handlers import NotNow, Request
+from gateway.common.budget import Budget
+from gateway.common.handlers import NoRoom, Request
 from gateway.log import context as context_module
 from gateway.log import partition as partition_module
-from gateway.produce.appending import PARTITIONS_A_TURN_COUNT, Refused
+from gateway.produce.appending import PARTITIONS_A_TURN_COUNT, RefusedBatch
 from gateway.produce.opening import MAX_NAMED_RECORDS
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.log.fake_log import (
@@ -26,6 +28,7 @@ from tests.unit.gateway.log.fake_log import (
     produce_request,
 )
 from tests.unit.gateway.log.test_partition_appends import logged
+from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 from wireproto.records.batch import read_header
@@ -44,29 +47,59 @@ class Begun:
             pending.when_ready(self.ready.set)
 
 
-def begin(log: FakeLog, *args: Any, **options: Any) -> Begun:
-    return Begun(begin_request(log, produce_request(*args, **options)))
+async def begin(log: FakeLog, *args: Any, **options: Any) -> Begun:
+    """A request that need not wait: nothing else ran before it had begun."""
+    begun, waits = await began(log, produce_request(*args, **options))
+    assert waits == 0
+    return begun
 
 
-def begin_request(log: FakeLog, request: Request) -> Any:
+async def begin_request(log: FakeLog, request: Request) -> Any:
     api = REGISTRY.lookup(0)
     assert api is not None
     assert api.begin is not None
-    return api.begin(request, log.broker)
+    return await api.begin(request, log.broker)
 
 
 async def began(
     log: FakeLog, request: Request, meanwhile: Callable[[], None] = lambda: None
 ) -> tuple[Begun, int]:
-    """What a connection does: it asks again as often as it is told to; and how often that was."""
-    waits = 0
+    """What a connection does; and how often the request gave up control, `meanwhile` being called then.
+
+    Before it does, it has the answers that are ready written.
+    """
+    waits, flushed = 0, False
+
+    def flush() -> None:
+        nonlocal flushed
+        flushed = True
+
+    def waiting() -> None:
+        nonlocal waits
+        waits += 1
+        assert flushed
+        meanwhile()
+
+    request.before_waiting = flush
+
+    return Begun(await calling_at_each_wait(begin_request(log, request), waiting)), waits
+
+
+@types.coroutine
+def calling_at_each_wait(awaitable: Awaitable[Any], waiting: Callable[[], None]) -> Generator[Any, Any, Any]:
+    """`await awaitable`, and call `waiting` whenever it has given up control."""
+    inner: Generator[Any, Any, Any] = awaitable.__await__()
+    resume, argument = inner.send, None
     while True:
         try:
-            return Begun(begin_request(log, request)), waits
-        except NotNow as not_now:
-            waits += 1
-            meanwhile()
-            await not_now.over()
+            trap = resume(argument)
+        except StopIteration as done:
+            return done.value
+        waiting()
+        try:
+            resume, argument = inner.send, (yield trap)
+        except BaseException as error:  # noqa: BLE001 - passed on to where it belongs
+            resume, argument = inner.throw, error
 
 
 async def answered(begun: Begun, version: int = 9) -> Any:
@@ -87,7 +120,7 @@ def test_a_gate_that_closes_within_a_request_refuses_the_next_one_only(
     async def body(log: FakeLog) -> None:
         monkeypatch.setattr(context_module, "MAX_WINDOW_BYTES", 600)
         batches = {0: batch(b"a", pid=7), 1: batch(b"b", pid=7), 2: batch(b"c", pid=7)}
-        both, late = begin(log, batches), begin(log, {0: batch(b"d", pid=7, sequence=1)})
+        both, late = await begin(log, batches), await begin(log, {0: batch(b"d", pid=7, sequence=1)})
         assert [partition.next_offset for partition in log.topic.partitions] == [1, 1, 1]
         await wait_all_tasks_blocked()
         for partition in log.topic.partitions:
@@ -102,10 +135,10 @@ def test_a_refused_first_batch_and_its_pipelined_successor_keep_their_order() ->
     async def body(log: FakeLog) -> None:
         one, two = batch(b"1", pid=7), batch(b"2", pid=7, sequence=1)
         log.context.window_gate.close()
-        refused = begin(log, {0: one})
+        refused = await begin(log, {0: one})
         log.context.window_gate.open()
-        overtaking = begin(log, {0: two})
-        again = begin(log, {0: one}), begin(log, {0: two})
+        overtaking = await begin(log, {0: two})
+        again = await begin(log, {0: one}), await begin(log, {0: two})
         await wait_all_tasks_blocked()
         log.acknowledge()
         assert [await errors(each) for each in (refused, overtaking, *again)] == [[19], [45], [0], [0]]
@@ -116,9 +149,9 @@ def test_a_refused_first_batch_and_its_pipelined_successor_keep_their_order() ->
 def test_timeouts_count_from_the_arrival_and_not_from_each_others_ends() -> None:
     async def body(log: FakeLog) -> None:
         began = trio.current_time()
-        pending = [begin(log, {0: batch(b"a")}, timeout_ms=1000) for _ in range(40)]
+        pending = [await begin(log, {0: batch(b"a")}, timeout_ms=1000) for _ in range(40)]
         await trio.sleep(0.5)
-        pending += [begin(log, {0: batch(b"b")}, timeout_ms=500)]
+        pending += [await begin(log, {0: batch(b"b")}, timeout_ms=500)]
         for each in pending:
             assert await errors(each) == [7]
         assert 1 <= trio.current_time() - began < 1.2  # the clock is the test's own
@@ -128,7 +161,7 @@ def test_timeouts_count_from_the_arrival_and_not_from_each_others_ends() -> None
 
 def test_what_is_durable_is_answered_also_after_its_time() -> None:
     async def body(log: FakeLog) -> None:
-        pending = begin(log, {0: batch(b"a")}, timeout_ms=10)
+        pending = await begin(log, {0: batch(b"a")}, timeout_ms=10)
         await trio.sleep(1)
         log.acknowledge()
         assert await errors(pending) == [0]
@@ -144,7 +177,7 @@ def test_a_small_batch_does_not_keep_a_large_frame(frame_bytes: int) -> None:
         api = REGISTRY.lookup(0)
         assert api is not None
         assert api.begin is not None
-        api.begin(request, log.broker)
+        await api.begin(request, log.broker)
         await wait_all_tasks_blocked()
         log.acknowledge()
         (kept,) = log.partition.read_hot(0, 1 << 20, whole=True) or []
@@ -171,7 +204,7 @@ def test_of_what_is_unknown_nothing_is_said_but_the_code(
     version: int, options: dict[str, Any], index: int, code: int
 ) -> None:
     async def body(log: FakeLog) -> None:
-        response = await answered(begin(log, {index: batch(b"a")}, version=version, **options), version)
+        response = await answered(await begin(log, {index: batch(b"a")}, version=version, **options), version)
         ((part,),) = [topic.partition_responses for topic in response.responses]
         assert (part.index, part.error_code, part.error_message, part.log_start_offset) == (
             index,
@@ -185,7 +218,7 @@ def test_of_what_is_unknown_nothing_is_said_but_the_code(
 
 def test_a_topic_without_partitions_is_not_answered() -> None:
     async def body(log: FakeLog) -> None:
-        assert (await answered(begin(log, {}))).responses == []
+        assert (await answered(await begin(log, {}))).responses == []
 
     logged(body)
 
@@ -211,7 +244,7 @@ HOUR_MS = 3_600_000
 )
 def test_timestamps_have_the_topics_bounds(configs: dict[str, str], timestamp: int, code: int) -> None:
     async def body(log: FakeLog) -> None:
-        pending = begin(log, {0: batch(b"a", timestamp=timestamp)})
+        pending = await begin(log, {0: batch(b"a", timestamp=timestamp)})
         await wait_all_tasks_blocked()
         if not code:
             log.acknowledge()
@@ -226,7 +259,7 @@ def test_records_out_of_bounds_are_named_in_kafkas_words(codec: int) -> None:
     async def body(log: FakeLog) -> None:
         times = [NOW_MS, NOW_MS + HOUR_MS + 1, NOW_MS - 1, NOW_MS + HOUR_MS + 2]
         content = build_batch([(None, b"v", [], time) for time in times], codec=codec)
-        response = await answered(begin(log, {0: content}))
+        response = await answered(await begin(log, {0: content}))
         (part,) = response.responses[0].partition_responses
         assert (part.error_code, part.base_offset, part.log_start_offset) == (32, -1, 0)
         assert part.error_message == "One or more records have been rejected due to invalid timestamp"
@@ -249,7 +282,10 @@ def test_all_records_of_a_large_batch_are_named_beside_the_loop(codec: int, coun
         records: list[Any] = [(None, b"v", [], late + n if n % 2 else NOW_MS) for n in range(2 * count)]
         bad = build_batch(records, codec=codec)
         request = produce_request({0: batch(b"before"), 1: bad, 2: batch(b"behind")})
+        delivered: list[list[int]] = []
+        log.broker.deliver = lambda: delivered.append([each.next_offset for each in log.topic.partitions])
         begun, waits = await began(log, request)
+        assert delivered == [[1, 0, 0], [1, 0, 1]], "stores do not wait for what comes after"
         await wait_all_tasks_blocked()
         for index in (0, 2):
             log.acknowledge(log.topic.partitions[index])
@@ -257,7 +293,7 @@ def test_all_records_of_a_large_batch_are_named_beside_the_loop(codec: int, coun
         before, part, behind = response.responses[0].partition_responses
         assert [one.error_code for one in (before, part, behind)] == [0, 32, 0]
         assert [partition.next_offset for partition in log.topic.partitions] == [1, 0, 1]
-        assert waits == 1
+        assert waits > 0
         named = [(one.batch_index, one.batch_index_error_message) for one in part.record_errors]
         outside = range(1, 2 * count, 2)[:MAX_NAMED_RECORDS]
         allowed = f"The timestamp should be within [{NOW_MS - (2**63 - 1)}, {NOW_MS + HOUR_MS}]"
@@ -308,9 +344,9 @@ def test_a_request_of_very_many_partitions_takes_turns_with_others() -> None:
 def test_a_refused_batch_keeps_no_frames_alive() -> None:
     async def body(log: FakeLog) -> None:
         request = produce_request({0: batch(b"a", epoch=-1, pid=5), 7: batch(b"nowhere")})
-        pending = begin_request(log, request)
-        outcomes = [outcome for _, results in pending._appending.topics for _, outcome in results]
-        assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
+        pending = await begin_request(log, request)
+        outcomes = [outcome for _, results in pending.appending.topics for _, outcome in results]
+        assert [type(outcome) for outcome in outcomes] == [RefusedBatch, RefusedBatch]
         assert all(one.__traceback__ is one.__context__ is one.__cause__ is None for one in outcomes)
 
     logged(body)
@@ -319,29 +355,39 @@ def test_a_refused_batch_keeps_no_frames_alive() -> None:
 # acks=0 ---------------------------------------------------------------------------------------------------
 
 
+class Beginning:
+    """A Produce whose `begin` a task awaits, as a connection's reader does; `over` when it has begun."""
+
+    def __init__(self, log: FakeLog, request: Request) -> None:
+        self._log = log
+        self._request = request
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+        self.begun: Begun | None = None
+
+    async def run(self) -> None:
+        with self.scope:
+            self.begun = Begun(await begin_request(self._log, self._request))
+            self.over.set()
+
+
 def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog) -> None:
         content = batch(b"a" * 100)
         room = 2 * (len(content) + RECORD_OVERHEAD_BYTES)
         monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", room)
         for _ in range(2):
-            assert begin(log, {0: content}, acks=0).response() is None
-        with pytest.raises(NotNow) as not_now:
-            begin(log, {1: batch(b"other"), 0: content}, acks=0)
-        assert [partition.next_offset for partition in log.topic.partitions] == [2, 0]  # all or nothing
-        over = trio.Event()
-
-        async def wait() -> None:
-            await not_now.value.over()
-            over.set()
-
+            assert (await begin(log, {0: content}, acks=0)).response() is None
+        waits = Beginning(log, produce_request({1: batch(b"other"), 0: content}, acks=0))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
+            nursery.start_soon(waits.run)
             await wait_all_tasks_blocked()
-            assert not over.is_set()
+            assert not waits.over.is_set()
+            assert [partition.next_offset for partition in log.topic.partitions] == [2, 0]  # all or nothing
             log.acknowledge(upto=0)
-            await over.wait()
-        assert begin(log, {1: batch(b"other"), 0: content}, acks=0).response() is None
+            await waits.over.wait()
+        assert waits.begun is not None
+        assert waits.begun.response() is None
         assert [partition.next_offset for partition in log.topic.partitions] == [3, 1]
 
     logged(body, partitions=2)
@@ -350,13 +396,16 @@ def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch
 def test_who_waits_for_room_is_told_when_the_partition_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog) -> None:
         monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", 600)
-        begin(log, {0: batch(b"a")}, acks=0)
-        with pytest.raises(NotNow) as not_now:
-            begin(log, {0: batch(b"b")}, acks=0)
+        await begin(log, {0: batch(b"a")}, acks=0)
+        waits = Beginning(log, produce_request({0: batch(b"b")}, acks=0))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(not_now.value.over)
+            nursery.start_soon(waits.run)
             await wait_all_tasks_blocked()
+            assert not waits.over.is_set()
             log.partition.fail("lost")
+        assert waits.begun is not None
+        with pytest.raises(MalformedRequest, match="acks=0 failed"):
+            waits.begun.response()
 
     logged(body)
 
@@ -364,15 +413,66 @@ def test_who_waits_for_room_is_told_when_the_partition_fails(monkeypatch: pytest
 def test_without_an_answer_a_request_waits_for_the_gate() -> None:
     async def body(log: FakeLog) -> None:
         log.context.window_gate.close()
-        with pytest.raises(NotNow) as not_now:
-            begin(log, {0: batch(b"a")}, acks=0, timeout_ms=0)
+        waits = Beginning(log, produce_request({0: batch(b"a")}, acks=0, timeout_ms=0))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(not_now.value.over)
+            nursery.start_soon(waits.run)
             await wait_all_tasks_blocked()
+            assert not waits.over.is_set()
+            assert log.producer.kept == {}
             log.context.window_gate.open()
-        begin(log, {0: batch(b"a")}, acks=0)
         (kept,) = log.producer.kept.values()
         assert [read_header(content).count for content in kept] == [1]
+
+    logged(body)
+
+
+def test_only_so_much_memory_may_wait_for_room() -> None:
+    """What comes then is hung up on: no error could be answered."""
+
+    async def body(log: FakeLog) -> None:
+        log.context.window_gate.close()
+        memory = Budget(100)
+        requests = [produce_request({0: batch(b"a")}, acks=0) for _ in range(3)]
+        for request in requests:
+            request.room_memory, request.held_bytes = memory, 50
+        waiting = [Beginning(log, request) for request in requests[:2]]
+        async with trio.open_nursery() as nursery:
+            for each in waiting:
+                nursery.start_soon(each.run)
+            await wait_all_tasks_blocked()
+            assert memory.used == 100
+            with pytest.raises(NoRoom):
+                await begin_request(log, requests[2])
+            waiting[0].scope.cancel()
+            await wait_all_tasks_blocked()
+            assert (memory.used, log.producer.kept) == (50, {})
+            log.context.window_gate.open()
+        assert memory.used == 0
+        assert log.partition.next_offset == 1
+
+    logged(body)
+
+
+def test_who_is_cancelled_between_turns_leaves_whole_batches_and_no_more() -> None:
+    async def body(log: FakeLog) -> None:
+        content = batch(b"a")
+        data = [
+            ProducePartition(
+                0 if number % PARTITIONS_A_TURN_COUNT == 0 else 9, memoryview(bytearray(content))
+            )
+            for number in range(2 * PARTITIONS_A_TURN_COUNT)
+        ]
+        body = ProduceRequest(None, -1, 1000, [ProduceTopic("orders", None, data)])
+        delivered: list[int] = []
+        log.broker.deliver = lambda: delivered.append(log.partition.next_offset)
+        with trio.CancelScope() as scope:
+            await calling_at_each_wait(
+                begin_request(log, make_request(0, 9, body, memoryview(content))), scope.cancel
+            )
+        assert scope.cancelled_caught
+        assert log.partition.next_offset == 1
+        assert delivered == [1, 1], "also what was appended before somebody gave up"
+        assert not log.broker.completions._waiting
 
     logged(body)
 
@@ -388,7 +488,7 @@ def test_internal_topics_take_records_from_the_gateway_and_administrators_alone(
         api = REGISTRY.lookup(0)
         assert api is not None
         assert api.begin is not None
-        begun = Begun(api.begin(request, log.broker))
+        begun = Begun(await api.begin(request, log.broker))
         await wait_all_tasks_blocked()
         if not code:
             log.acknowledge()

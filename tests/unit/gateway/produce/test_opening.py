@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.common.handlers import NotNow
+from gateway.common.waiting import call_before_blocking
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
-from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, FakeLog, produce_request
-from tests.unit.gateway.produce.test_appending import Begun, answered, began
+from gateway.produce.appending import PARTITIONS_A_TURN_COUNT
+from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, produce_request
+from tests.unit.gateway.produce.test_appending import Begun, answered, began, begin_request
 from wireproto.kafka.produce import ProducePartition, ProduceTopic
 from wireproto.records.batch import read_header
 from wireproto.records.builder import build_batch
@@ -32,26 +33,18 @@ def keyed(keys: Keys, codec: int = 0, value: bytes = b"value") -> bytes:
     return build_batch(records, codec=codec, producer_id=7, producer_epoch=0, base_sequence=0)
 
 
-async def produce(log: FakeLog, batches: dict[int, bytes], *, acks: int = -1) -> tuple[Any, int]:
-    """(the answer, how often the request had to wait before it could begin)."""
-    api = REGISTRY.lookup(0)
-    assert api is not None
-    assert api.begin is not None
-    request = produce_request(batches, acks=acks)
-    waits = 0
-    begun: Begun | None = None
-    while begun is None:
-        try:
-            begun = Begun(api.begin(request, log.broker))
-        except NotNow as not_now:
-            waits += 1
-            assert all(not partition.next_offset for partition in log.topic.partitions)
-            await not_now.over()
+async def produce(log: FakeLog, batches: dict[int, bytes], *, acks: int = -1) -> tuple[Any, bool]:
+    """(the answer, whether the request had to wait before it could begin)."""
+
+    def nothing_is_appended() -> None:
+        assert all(not partition.next_offset for partition in log.topic.partitions)
+
+    begun, waits = await began(log, produce_request(batches, acks=acks), nothing_is_appended)
     await wait_all_tasks_blocked()
     for partition in log.topic.partitions:
         if partition.current is not None:
             log.acknowledge(partition)
-    return await answered(begun), waits
+    return await answered(begun), waits > 0
 
 
 def stored(log: FakeLog) -> list[bytes]:
@@ -73,13 +66,13 @@ COMPACTED = {"cleanup.policy": "compact"}
 @pytest.mark.parametrize(
     ("keys", "codec", "waits"),
     [
-        ([None], 0, 0),
-        ([b"a", None, b"c", None], 0, 0),
-        ([None] * 5, 3, 1),
-        ([b"k"] * 5000 + [None], 0, 1),
+        ([None], 0, False),
+        ([b"a", None, b"c", None], 0, False),
+        ([None] * 5, 3, True),
+        ([b"k"] * 5000 + [None], 0, True),
     ],
 )
-def test_a_record_without_a_key_is_named_and_its_batch_refused(keys: Keys, codec: int, waits: int) -> None:
+def test_a_record_without_a_key_is_named_and_its_batch_refused(keys: Keys, codec: int, waits: bool) -> None:
     async def body(log: FakeLog) -> None:
         answer, waited = await produce(log, {0: keyed(keys, codec), 1: keyed([b"good"])})
         bad, good = answer.responses[0].partition_responses
@@ -124,20 +117,18 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
             ProduceTopic(name, None, [ProducePartition(0, memoryview(bytearray(content)))])
             for name, content in batches
         ]
-        api = REGISTRY.lookup(0)
-        assert api is not None
-        assert api.begin is not None
-        with pytest.raises(NotNow) as not_now:
-            api.begin(request, log.broker)
         compacted = effective_topic_configs(before | COMPACTED)
-        if how == "altered":
-            log.topic.settings = compacted
-        else:
-            topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
-            again.partitions = [Partition(log.context, again, 0)]
-            again.partitions[0].state = PartitionState.READY
-        await not_now.value.over()
-        begun, _ = await began(log, request)
+
+        def alter() -> None:
+            if how == "altered":
+                log.topic.settings = compacted
+            else:
+                topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
+                again.partitions = [Partition(log.context, again, 0)]
+                again.partitions[0].state = PartitionState.READY
+
+        begun = Begun(await call_before_blocking(begin_request(log, request), alter))
+        assert log.topic.settings is compacted or topics["orders"] is not log.topic, "it had to wait"
         await wait_all_tasks_blocked()
         for topic in topics.values():
             log.acknowledge(topic.partitions[0])
@@ -147,6 +138,42 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
         assert topics["orders"].partitions[0].next_offset == 1
 
     run(body, configs=before)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_topic_that_becomes_compacted_in_the_middle_of_a_request_has_the_rest_of_it_opened(
+    count: int,
+) -> None:
+    """While others have their turn. It is opened on the loop or, with many records, in a worker thread."""
+
+    async def body(log: FakeLog) -> None:
+        unknown = [ProducePartition(9, memoryview(b"?"))] * (PARTITIONS_A_TURN_COUNT - 1)
+        good, bad = keyed([None] * count), keyed([b"k"] * count + [None])
+        request = produce_request({})
+        request.body.topics = [
+            ProduceTopic(
+                "orders",
+                None,
+                [
+                    ProducePartition(0, memoryview(bytearray(good))),
+                    *unknown,
+                    ProducePartition(0, memoryview(bytearray(bad))),
+                ],
+            )
+        ]
+
+        def alter() -> None:
+            log.topic.settings = effective_topic_configs(COMPACTED)
+
+        begun, _ = await began(log, request, alter)
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        (topic,) = (await answered(begun)).responses
+        codes = [part.error_code for part in topic.partition_responses]
+        assert (codes[0], set(codes[1:-1]), codes[-1]) == (0, {3}, 87)
+        assert log.partition.next_offset == count
+
+    run(body)
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -162,7 +189,7 @@ def test_records_with_keys_are_taken_as_they_came(codec: int) -> None:
 def test_other_topics_take_records_without_keys() -> None:
     async def body(log: FakeLog) -> None:
         answer, waits = await produce(log, {0: keyed([None], 3)})
-        assert (answer.responses[0].partition_responses[0].error_code, waits) == (0, 0)
+        assert (answer.responses[0].partition_responses[0].error_code, waits) == (0, False)
 
     run(body)
 
@@ -195,7 +222,7 @@ def test_batches_are_stored_with_the_topics_codec(name: str, codec: int) -> None
         ]
         if codec == wanted:
             assert kept[21:] == sent[21:]
-        assert waits == (0 if codec == wanted == 0 else 1)
+        assert waits is not (codec == wanted == 0)
         assert log.partition.producers.check(7, 0, 0, 3) is not None, "the producer's fields stay"
 
     run(body, configs={"compression.type": name})

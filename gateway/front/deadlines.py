@@ -1,0 +1,51 @@
+"""How long the client of one connection may take: to ask for something, to send it, to read the answer.
+
+On the way of a request only times are noted. The server looks at them once a second.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gateway.front.limits import Limits
+from gateway.front.output import Output
+
+
+class Deadlines:
+    """What the reader notes, with trio's clock; a time is infinite while there is none.
+
+    `input_waiting_since`: it waits for bytes; `frame_began`: of a frame, some have come; `partial`: bytes
+    received that belong to no whole frame yet; `served`: requests so far.
+    """
+
+    __slots__ = ("_limits", "frame_began", "input_waiting_since", "partial", "served")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.input_waiting_since = math.inf
+        self.frame_began = math.inf
+        self.partial = 0
+        self.served = 0
+
+    def overdue(self, now: float, output: Output, *, owes_answers: bool) -> str | None:
+        """Why the connection is to be closed at `now`: a sentence, or None.
+
+        `owes_answers`: requests of the client are in flight, so it is not idle.
+        """
+        limits = self._limits
+        rate, stall = limits.min_bytes_per_second, limits.stall_seconds
+        if now - output.waiting_since > stall:
+            return f"the client has read nothing for {stall:.0f} s"
+        if output.draining and now - output.drain_began > stall + output.drained / rate:
+            return f"the client reads less than {rate} bytes/s"
+        waited = now - self.input_waiting_since
+        if self.partial:
+            if waited > stall:
+                return f"a request stopped arriving for {stall:.0f} s"
+            if waited >= 0 and now - self.frame_began > stall + self.partial / rate:
+                return f"a request arrives with less than {rate} bytes/s"
+        elif not owes_answers:
+            allowed = limits.idle_seconds if self.served else limits.first_request_seconds
+            if waited > allowed:
+                return f"nothing was asked for {allowed:.0f} s"
+        return None
