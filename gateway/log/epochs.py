@@ -8,7 +8,7 @@ is forgotten.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
 UNDEFINED_EPOCH: Final = -1
@@ -104,6 +104,18 @@ class LeaderEpochs:
         if at:
             del self._epochs[: at - 1], self._starts[: at - 1]
             self._starts[0] = log_start_offset
+
+    def forget_unwritten(self, begun: Mapping[int, int]) -> None:
+        """Forgets epochs that turned out to have written nothing from the given offset on (epoch -> offset),
+        and nothing before it either.
+        """
+        kept = [
+            (epoch, start)
+            for epoch, start in zip(self._epochs, self._starts, strict=True)
+            if epoch not in begun or start < begun[epoch]
+        ]
+        self._epochs = [epoch for epoch, _ in kept]
+        self._starts = [start for _, start in kept]
 
     def _latest(self) -> str:
         return f"epoch {self._epochs[-1]} from offset {self._starts[-1]}"

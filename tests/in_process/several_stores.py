@@ -209,7 +209,7 @@ class Cluster:
     async def contents(self, gateway: Gateway, index: int = 0, topic: str = "orders") -> list[bytes]:
         """The batches of a partition as every member has them, each member's whole log compared."""
         found: dict[str, list[bytes]] = {}
-        for segment in gateway.partition(index, topic).chain():
+        for segment in gateway.partition(index, topic).chain.segments():
             for member in segment.members:
                 found.setdefault(member, []).extend(await self._of_segment(gateway, segment, member))
         logs = list(found.values())
@@ -220,7 +220,9 @@ class Cluster:
     async def _of_segment(gateway: Gateway, segment: Segment, member: str) -> list[bytes]:
         last = segment.last_sequence
         if last is None:
-            opened = [o for p in _partitions(gateway) for o in p.open_segments() if o.segment is segment]
+            opened = [
+                o for p in _partitions(gateway) for o in p.chain.open_segments() if o.segment is segment
+            ]
             last = opened[0].writer.committed
         contents: list[bytes] = []
         while len(contents) <= last:
@@ -303,7 +305,7 @@ WithStores = Callable[..., None]
 
 async def caught_up(made: Cluster, gateway: Gateway) -> None:
     """Wait until every store has the whole of the open segment."""
-    current = gateway.partition().current
+    current = gateway.partition().chain.current
     assert current is not None
     address, head = current.segment.address, current.writer.next_sequence - 1
     heads: list[int | None] = []

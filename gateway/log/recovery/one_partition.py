@@ -7,7 +7,6 @@ what the next one can begin with.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,12 @@ import trio
 
 from gateway.catalog import keys
 from gateway.log.closer import Closer
-from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.verification import Asked, CatalogRefuted, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
-from gateway.log.tail_cache import HotBatches
 from mesh import crash_points
 from mesh.protocol.recovery import Seal
 from mesh.reader import NotServed
@@ -114,35 +111,20 @@ class Attempt:
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
-        partition.state = PartitionState.RECOVERING
-        partition.withheld = False
-        partition.closed = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
-        self._open_addresses = [segment.address for segment in partition.closed if segment.is_open]
-        if self._accept_loss and partition.closed:
-            last = partition.closed[-1]
-            partition.closed[-1] = replace(
-                last, end_offset=None, last_sequence=None, announced=False, confirmed=()
-            )
-        partition.current, partition.rolling = None, []
-        partition.hot = HotBatches(self._context.tail_cache)
+        segments = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
+        self._open_addresses = [segment.address for segment in segments if segment.is_open]
+        if self._accept_loss and segments:
+            segments[-1] = segments[-1].reopened()
         entry = catalog.get(keys.partition_key(topic_id, partition.index))
-        if entry is not None:
-            record = keys.unpack(entry.value)
-            partition.epochs = LeaderEpochs.from_list(record["epochs"])
-            partition.leader_epoch = record["next_epoch"]
-            partition.log_start_offset = record["log_start"]
-            # One that moves right now goes on moving: what is put from here on must not take it back.
-            partition.next_log_start = max(partition.next_log_start, partition.log_start_offset)
-            partition.epochs.truncate_front(partition.log_start_offset)
-        ends = [segment.end_offset for segment in partition.closed if segment.end_offset is not None]
-        partition.raise_ends(max([partition.log_start_offset, *ends]))
+        partition.begin_recovery(segments, None if entry is None else keys.unpack(entry.value))
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""
         partition, context = self.partition, self._context
-        if partition.closed:
-            members: Sequence[str] = partition.closed[-1].members
-            w = partition.closed[-1].w
+        last = partition.chain.last_closed
+        if last is not None:
+            members: Sequence[str] = last.members
+            w = last.w
         else:
             members = context.members_for(partition)
             w = context.w_for(partition, members)
@@ -156,7 +138,7 @@ class Attempt:
 
         def decidable() -> bool:
             # Whoever closed a segment is asked whatever becomes of it; a log without one asks who is there.
-            if not partition.closed and any(map(stores.is_removed, verification.missing(partition))):
+            if not partition.chain.closed and any(map(stores.is_removed, verification.missing(partition))):
                 raise AskedInVain
             return verification.decidable(partition) or (
                 bool(self._given_up) and verification.missing(partition) <= self._given_up
@@ -198,8 +180,7 @@ class Attempt:
         """
         seals = [
             Seal(segment.address, segment.members, segment.w, self._confirmed(segment))
-            for segment in self.partition.closed
-            if segment.is_open
+            for segment in self.partition.chain.left_open()
         ]
         producer = self._context.producer
         self._seals = seals
@@ -268,7 +249,7 @@ class Attempt:
         raise Inconsistent(f"segment {seal.address} cannot be sealed: refused by {refused}")
 
     def _segment(self, address: str) -> Segment:
-        return next(segment for segment in self.partition.closed if segment.address == address)
+        return next(segment for segment in self.partition.chain.closed if segment.address == address)
 
     async def _copied(self, seal: Seal) -> None:
         """Wait until w members have everything up to the end; those that lack something copy it."""
@@ -320,7 +301,7 @@ class Attempt:
         deletes: list[str] = []
         kept: list[Segment] = []
         empty: list[Segment] = []
-        for opened in [segment for segment in partition.closed if segment.is_open]:
+        for opened in partition.chain.left_open():
             segment = _with_end(opened, *ends[opened.address])
             key = keys.segment_key(topic_id, partition.index, segment.start_offset, segment.address)
             if segment.last_sequence == -1:
@@ -335,7 +316,7 @@ class Attempt:
                 "segment %s of %s closed at offset %d", segment.address, self._name, segment.end_offset
             )
         self._check_wanted()
-        partition.closed = [segment for segment in partition.closed if not segment.is_open] + kept
+        partition.chain.settle(kept)
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
@@ -348,7 +329,8 @@ class Attempt:
     def set_ends(self) -> None:
         """The log's end is known. Raises Inconsistent."""
         partition = self.partition
-        end = partition.closed[-1].end_offset if partition.closed else None
+        last = partition.chain.last_closed
+        end = None if last is None else last.end_offset
         if end is None:
             end = partition.log_start_offset
         if end < partition.high_watermark and not self._accept_loss and not self._given_up:
@@ -356,7 +338,7 @@ class Attempt:
                 f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
             )
         # Where loss was accepted, what is left may end below the log start: nothing there would be shown.
-        partition.next_offset = partition.high_watermark = max(end, partition.log_start_offset)
+        partition.set_end(max(end, partition.log_start_offset))
 
     async def read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
         """The snapshot in the last segment's announcement, and that segment's rows.
@@ -378,12 +360,13 @@ class Attempt:
 
     async def _read_producers(self, limit: trio.CapacityLimiter) -> ProducerState:
         partition, context = self.partition, self._context
-        if partition.closed and self._given_up.issuperset(partition.closed[-1].members):
+        last = partition.chain.last_closed
+        if last is None:
+            return producers_of_empty_log(context, partition.topic.id, partition.index)
+        if self._given_up.issuperset(last.members):
             logger.warning("%s: what was known of its idempotent producers is given up", self._name)
             return ProducerState()
-        if partition.closed:
-            return await read_producers(context, partition.closed[-1], limit)
-        return producers_of_empty_log(context, partition.topic.id, partition.index)
+        return await read_producers(context, last, limit)
 
     # waiting ----------------------------------------------------------------------------------------------
 
@@ -407,7 +390,7 @@ class Attempt:
         """Others need not wait for this partition any more."""
         self.waiting_for = tuple(names)
         stores = ", ".join(map(self._context.stores.name, self.waiting_for))
-        self.partition.reason = f"its recovery waits for the stores {stores}{why}"
+        self.partition.recovery_waits(f"its recovery waits for the stores {stores}{why}")
         self._settled()
 
     def _check_wanted(self) -> None:
@@ -426,10 +409,6 @@ def _forget_empty_epochs(partition: Partition, empty: Sequence[Segment]) -> None
     """An epoch that wrote nothing but these segments is none. Those whose segments retention has dropped
     stay known.
     """
-    wrote = {segment.epoch for segment in partition.closed if not segment.is_compacted}
+    wrote = {segment.epoch for segment in partition.chain.closed if not segment.is_compacted}
     begun = {segment.epoch: segment.start_offset for segment in reversed(empty) if segment.epoch not in wrote}
-    partition.epochs = LeaderEpochs(
-        (epoch, start)
-        for epoch, start in partition.epochs.to_list()
-        if epoch not in begun or start < begun[epoch]
-    )
+    partition.epochs.forget_unwritten(begun)

@@ -62,8 +62,6 @@ NEXT_STEP = (
     " what is there"
 )
 
-NO_PRODUCES = "serves no produces"
-
 UNREADABLE = "its last segment cannot be read back"
 
 logger = logging.getLogger(__name__)
@@ -120,7 +118,7 @@ class Recovery:
         if new:
             for partition in wanted:
                 Attempt(self._context, partition, accept_loss=False, settled=self._settle).load()
-                partition.serve(ProducerState())
+                partition.begin_serving(ProducerState())
             return
         started = trio.current_time()
         self._begin(wanted)
@@ -209,29 +207,33 @@ class Recovery:
             await attempt.verify(verification)
             await attempt.close(self._turns)
             attempt.set_ends()
-            partition.serve(await attempt.read_producers(self._rebuilds))
+            partition.begin_serving(await attempt.read_producers(self._rebuilds))
             self._given_up.pop(partition, None)
         except Superseded:
             pass
         except AskedInVain:
             self._recover_again(partition)
         except CatalogRefuted as error:
-            partition.withheld = True
-            self._fail(partition, "serves nothing", str(error))
+            self._say(partition, "serves nothing", str(error))
+            partition.withhold(str(error))
         except CatalogUnverified as error:
-            self._fail(partition, NO_PRODUCES, str(error))
+            self._fail(partition, str(error))
         except Inconsistent as error:
-            self._fail(partition, NO_PRODUCES, f"{error}; {NEXT_STEP}")
+            self._fail(partition, f"{error}; {NEXT_STEP}")
         except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
-            self._fail(partition, NO_PRODUCES, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+            self._fail(partition, f"{UNREADABLE}: {error}; {NEXT_STEP}")
         finally:
             self._attempts.pop(partition, None)
             self._settle()
 
     @staticmethod
-    def _fail(partition: Partition, what: str, reason: str) -> None:
-        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
+    def _fail(partition: Partition, reason: str) -> None:
+        Recovery._say(partition, "serves no produces", reason)
         partition.fail(reason)
+
+    @staticmethod
+    def _say(partition: Partition, what: str, reason: str) -> None:
+        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
 
     async def _say_who_waits(self) -> None:
         """Say, now and then, for which stores how many partitions wait."""

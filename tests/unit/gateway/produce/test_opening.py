@@ -12,7 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.handlers import NotNow
 from gateway.configs.effective import effective_topic_configs
-from gateway.log.partition import Partition, PartitionState
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from tests.unit.gateway.log.fake_log import NOW_MS, REGISTRY, FakeLog, produce_request
 from tests.unit.gateway.produce.test_appending import Begun, answered, began
@@ -49,7 +50,7 @@ async def produce(log: FakeLog, batches: dict[int, bytes], *, acks: int = -1) ->
             await not_now.over()
     await wait_all_tasks_blocked()
     for partition in log.topic.partitions:
-        if partition.current is not None:
+        if partition.chain.current is not None:
             log.acknowledge(partition)
     return await answered(begun), waits
 
@@ -111,7 +112,7 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
     async def body(log: FakeLog) -> None:
         other = Topic("other", bytes(16), {}, effective_topic_configs({"compression.type": "gzip"}), 1)
         other.partitions = [Partition(log.context, other, 0)]
-        other.partitions[0].state = PartitionState.READY
+        other.partitions[0].begin_serving(ProducerState())
         topics = {"orders": log.topic, "other": other}
         log.broker.topics.get = topics.get
         batches = [
@@ -135,7 +136,7 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
         else:
             topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
             again.partitions = [Partition(log.context, again, 0)]
-            again.partitions[0].state = PartitionState.READY
+            again.partitions[0].begin_serving(ProducerState())
         await not_now.value.over()
         begun, _ = await began(log, request)
         await wait_all_tasks_blocked()
@@ -196,7 +197,7 @@ def test_batches_are_stored_with_the_topics_codec(name: str, codec: int) -> None
         if codec == wanted:
             assert kept[21:] == sent[21:]
         assert waits == (0 if codec == wanted == 0 else 1)
-        assert log.partition.producers.check(7, 0, 0, 3) is not None, "the producer's fields stay"
+        assert log.partition.producers.state.check(7, 0, 0, 3) is not None, "the producer's fields stay"
 
     run(body, configs={"compression.type": name})
 
