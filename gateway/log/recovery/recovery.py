@@ -87,7 +87,7 @@ class Recovery:
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
         self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
-        context.recover_again = self._recover_again
+        context.on_segment_lost(self._recover_again)
 
     @property
     def waiting(self) -> dict[Partition, tuple[str, ...]]:

@@ -88,9 +88,9 @@ class Setup:
         self.log = FakeLog(stores=stores, requests=self.stores)
         self.partition = self.log.partition
         self.again: list[Any] = []
-        self.log.context.recover_again = self.again.append
+        self.log.context.on_segment_lost(self.again.append)
         self.dropped: list[str] = []
-        self.log.context.segments_dropped = lambda: self.dropped.append("told")
+        self.log.context.on_segments_dropped(lambda: self.dropped.append("told"))
 
     def append(self, acks: int = -1) -> None:
         view = memoryview(bytearray(batch(b"value")))
