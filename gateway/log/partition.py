@@ -11,15 +11,17 @@ members have, appends that waited are finished, and parked fetches are woken.
 
 Here are the offsets and whether the partition serves. Everything else that it is made of has one owner each:
 the segments (`chain`), what is appended and not durable yet (`pending`), idempotent producers
-(`idempotence.producers`), the stores of its segments (`placement`), who waits for news (`listeners`). Opening
-segments, recovery, and reads of what has left memory are work for all partitions of the gateway (`opener`,
-`recovery`, `cold`); they tell a partition what has happened by its methods.
+(`idempotence.producers`), the stores of its segments (`placement`), whether a batch may be appended now
+(`admission`), who waits for news (`listeners`). Opening segments, recovery, and reads of what has left memory
+are work for all partitions of the gateway (`opener`, `recovery`, `cold`); they tell a partition what has
+happened by its methods.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.log.admission import Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
 from gateway.log.epochs import LeaderEpochs
@@ -31,7 +33,7 @@ from gateway.log.placement import Placement
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch, HotBatches
 from mesh.protocol.writer import State, Writer
-from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.errors import ErrorCode
 from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class Partition:
         self._context = context
         self._pending = PendingAppends(self.chain)
         self._placement = Placement(context, self, self._pending)
+        self._admission = Admission(context, self, self._pending, self._placement)
 
     # what handlers ask -------------------------------------------------------------------------------------
 
@@ -115,17 +118,7 @@ class Partition:
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is not known."""
-        if epoch == self.leader_epoch:
-            return epoch, self.high_watermark
-        if epoch > self.leader_epoch or epoch == NO_EPOCH:
-            return -1, -1
-        if self.epochs.latest < 0:
-            # Nothing was ever written. For Kafka the present epoch begins here, and those before it end here.
-            return epoch, self.high_watermark
-        if epoch >= self.epochs.latest >= 0:
-            # The last epoch that wrote, in a life that has not written yet: it ends where the log does.
-            return self.epochs.latest, self.high_watermark
-        return self.epochs.end_offset_for(epoch, self.high_watermark)
+        return self.epochs.end_offset_as_leader(epoch, self.leader_epoch, self.high_watermark)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at `offset`, -1 when unknown."""
@@ -156,7 +149,7 @@ class Partition:
         stores than `min.insync.replicas` (for acks=all), or no room.
         """
         size = len(view)
-        duplicate = self._admit(header, size, acks, gateway_has_room)
+        duplicate = self._admission.admit(header, size, acks, gateway_has_room)
         if duplicate is not None:
             return self._append_again(duplicate)
         context = self._context
@@ -180,38 +173,6 @@ class Partition:
         if acks == 0:
             append.finish()
         return append
-
-    def _admit(self, header: BatchHeader, size: int, acks: int, gateway_has_room: bool) -> Duplicate | None:
-        """Whether a batch may be appended now: None if so, where its original is if it is a duplicate.
-
-        Raises KafkaError as `append`.
-        """
-        if not self.available:
-            raise self._refusal(header, self.reason, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self._context.stores.presence is not None and not self._placement.may_become_durable():
-            raise self._refusal(header, self._placement.who_is_away())
-        if (
-            acks == -1
-            and (wanted := self.topic.settings.min_insync_replicas) > 1
-            and (too_few := self._placement.why_too_few(wanted))
-        ):
-            raise self._refusal(header, too_few)
-        if header.producer_id >= 0:
-            duplicate = self.producers.check(header)
-            if duplicate is not None:
-                return duplicate
-        if not gateway_has_room:
-            raise self._refusal(header, "the stores take records more slowly than producers send them")
-        if not self._pending.has_room(size):
-            raise self._refusal(header, f"{self._pending} wait for the stores already")
-        return None
-
-    def _refusal(
-        self, header: BatchHeader, message: str, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS
-    ) -> KafkaError:
-        """The error for a batch that will be sent again: no later one of its producer may overtake it."""
-        self.producers.refused(header)
-        return KafkaError(code, message)
 
     def _append_again(self, duplicate: Duplicate) -> Append:
         """The answer for a batch that is in the log already: its original's."""

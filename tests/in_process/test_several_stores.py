@@ -472,8 +472,8 @@ def test_a_tail_whose_only_holder_goes_is_given_up(
     """It answered SEAL, and went before others had copied what nobody was told is durable."""
 
     async def body(made: Cluster) -> None:
-        monkeypatch.setattr("gateway.log.recovery.one_partition.PATIENCE_SECONDS", 0.2)
-        monkeypatch.setattr("gateway.log.recovery.one_partition.SOURCES_GONE_SECONDS", 0.5)
+        monkeypatch.setattr("gateway.log.recovery.store_waits.PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr("gateway.log.recovery.ends.SOURCES_GONE_SECONDS", 0.5)
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1, 2)
             await topic(gateway)

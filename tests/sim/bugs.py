@@ -31,7 +31,7 @@ from gateway.log.compaction.run import CompactionRun
 from gateway.log.idempotence.state import Duplicate
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
-from gateway.log.recovery.one_partition import Attempt
+from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.recovery.verification import Asked
 from gateway.log.tail_cache import HotBatches
 from mesh.producer import Producer
@@ -80,14 +80,14 @@ def _skipped_seal() -> AbstractContextManager[object]:
 
 
 def _too_few_answers() -> AbstractContextManager[object]:
-    asked = Attempt.asked
+    asked = PartitionRecovery.asked
 
-    def asked_fewer(self: Attempt) -> Asked:
+    def asked_fewer(self: PartitionRecovery) -> Asked:
         entry = asked(self)
         return entry._replace(needed=max(1, entry.needed - 1))
 
     needed = property(lambda self: max(1, len(self.members) - self.w))
-    return _both(patch.object(Seal, "needed", needed), patch.object(Attempt, "asked", asked_fewer))
+    return _both(patch.object(Seal, "needed", needed), patch.object(PartitionRecovery, "asked", asked_fewer))
 
 
 def _late_store_trusted() -> AbstractContextManager[object]:

@@ -29,7 +29,9 @@ import trio
 
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
-from gateway.log.recovery.one_partition import AGAIN_SECONDS, AskedInVain, Attempt, Inconsistent, Superseded
+from gateway.log.recovery.ends import Inconsistent
+from gateway.log.recovery.one_partition import AskedInVain, PartitionRecovery
+from gateway.log.recovery.store_waits import AGAIN_SECONDS, Superseded
 from gateway.log.recovery.verification import CatalogRefuted, CatalogUnverified, Verification
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
@@ -78,7 +80,7 @@ class Recovery:
         self._accept_loss = accept_loss
         self._waiting_to_begin: dict[Partition, None] = {}
         self._again: dict[Partition, None] = {}
-        self._attempts: dict[Partition, Attempt] = {}
+        self._attempts: dict[Partition, PartitionRecovery] = {}
         """The attempts that are under way."""
         self._given_up: dict[Partition, frozenset[str]] = {}
         """Stores that an operator has given up, for partitions that waited for them."""
@@ -117,7 +119,7 @@ class Recovery:
         wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
         if new:
             for partition in wanted:
-                Attempt(self._context, partition, accept_loss=False, settled=self._settle).load()
+                PartitionRecovery(self._context, partition, accept_loss=False, settled=self._settle).load()
                 partition.begin_serving(ProducerState())
             return
         started = trio.current_time()
@@ -170,13 +172,15 @@ class Recovery:
         again, self._again = self._again, {}
         self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
 
-    def _attempt(self, partition: Partition) -> Attempt:
-        attempt = Attempt(self._context, partition, accept_loss=self._accept_loss, settled=self._settle)
+    def _attempt(self, partition: Partition) -> PartitionRecovery:
+        attempt = PartitionRecovery(
+            self._context, partition, accept_loss=self._accept_loss, settled=self._settle
+        )
         attempt.give_up(self._given_up.get(partition, ()))
         self._attempts[partition] = attempt
         return attempt
 
-    async def _recover_round(self, attempts: Sequence[Attempt]) -> None:
+    async def _recover_round(self, attempts: Sequence[PartitionRecovery]) -> None:
         """Recover these partitions, each at its own pace; others may begin once none of them works."""
         for attempt in attempts:
             attempt.load()
@@ -200,7 +204,7 @@ class Recovery:
                 self._rounds.release()
             asking.cancel_scope.cancel()
 
-    async def _recover_one(self, attempt: Attempt, verification: Verification) -> None:
+    async def _recover_one(self, attempt: PartitionRecovery, verification: Verification) -> None:
         """A failure is the partition's own."""
         partition = attempt.partition
         try:
