@@ -36,7 +36,7 @@ class InFlight:
         self.first_only = first_only
 
 
-class Duplicate(NamedTuple):
+class AwaitedDuplicate(NamedTuple):
     """A batch that came again; its original ends with `last_offset`."""
 
     last_offset: int
@@ -52,7 +52,7 @@ class PendingAppends:
         self.in_flight: deque[InFlight] = deque()
         """In the order of offsets; `append` to it what is appended to a window of the chain."""
         self._chain = chain
-        self._duplicates: list[Duplicate] = []
+        self._duplicates: list[AwaitedDuplicate] = []
         self._progress: trio.lowlevel.ParkingLot | None = None
         """Who waits for room in the window, if somebody ever did."""
 
@@ -90,7 +90,7 @@ class PendingAppends:
 
     def add_duplicate(self, append: Append) -> None:
         """Finish this one when its original, which is in flight, becomes durable."""
-        self._duplicates.append(Duplicate(append.last_offset, append))
+        self._duplicates.append(AwaitedDuplicate(append.last_offset, append))
 
     def acknowledged(self, writer: Writer, high_watermark: int) -> int:
         """`writer.committed` or `writer.first` moved: finish what is as durable as was asked for. Gives the
