@@ -9,6 +9,8 @@ one that does not answer holds up nobody else's segments. A member that was away
 the announcement repeated until it is there.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -74,6 +76,19 @@ class WriterOwner(Protocol):
         """The segment takes nothing more; what was not committed may be kept or not."""
 
 
+class ProducerListener(Protocol):
+    """Who has the log that is written with this producer."""
+
+    def looked_for_stuck(self) -> None:
+        """It was looked which windows are stuck, and some are or were."""
+
+    def copied(self, member: str, address: str, /) -> None:
+        """A COPY that was answered earlier is done."""
+
+    def is_live(self, member: str, /) -> bool:
+        """Whether a member is there."""
+
+
 class Stuck(NamedTuple):
     """A window that waits without progress, and the bytes in it, with `RECORD_OVERHEAD_BYTES` each."""
 
@@ -90,10 +105,6 @@ class Producer:
         """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.stuck_bytes = 0
         """Of these, what is in windows that wait for longer than `STUCK_SECONDS`."""
-        self.looked_for_stuck: Callable[[], None] = lambda: None
-        """Called after each look at which windows are stuck, if some are or were."""
-        self.copied: Callable[[str, str], None] = lambda _member, _address: None
-        """Called with a member and an address when a COPY that was answered earlier is done."""
         self.closes = AddressRequests(requests, ids.CLOSE)
         self.copies = AddressRequests(requests, ids.COPY)
         self._opens = AddressRequests(requests, ids.OPEN)
@@ -103,8 +114,7 @@ class Producer:
         self._unacknowledged: dict[str, None] = {}
         """In the order in which their windows began to wait; so is what is sent about them."""
         self._stuck: dict[str, int] = {}
-        self.is_live: Callable[[str], bool] = lambda _member: True
-        """Whether a member is there; set by whoever knows."""
+        self._listener: ProducerListener | None = None
         self._quiet: dict[str, None] = {}
         """Segments whose window has become empty."""
         self._behind: dict[str, tuple[float, float]] = {}
@@ -113,6 +123,16 @@ class Producer:
         for message_id in (ids.ACK, ids.FETCH):
             node.subscribe(message_id + requests.prefix.encode())
         requests.unclaimed = self._on_unclaimed
+
+    def connect(self, listener: ProducerListener) -> None:
+        """Have `listener` told from now on. Raises RuntimeError if there is one already.
+
+        No argument of the constructor: a gateway's node, and its producer, run while it still asks the stores
+        who they are; only then there is a log that could listen. Until then every member counts as there.
+        """
+        if self._listener is not None:
+            raise RuntimeError("somebody listens to this producer already")
+        self._listener = listener
 
     # segments ---------------------------------------------------------------------------------------------
 
@@ -267,7 +287,8 @@ class Producer:
         """
         if answer.id == ids.COPIED:
             for status in answer.statuses:
-                self.copied(answer.store, status.address)
+                if self._listener is not None:
+                    self._listener.copied(answer.store, status.address)
         held = self._writers.get(answer.requester)
         if held is None or answer.id != ids.SEALED:
             return
@@ -302,8 +323,8 @@ class Producer:
             if now - writer.waiting_since >= STUCK_SECONDS:
                 self._stuck[address] = _held(writer)
         self.stuck_bytes = sum(self._stuck.values())
-        if before or self._stuck:
-            self.looked_for_stuck()
+        if self._listener is not None and (before or self._stuck):
+            self._listener.looked_for_stuck()
 
     def _unstick(self, address: str) -> None:
         self.stuck_bytes -= self._stuck.pop(address, 0)
@@ -336,7 +357,8 @@ class Producer:
         if held is None or not (members := held[0].behind()):
             return
         writer = held[0]
-        if not any(map(self.is_live, members)):
+        listener = self._listener
+        if listener is not None and not any(map(listener.is_live, members)):
             interval = BEHIND_FIRST_SECONDS
         elif now >= due:
             self._node.send(Head(address, writer.subject, writer.next_sequence - 1))

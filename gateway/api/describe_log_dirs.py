@@ -70,7 +70,7 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
             nursery.start_soon(_ask_disk, broker, store, disks)
         with trio.move_on_after(COUNT_SECONDS):
             for partition in partitions:
-                if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.closed):
+                if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed):
                     await count_sizes(broker.context, partition)
     sizes = await _sizes(partitions)
     results = [
@@ -110,10 +110,10 @@ async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
         name, index = partition.topic.name, partition.index
         for member in partition.members:
             sizes[member][name][index] += 0  # it is there, even while it is empty
-        for segment in partition.closed:
+        for segment in partition.chain.closed:
             for member in segment.members:
                 sizes[member][name][index] += max(0, segment.size)
-        for opened in partition.open_segments():
+        for opened in partition.chain.open_segments():
             for member in opened.segment.members:
                 sizes[member][name][index] += opened.bytes
     return sizes

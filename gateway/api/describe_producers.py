@@ -78,7 +78,7 @@ def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:
     partition = topic.partitions[index]
     if not partition.available:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
-    if partition.producers.count > left:
+    if partition.producers.state.count > left:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"more than {MAX_PRODUCERS_PER_ANSWER} producers in one answer: ask for fewer partitions",
@@ -92,7 +92,7 @@ def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:
             coordinator_epoch=NO_TRANSACTION,
             current_txn_start_offset=NO_TRANSACTION,
         )
-        for producer_id, epoch, last_sequence, timestamp in partition.producers.active(
+        for producer_id, epoch, last_sequence, timestamp in partition.producers.state.active(
             broker.context.now_ms()
         )
     ]

@@ -67,7 +67,7 @@ class Deletion:
         """When the round that is under way began."""
         self._unconfirmed: dict[str, _Unconfirmed] = {}
         """By address: those that some member could not delete."""
-        context.segments_dropped = self._work_is_there
+        context.on_segments_dropped(self._work_is_there)
 
     def _work_is_there(self) -> None:
         self._work.set()

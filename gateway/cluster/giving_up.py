@@ -99,8 +99,8 @@ class GivingUp:
         limit = trio.CapacityLimiter(ASKED_AT_ONCE)
         async with trio.open_nursery() as nursery:
             for partition in self._waiting():
-                for segment in partition.closed:
-                    if segment.is_open and _is_stuck(segment, gone):
+                for segment in partition.chain.left_open():
+                    if _is_stuck(segment, gone):
                         nursery.start_soon(self._look, partition, segment, gone, losses, limit)
         losses.sort(key=lambda loss: (loss.topic, loss.partition, loss.start))
         return Plan(losses, self._unreadable(gone))
@@ -161,7 +161,7 @@ class GivingUp:
             )
             for topic in self._cluster.topics.all()
             for partition in topic.partitions
-            for segment in partition.closed
+            for segment in partition.chain.closed
             if segment.end_offset is not None and set(segment.members) <= set(gone)
         ]
 

@@ -154,7 +154,7 @@ class Replacement:
         found = False
         for topic in self._topics.all():
             for partition in topic.partitions:
-                if any(old in opened.segment.members for opened in partition.open_segments()):
+                if any(old in opened.segment.members for opened in partition.chain.open_segments()):
                     found = True
                     self._context.opener.end(partition)
         return found
@@ -252,6 +252,4 @@ class Replacement:
         Closer.note(changed, puts, untold)
         await self._context.catalog.transact([Compare(entry.key, entry.mod_revision)], puts)
         closer.begin([changed], members=untold)
-        for place, segment in enumerate(partition.closed):
-            if segment.address == changed.address:
-                partition.closed[place] = changed
+        partition.chain.replace(changed)

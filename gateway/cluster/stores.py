@@ -96,8 +96,6 @@ class Stores:
 
     def __init__(self, catalog: Catalog, presence: StorePresence | None = None) -> None:
         self.presence = presence
-        self.writing_to: Callable[[], Iterable[str]] = tuple
-        """The members of the segments that are open or being opened; set by whoever opens them."""
         self.own_disk_bytes: int | None = None
         """The size of the disk of stores that are always there."""
         self._catalog = catalog
@@ -265,15 +263,19 @@ class Stores:
                 "start it with an empty data directory, or let its own gateway have it"
             )
 
-    async def remove(self, entry: StoreEntry) -> None:
-        """Have a store count no more. Raises StoreRefused while a segment counts on it, and names some."""
+    async def remove(self, entry: StoreEntry, writing_to: Callable[[], Iterable[str]]) -> None:
+        """Have a store count no more. Raises StoreRefused while a segment counts on it, and names some.
+
+        `writing_to` gives the members of the segments that are open or being opened
+        (`mesh.producer.Producer.members_written_to`).
+        """
         if entry.state == REMOVED:
             raise StoreRefused(f"store {entry.id} ({entry.name}) is {entry.state} already")
         self._being_removed.add(entry.incarnation)
         self._leaving.add(entry.incarnation)
         try:
             # At one moment: what is in the catalog, and what is about to be. From here on nothing chooses it.
-            writing = entry.incarnation in set(self.writing_to())
+            writing = entry.incarnation in set(writing_to())
             segments = self._catalog.range(keys.SEGMENTS)
             users = await self._users(entry.incarnation, segments)
             if users or writing:

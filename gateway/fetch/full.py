@@ -47,7 +47,7 @@ class FetchJob(Job[Partition]):
         self._unknown = 0
 
     def advanced(self, partition: Partition, /) -> None:
-        """A partition that this waits for has something new (`gateway.log.partition.FetchWaiter`)."""
+        """A partition that this waits for has something new (`gateway.log.listeners.FetchWaiter`)."""
         self._change(partition)
 
     @property
@@ -125,7 +125,7 @@ class FetchJob(Job[Partition]):
             partition = wanted.partition
             if partition is not None:
                 self._wanted_of[partition] = wanted
-                partition.add_waiter(self)
+                partition.listeners.add(self)
                 if partition.high_watermark != wanted.high_watermark or partition.deleted:
                     self.advanced(partition)  # since it was read
             if not done % BREATH:
@@ -133,7 +133,7 @@ class FetchJob(Job[Partition]):
 
     def _unpark(self) -> None:
         for partition in self._wanted_of:
-            partition.remove_waiter(self)
+            partition.listeners.remove(self)
 
     def _read_changed(self, what: Partition) -> None:
         self.reading.read(self._wanted_of[what], what)

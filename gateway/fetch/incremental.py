@@ -88,7 +88,7 @@ class SessionJob(Job[SessionPartition]):
     def _arm(self, place: SessionPartition, partition: Partition) -> None:
         if not place.armed and not self._session.closed and place.place != FORGOTTEN:
             place.armed = True
-            partition.watch(place)
+            partition.listeners.watch(place)
 
     def _resolve(self, place: SessionPartition) -> tuple[Partition | None, ErrorCode]:
         """The log's partition, or why there is none.

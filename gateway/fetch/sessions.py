@@ -145,7 +145,7 @@ class _Update:
 
 def _disarm(place: SessionPartition) -> None:
     if place.armed:
-        place.source.unwatch(place)
+        place.source.listeners.unwatch(place)
         place.armed = False
 
 

@@ -74,8 +74,7 @@ class Coordinator:
         """Requests that found no room for another group or member."""
         self.rebalances = 0
         """Generations that began in this life."""
-        self.journal = Journal(cluster)
-        self.journal.lost = self._lost
+        self.journal = Journal(cluster, self._lost)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
         self._session_timeouts_ms = (

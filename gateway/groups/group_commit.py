@@ -157,13 +157,13 @@ class Pending:
 class GroupCommit:
     """The writes to all partitions of the topic."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.lost: Callable[[int], None] = lambda _partition: None
-        """Called with a partition whose last writes may be kept or not."""
+    def __init__(self, cluster: Cluster, lost: Callable[[int], None]) -> None:
+        """`lost`: see `Journal`."""
         self.batches = 0
         self.records = 0
         """Appended in this life."""
         self._cluster = cluster
+        self._lost = lost
         self._places: dict[Partition, Place] = {}
         self._next: dict[Partition, Place] = {}
         """Where something was entered in this turn, to a lane of which nothing was on its way."""
@@ -283,4 +283,4 @@ class GroupCommit:
         else:
             del self._places[place.partition]
             place.lane.drop(as_coordinator_error(append.error, append.message))
-            self.lost(place.partition.index)
+            self._lost(place.partition.index)

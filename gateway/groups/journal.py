@@ -39,19 +39,11 @@ class Journal:
     group are in the log in the order of the calls. A caller that is cancelled does not take its write back.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.group_commit = GroupCommit(cluster)
-
-    @property
-    def lost(self) -> Callable[[int], None]:
-        """Called with a partition whose last writes may be kept or not: it has to be loaded again. It neither
-        blocks nor raises.
+    def __init__(self, cluster: Cluster, lost: Callable[[int], None]) -> None:
+        """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
+        It neither blocks nor raises.
         """
-        return self.group_commit.lost
-
-    @lost.setter
-    def lost(self, call: Callable[[int], None]) -> None:
-        self.group_commit.lost = call
+        self.group_commit = GroupCommit(cluster, lost)
 
     async def run(self) -> None:
         """Send what is written, for ever: without this nothing is."""

@@ -115,7 +115,9 @@ class Append:
         "writer",
     )
 
-    def __init__(self, base_offset: int, last_offset: int, log_start_offset: int) -> None:
+    def __init__(
+        self, base_offset: int, last_offset: int, log_start_offset: int, writer: Writer | None
+    ) -> None:
         self.base_offset = base_offset
         self.last_offset = last_offset
         self.log_start_offset = log_start_offset
@@ -124,8 +126,12 @@ class Append:
         self.error = ErrorCode.NONE
         self.message: str | None = None
         self.completion: Completion | None = None
-        self.writer: Writer | None = None
+        self.writer = writer
         """Whose window it waits in; a duplicate's original in this or an earlier one."""
+
+    def stamped(self, timestamp: int) -> None:
+        """Answer this as the time when the log has appended it, ms."""
+        self.log_append_time_ms = timestamp
 
     def wait_with(self, completion: Completion) -> None:
         """Count this append among those that `completion` waits for, unless it is done."""

@@ -11,7 +11,6 @@ its place in `_cursors`, which remembers the sequence behind each range that was
 
 import contextlib
 import logging
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -71,7 +70,7 @@ class ColdReader:
                 return await self._read_of(partition, segment, offset, max_bytes)
             except KafkaError:
                 # Dropped, or compacted into another one, while it was read: then that is no failure.
-                if any(segment.address == one.address for one in partition.chain()):
+                if partition.chain.holds(segment.address):
                     raise
 
     async def _read_of(
@@ -145,11 +144,10 @@ class ColdReader:
         return self._context.stores.live_first(segment.members, segment.address)
 
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
-        chain = partition.chain()
-        index = bisect_right(chain, offset, key=lambda segment: segment.start_offset)
-        if not index or offset < partition.log_start_offset:
+        segment = partition.chain.segment_at(offset)
+        if segment is None or offset < partition.log_start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no segment holds offset {offset}")
-        return chain[index - 1]
+        return segment
 
     @staticmethod
     def _bound(partition: "Partition", segment: Segment) -> int:
@@ -159,13 +157,10 @@ class ColdReader:
         """
         if segment.last_sequence is not None:
             return segment.last_sequence
-        for opened in partition.open_segments():
-            if opened.segment.address == segment.address:
-                return opened.writer.committed
-        for closed in reversed(partition.closed):
-            if closed.address == segment.address and closed.last_sequence is not None:
-                return closed.last_sequence
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+        durable_upto = partition.chain.durable_upto(segment.address)
+        if durable_upto is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
+        return durable_upto
 
     async def _locate(self, segment: Segment, offset: int, bound: int) -> int:
         if offset == segment.start_offset:
@@ -196,7 +191,7 @@ class ColdReader:
         """(offset, timestamp, epoch) of the first visible record at or after `target` ms, or None. Raises
         KafkaError.
         """
-        for segment in partition.chain():
+        for segment in partition.chain.segments():
             if not segment.is_open and (
                 segment.max_timestamp < target or (segment.end_offset or 0) <= partition.log_start_offset
             ):
@@ -242,7 +237,7 @@ class ColdReader:
     async def max_timestamp(self, partition: "Partition") -> tuple[int, int, int] | None:
         """(offset, timestamp, epoch) of the first visible record with the highest timestamp, or None."""
         best: tuple[int, Segment, AddressStatus] | None = None
-        for segment in partition.chain():
+        for segment in partition.chain.segments():
             if segment.end_offset is not None and segment.end_offset <= partition.log_start_offset:
                 continue
             bound = self._bound(partition, segment)

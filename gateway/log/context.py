@@ -1,5 +1,7 @@
 """What all partitions of one gateway share: the mesh's two sides, the catalog, the cache, and the workers."""
 
+from __future__ import annotations
+
 import time
 from typing import TYPE_CHECKING
 
@@ -39,9 +41,9 @@ class LogContext:
 
     def __init__(
         self,
-        catalog: "Catalog",
-        producer: "Producer",
-        reader: "Reader",
+        catalog: Catalog,
+        producer: Producer,
+        reader: Reader,
         *,
         cluster_id: str,
         stores: LogStores,
@@ -64,13 +66,39 @@ class LogContext:
         self.window_gate = Gate()
         """Closed while the windows of all partitions hold as much as they may: producers' sockets are not
         read."""
-        self.recover_again: Callable[[Partition], None] = lambda _partition: None
-        """Called with a partition that lost its segment; the recovery sets it."""
-        self.segments_dropped: Callable[[], None] = lambda: None
-        """Called when segments have left their chains; the deletion sets it."""
-        self.stores.writing_to = producer.members_written_to
-        producer.looked_for_stuck = self._look_at_stuck
-        producer.is_live = self.stores.live
+        self._recover_again: Callable[[Partition], None] | None = None
+        self._segments_dropped: Callable[[], None] | None = None
+        producer.connect(self)
+
+    # who is told of what happens to logs -------------------------------------------------------------------
+
+    # Recovery and deletion work with the whole context, so they are made after it and connect themselves.
+
+    def on_segment_lost(self, recover_again: Callable[[Partition], None]) -> None:
+        """Have `recover_again` called with each partition that has failed and may be recovered. Raises
+        RuntimeError if somebody is called already.
+        """
+        if self._recover_again is not None:
+            raise RuntimeError("somebody recovers partitions already")
+        self._recover_again = recover_again
+
+    def on_segments_dropped(self, forget_them: Callable[[], None]) -> None:
+        """Have `forget_them` called whenever there may be tombstones of segments to work on. Raises
+        RuntimeError if somebody is called already.
+        """
+        if self._segments_dropped is not None:
+            raise RuntimeError("somebody deletes segments already")
+        self._segments_dropped = forget_them
+
+    def recover_again(self, partition: Partition) -> None:
+        """A partition has lost its segment."""
+        if self._recover_again is not None:
+            self._recover_again(partition)
+
+    def segments_dropped(self) -> None:
+        """Segments have left their chains, or something that their deletion waits for has happened."""
+        if self._segments_dropped is not None:
+            self._segments_dropped()
 
     def window_changed(self) -> None:
         """Records were appended or became durable: close or open the gate."""
@@ -83,7 +111,17 @@ class LogContext:
         elif held <= MAX_WINDOW_BYTES // 2:
             gate.open()
 
-    def _look_at_stuck(self) -> None:
+    # told by the producer ----------------------------------------------------------------------------------
+
+    def copied(self, member: str, address: str, /) -> None:
+        """A store has all that it was to copy of a segment."""
+        self.copier.hurry(member, address)
+
+    def is_live(self, member: str, /) -> bool:
+        """Whether a store is there."""
+        return self.stores.live(member)
+
+    def looked_for_stuck(self) -> None:
         """Some windows wait without progress, or did: they must not stop what moves."""
         left = self.producer.stuck_bytes
         if left > MAX_STUCK_BYTES:
@@ -95,13 +133,15 @@ class LogContext:
                     left -= held
         self.window_changed()
 
-    def members_for(self, partition: "Partition") -> tuple[str, ...]:
+    # where segments go ------------------------------------------------------------------------------------
+
+    def members_for(self, partition: Partition) -> tuple[str, ...]:
         """The stores that will keep a partition's next segment."""
         topic = partition.topic
         return self.stores.choose(log_name(topic.id, partition.index), topic.replication_factor)
 
     @staticmethod
-    def w_for(partition: "Partition", members: "Sequence[str]") -> int:
+    def w_for(partition: Partition, members: Sequence[str]) -> int:
         """How many of these members must have a batch before it counts."""
         wanted = max(partition.topic.settings.min_insync_replicas, len(members) // 2 + 1)
         return min(wanted, len(members))

@@ -44,7 +44,6 @@ class Copier:
         self._context = context
         self._under_way: dict[tuple[str, str], trio.CancelScope] = {}
         """(member, address) -> the pause before it is asked again."""
-        context.producer.copied = self._hurry
 
     async def copy(
         self,
@@ -121,7 +120,7 @@ class Copier:
             await self._pause(key, pause)
         return False
 
-    def _hurry(self, member: str, address: str) -> None:
+    def hurry(self, member: str, address: str) -> None:
         """A store says that it is done: ask it now."""
         scope = self._under_way.get((member, address))
         if scope is not None:

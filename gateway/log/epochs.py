@@ -8,7 +8,7 @@ is forgotten.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
 UNDEFINED_EPOCH: Final = -1
@@ -95,6 +95,22 @@ class LeaderEpochs:
         floor = self._epochs[after - 1] if after else epoch
         return floor, min(self._starts[after], end_offset)
 
+    def end_offset_as_leader(self, epoch: int, leader_epoch: int, end_offset: int) -> tuple[int, int]:
+        """As `end_offset_for`, of a partition whose leader epoch is `leader_epoch`, in which it may not have
+        written yet.
+        """
+        if epoch == leader_epoch:
+            return epoch, end_offset
+        if epoch > leader_epoch or epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if self.latest < 0:
+            # Nothing was ever written. For Kafka the present epoch begins here, and those before it end here.
+            return epoch, end_offset
+        if epoch >= self.latest:
+            # The last epoch that wrote, in a life that has not written yet: it ends where the log does.
+            return self.latest, end_offset
+        return self.end_offset_for(epoch, end_offset)
+
     def truncate_front(self, log_start_offset: int) -> None:
         """Forgets epochs that ended before the log's new start; the one that holds it begins there.
 
@@ -104,6 +120,18 @@ class LeaderEpochs:
         if at:
             del self._epochs[: at - 1], self._starts[: at - 1]
             self._starts[0] = log_start_offset
+
+    def forget_unwritten(self, begun: Mapping[int, int]) -> None:
+        """Forgets epochs that turned out to have written nothing from the given offset on (epoch -> offset),
+        and nothing before it either.
+        """
+        kept = [
+            (epoch, start)
+            for epoch, start in zip(self._epochs, self._starts, strict=True)
+            if epoch not in begun or start < begun[epoch]
+        ]
+        self._epochs = [epoch for epoch, _ in kept]
+        self._starts = [start for _, start in kept]
 
     def _latest(self) -> str:
         return f"epoch {self._epochs[-1]} from offset {self._starts[-1]}"

@@ -129,7 +129,7 @@ class LogStarts:
             return None
         start = max(offset, partition.log_start_offset)
         dropped: list[Segment] = []
-        for segment in partition.closed[:room]:
+        for segment in partition.chain.closed[:room]:
             end = segment.end_offset
             if end is None or end > start or self._context.closer.is_waited_for(segment.address):
                 break
@@ -147,18 +147,18 @@ class LogStarts:
         epochs = LeaderEpochs.from_list(record["epochs"])
         epochs.truncate_front(start)
         record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}
-        partition.next_log_start = max(partition.next_log_start, start)
+        partition.log_start_moves(start)
         compares.append(Compare(key, entry.mod_revision))
         puts[key] = keys.pack(record)
-        if dropped and len(dropped) == len(partition.closed):
+        if dropped and len(dropped) == len(partition.chain.closed):
             puts[keys.producers_key(partition.topic.id, partition.index)] = self._producers(partition)
 
     def _producers(self, partition: Partition) -> bytes:
         """The idempotence state behind the last closed segment, for a log that may be without any."""
-        opened = partition.open_segments()
+        opened = partition.chain.open_segments()
         if opened:
             return opened[0].snapshot
-        return partition.producers.snapshot(self._context.now_ms()) if partition.producers.count else b""
+        return partition.producers.snapshot(self._context.now_ms())
 
     def _put_drop(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 
 class LogStores(Protocol):
     """The stores that keep its segments, by incarnation (`gateway.cluster.stores.Stores`)."""
-
-    writing_to: Callable[[], Iterable[str]]
-    """The members of the segments that are open or being opened; set by whoever opens them."""
 
     version: int
     """Goes up with every change of the list."""

@@ -14,7 +14,6 @@ transaction had put is taken back, so that trying again does not climb over the 
 """
 
 import logging
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,9 +22,10 @@ import trio
 
 from gateway.catalog import keys
 from gateway.log.announcement import announcement_of
+from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
-from gateway.log.partition import OpenSegment, Partition, PartitionState
+from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.producer import why_refused
 from mesh.protocol.opening import PASSING, Opening
@@ -71,9 +71,8 @@ class Opener:
             now_ms,
         )
         writer = context.producer.start(address, partition.topic.name, members, segment.w, partition)
-        opening = OpenSegment(segment, writer)
         # Taken before the segment's first batch: what is not durable must not be remembered as appended.
-        opening.snapshot = partition.producers.snapshot(now_ms) if partition.producers.count else b""
+        opening = OpenSegment(segment, writer, partition.producers.snapshot(now_ms))
         self._waiting[partition] = opening
         self.drained(partition)
         return opening
@@ -159,7 +158,7 @@ class Opener:
         """Whether the segment before was closed on its own, and its end is yet to be heard: then this one is
         announced behind that.
         """
-        last = partition.closed[-1] if partition.closed else None
+        last = partition.chain.last_closed
         if last is None or last.is_compacted or last.epoch != opening.segment.epoch:
             return False
         return self._context.closer.when_heard(last.address, partial(self._announce, partition, opening))
@@ -192,8 +191,8 @@ class Opener:
             self.opened += not opening.segment.announced
             confirmed = tuple(member for member in opening.segment.members if member in answers.confirmed)
             if _goes_on(partition, opening) and confirmed != opening.segment.confirmed:
-                opening.segment = replace(opening.segment, announced=True, confirmed=confirmed)
-                puts[_segment_key(partition, opening.segment)] = opening.segment.pack()
+                segment = opening.announced_to(confirmed)
+                puts[_segment_key(partition, segment)] = segment.pack()
         if puts:
             await self._context.catalog.transact([], puts)
 
@@ -209,10 +208,9 @@ class Opener:
         puts: dict[str, bytes] = {}
         closed: list[Segment] = []
         for partition in ending:
-            current = partition.current
+            current = partition.chain.current
             if current is not None and self._may_end(partition, current):
-                partition.rolling.append(current)
-                partition.current = None
+                partition.chain.roll()
                 closed += self._close_rolled(partition, puts)
         if not closed:
             return
@@ -230,7 +228,7 @@ class Opener:
         )
 
     async def _refused(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
-        if partition.current is not opening or partition.deleted:
+        if partition.chain.current is not opening or partition.deleted:
             return
         reason = ", ".join(why_refused(answers, member) for member in answers.refused)
         if PASSING.intersection(answers.refused.values()):
@@ -258,29 +256,14 @@ class Opener:
 
     def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""
-        closed = []
-        for rolled in partition.rolling:
-            follower = self._start_after(partition, rolled)
-            segment = rolled.segment.closed(
-                follower,
-                rolled.writer.next_sequence - 1,
-                rolled.max_timestamp,
-                size=rolled.bytes,
-                closed_ms=self._context.now_ms(),
-            )
+        writers = [rolled.writer for rolled in partition.chain.rolling]
+        closed = partition.chain.close_rolling(partition.next_offset, self._context.now_ms())
+        for segment in closed:
             puts[_segment_key(partition, segment)] = segment.pack()
             Closer.note(segment, puts)
-            closed.append(segment)
-            self._context.producer.forget(rolled.writer)
-        partition.closed += closed
-        partition.rolling = []
+        for writer in writers:
+            self._context.producer.forget(writer)
         return closed
-
-    @staticmethod
-    def _start_after(partition: Partition, rolled: OpenSegment) -> int:
-        later = partition.rolling[partition.rolling.index(rolled) + 1 :]
-        following = later[0] if later else partition.current
-        return following.segment.start_offset if following else partition.next_offset
 
     @staticmethod
     def _insert(partition: Partition, opening: OpenSegment, puts: dict[str, bytes]) -> None:
@@ -296,7 +279,11 @@ def _nobody_waits_yet() -> None:
 
 def _goes_on(partition: Partition, opening: OpenSegment) -> bool:
     """Whether the partition still appends to this segment; one that failed keeps it, to be read."""
-    return partition.state is PartitionState.READY and partition.current is opening and not partition.deleted
+    return (
+        partition.state is PartitionState.READY
+        and partition.chain.current is opening
+        and not partition.deleted
+    )
 
 
 def partition_record(partition: Partition) -> bytes:

@@ -87,7 +87,7 @@ class Retention:
     def _look(self, partition: Partition) -> tuple[int, bool]:
         """Where the log is to start, and whether its open segment is to be closed."""
         settings, now_ms = partition.topic.settings, self._context.now_ms()
-        start, opened = partition.log_start_offset, partition.current
+        start, opened = partition.log_start_offset, partition.chain.current
         is_over = opened is not None and now_ms - opened.segment.opened_ms >= settings.max_segment_ms
         if settings.cleanup_delete:
             facts = _facts(partition)
@@ -98,7 +98,7 @@ class Retention:
                 retention_bytes=settings.retention_bytes,
             )
             is_over = is_over or (opened is not None and count == len(facts))
-            closed = min(count, len(partition.closed))
+            closed = min(count, len(partition.chain.closed))
             if closed:
                 start = max(start, facts[closed - 1].end_offset)
         return start, is_over
@@ -112,7 +112,7 @@ class Retention:
         allowed = {store: size * percent // 100 for store, size in disks.items()}
         open_bytes: dict[str, int] = defaultdict(int)
         for partition in topic.partitions:
-            for opened in partition.open_segments():
+            for opened in partition.chain.open_segments():
                 for member in opened.segment.members:
                     open_bytes[member] += opened.bytes
         logs = {p: _closed_facts(p) for p in topic.partitions if p.state is PartitionState.READY}
@@ -127,14 +127,14 @@ def _closed_facts(partition: Partition) -> list[SegmentFacts]:
         SegmentFacts(
             segment.end_offset or 0, max(0, segment.size), segment.largest_timestamp, segment.members
         )
-        for segment in partition.closed
+        for segment in partition.chain.closed
     ]
 
 
 def _facts(partition: Partition) -> list[SegmentFacts]:
     """All segments, the open ones with what is known of them now."""
     facts = _closed_facts(partition)
-    for opened in partition.open_segments():
+    for opened in partition.chain.open_segments():
         newest = opened.max_timestamp if opened.max_timestamp != UNKNOWN else opened.segment.opened_ms
         facts.append(SegmentFacts(partition.next_offset, opened.bytes, newest, opened.segment.members))
     return facts
@@ -144,12 +144,13 @@ def _begins_below(partition: Partition, start: int) -> bool:
     """Whether something lies below `start` that can go."""
     if start > partition.log_start_offset:
         return True
-    return bool(partition.closed) and (partition.closed[0].end_offset or 0) <= start
+    closed = partition.chain.closed
+    return bool(closed) and (closed[0].end_offset or 0) <= start
 
 
 def _close_open_segment(context: "LogContext", partition: Partition) -> bool:
     """Have the open segment closed, if all of it is durable; whether that is so."""
-    if partition.current is None or partition.high_watermark < partition.next_offset:
+    if partition.chain.current is None or partition.high_watermark < partition.next_offset:
         return False
     context.opener.end(partition)
     return True

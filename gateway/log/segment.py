@@ -81,6 +81,10 @@ class Segment:
             closed_ms=closed_ms,
         )
 
+    def reopened(self) -> "Segment":
+        """This segment as if its end had never been agreed on, nor its announcement confirmed."""
+        return replace(self, end_offset=None, last_sequence=None, announced=False, confirmed=())
+
     def pack(self) -> bytes:
         """As the catalog's value."""
         return json.dumps(

@@ -29,7 +29,7 @@ async def count_sizes(context: "LogContext", partition: "Partition") -> None:
 
     One that cannot be read now stays unknown, and is tried again the next time.
     """
-    for segment in [one for one in partition.closed if one.size == UNKNOWN and not one.is_open]:
+    for segment in [one for one in partition.chain.closed if one.size == UNKNOWN and not one.is_open]:
         if not any(map(context.stores.live, segment.members)):
             continue  # others' retention must not wait for each of them
         try:
@@ -54,7 +54,7 @@ def _sum_of_sizes(rows: bytes) -> int:
 
 async def _note(context: "LogContext", partition: "Partition", address: str, size: int) -> None:
     """Put the size into the catalog and into memory, unless the segment has gone meanwhile."""
-    for segment in partition.closed:
+    for segment in partition.chain.closed:
         if segment.address != address:
             continue
         key = keys.segment_key(partition.topic.id, partition.index, segment.start_offset, address)
@@ -66,7 +66,5 @@ async def _note(context: "LogContext", partition: "Partition", address: str, siz
             await context.catalog.transact([Compare(key, entry.mod_revision)], {key: counted.pack()})
         except CompareFailed:
             return  # a member was replaced, or it was dropped: the next time
-        partition.closed = [
-            replace(one, size=size) if one.address == address else one for one in partition.closed
-        ]
+        partition.chain.set_size(address, size)
         return

@@ -210,9 +210,9 @@ class Cluster:
         """The batches of a partition as every member has them, each member's whole log compared."""
         partition = gateway.partition(index, topic)
         # Before anything is awaited: what is open now is closed, or noted as announced, at any moment.
-        last = {opened.segment.address: opened.writer.committed for opened in partition.open_segments()}
+        last = {opened.segment.address: opened.writer.committed for opened in partition.chain.open_segments()}
         found: dict[str, list[bytes]] = {}
-        for segment in partition.chain():
+        for segment in partition.chain.segments():
             for member in segment.members:
                 log = found.setdefault(member, [])
                 log += await self._of_segment(gateway, segment, member, last.get(segment.address))
@@ -303,7 +303,7 @@ WithStores = Callable[..., None]
 
 async def caught_up(made: Cluster, gateway: Gateway) -> None:
     """Wait until every store has the whole of the open segment."""
-    current = gateway.partition().current
+    current = gateway.partition().chain.current
     assert current is not None
     address, head = current.segment.address, current.writer.next_sequence - 1
     heads: list[int | None] = []

@@ -48,7 +48,7 @@ async def written(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         await gateway.broker.create_topic("orders", 1, {}, 3)
         for number in range(2):
             assert await produce_until_taken(client, batch(b"kept")) == number
-        (opened,) = gateway.partition().open_segments()
+        (opened,) = gateway.partition().chain.open_segments()
         await until_all_have(cluster, opened.segment.address, 1)
         await cluster.stop(2)
         for number in range(2, 5):

@@ -97,7 +97,7 @@ def test_partitions_and_configs_come_back_from_the_stores(
             now_ms = gateway.broker.context.now_ms() - clock_goes_back_ms
             monkeypatch.setattr(gateway.broker.context, "now_ms", lambda: now_ms)
             assert await produce(client, batch(), partition=1) == (0, 1)
-            assert len(gateway.partition(1).chain()) == 2
+            assert len(gateway.partition(1).chain.segments()) == 2
         async with made.gateway(monkeypatch, data="another", rebuild_catalog=True) as (gateway, client):
             await gateway.until_live(0, 1, 2)
             await gateway.until_ready(0, 1)
@@ -123,15 +123,15 @@ def test_min_insync_replicas_holds_for_the_next_batch(
             assert await produce(client, sent[0]) == (0, 0)
             await alter(gateway, "min.insync.replicas", "3")
             assert await produce(client, sent[1]) == (0, 1)
-            assert [segment.w for segment in gateway.partition().chain()] == [2, 3]
+            assert [segment.w for segment in gateway.partition().chain.segments()] == [2, 3]
             assert await produce(client, sent[2]) == (0, 2)
-            assert len(gateway.partition().chain()) == 2
+            assert len(gateway.partition().chain.segments()) == 2
             await made.stop(2)
             await gateway.until_live(0, 1)
             assert await produce(client, batch()) == (NOT_ENOUGH, -1)
             await alter(gateway, "min.insync.replicas", None)
             assert await produce_until_taken(client, sent[3]) == 3
-            assert [segment.w for segment in gateway.partition().chain()] == [2, 3, 2]
+            assert [segment.w for segment in gateway.partition().chain.segments()] == [2, 3, 2]
             await made.start(2)
             await gateway.until_live(0, 1, 2)
             await gateway.until_told()
@@ -155,7 +155,7 @@ def test_defaults_that_are_set_for_the_broker_hold_for_topics_without_their_own(
             assert (await produce(client, large))[0] == TOO_LARGE
             assert await produce(client, small) == (0, 1)
             assert await produce(client, large, topic="own") == (0, 0)
-            assert len(gateway.partition().chain()) == 1
+            assert len(gateway.partition().chain.segments()) == 1
             await gateway.broker.alter_broker(1, lambda _: {"message.max.bytes": "4000"})
             assert await produce(client, large) == (0, 2)
         async with made.gateway(monkeypatch) as (gateway, client):

@@ -105,7 +105,7 @@ def test_every_member_has_what_is_left_and_forgets_the_rest(
                 assert await read(gateway) == [*newest(20), (20, b"new", b"20")]
 
     async def until_forgotten(made: Cluster, gateway: Gateway) -> None:
-        chain = {segment.address for segment in gateway.partition().chain()}
+        chain = {segment.address for segment in gateway.partition().chain.segments()}
         for _ in range(1200):
             if not any(kept(made, number) - chain for number in range(3)):
                 return

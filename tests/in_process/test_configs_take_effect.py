@@ -152,17 +152,17 @@ async def segment_bytes(scene: Scene) -> None:
     for _ in range(3):
         assert await scene.produce(b"x" * 600_000) == 0
     # A change of the topic's own closed one, and then each took one record.
-    assert len(scene.partition.chain()) == (4 if scene.by_default is None else 3)
+    assert len(scene.partition.chain.segments()) == (4 if scene.by_default is None else 3)
 
 
 async def segment_ms(scene: Scene) -> None:
     assert await scene.set("segment.ms", "1") == 0
     assert await scene.produce() == 0
-    chain = len(scene.partition.chain())
-    while scene.broker.context.now_ms() <= scene.partition.chain()[-1].opened_ms:
+    chain = len(scene.partition.chain.segments())
+    while scene.broker.context.now_ms() <= scene.partition.chain.segments()[-1].opened_ms:
         await trio.lowlevel.checkpoint()
     assert await scene.produce() == 0
-    assert len(scene.partition.chain()) == chain + 1
+    assert len(scene.partition.chain.segments()) == chain + 1
 
 
 async def remote_storage_enable(scene: Scene) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,12 +70,13 @@ def test_sizes_are_those_of_the_batches_that_each_store_keeps(
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_ready(0, 1)
             partition = gateway.partition()
-            partition.closed = [replace(segment, size=UNKNOWN) for segment in partition.closed]
+            for segment in partition.chain.closed:
+                partition.chain.set_size(segment.address, UNKNOWN)
             assert await produce_until_taken(client, contents[1]) == 3
             found = await ask(client, {"orders": [0]})
             total += len(contents[1])
             assert [sizes(one) for one in found.values()] == [{("orders", 0): total}] * 3
-            assert [segment.size for segment in partition.closed] == [total - len(contents[1])]
+            assert [segment.size for segment in partition.chain.closed] == [total - len(contents[1])]
 
     stores(body)
 

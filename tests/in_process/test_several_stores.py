@@ -137,7 +137,7 @@ def test_a_segment_is_opened_without_the_store_that_is_away_and_it_gets_it_later
             sent = [batch() for _ in range(20)]
             for content in sent[:10]:
                 assert (await produce(client, content))[0] == 0
-            current = gateway.partition().current
+            current = gateway.partition().chain.current
             assert current is not None
             assert current.segment.members == tuple(incarnation(number) for number in range(3))
             await made.start(2)
@@ -167,7 +167,7 @@ def test_one_topic_whose_stores_are_away_does_not_stop_another(
             await topic(gateway, 40, r=1)
             for index in range(40):
                 assert await produce(client, batch(), partition=index) == (0, 0)
-            homes = {i: gateway.partition(i).chain()[-1].members for i in range(40)}
+            homes = {i: gateway.partition(i).chain.segments()[-1].members for i in range(40)}
             assert len(set(homes.values())) == 3
             await made.stop(1)
             await gateway.until_live(0, 2)
@@ -175,7 +175,7 @@ def test_one_topic_whose_stores_are_away_does_not_stop_another(
                 # The next segment may have another store: nothing waits for the one that is away.
                 assert await produce(client, batch(), partition=index) == (0, 1)
                 if members == (incarnation(1),):
-                    assert gateway.partition(index).chain()[-1].members != members
+                    assert gateway.partition(index).chain.segments()[-1].members != members
 
     stores(body)
 
@@ -233,7 +233,7 @@ def test_the_tail_is_copied_before_it_counts(stores: WithStores, monkeypatch: py
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_ready(0)
             assert gateway.partition().high_watermark == 6
-            (closed,) = gateway.partition().closed
+            (closed,) = gateway.partition().chain.closed
             for number in (0, 1):
                 state = made.stores[number].ingest.known(closed.address)
                 assert state is not None
@@ -260,7 +260,9 @@ def test_partitions_whose_stores_are_away_hold_up_no_others(
             await topic(gateway, 40, r=1)
             for index in range(40):
                 assert await produce(client, batch(), partition=index) == (0, 0)
-            waits = [i for i in range(40) if gateway.partition(i).chain()[-1].members == (incarnation(2),)]
+            waits = [
+                i for i in range(40) if gateway.partition(i).chain.segments()[-1].members == (incarnation(2),)
+            ]
         goes_on = [index for index in range(40) if index not in waits]
         assert waits
         assert goes_on
@@ -331,7 +333,7 @@ def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
             assert await produce(client, batch()) == (0, 0)
             await made.stop(0)
             assert await produce(client, batch()) == (0, 1)
-            current = gateway.partition().current
+            current = gateway.partition().chain.current
             assert current is not None
             for _ in range(500):
                 if len(current.segment.confirmed) == 3:
@@ -352,7 +354,7 @@ def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
             await made.start(2)
             await gateway.until_ready(0)
             assert partition.high_watermark == 2
-            assert partition.closed[-1].address == address
+            assert partition.chain.closed[-1].address == address
 
     stores(body)
 
@@ -388,16 +390,17 @@ def test_another_store_takes_a_stores_place(
             await gateway.until_ready(0)
             await kept.admit([(incarnation(3), "store-3")])
             old, new = kept.find("store-1"), kept.find("store-3")
+            written_to = gateway.broker.context.producer.members_written_to
             with pytest.raises(StoreRefused, match="count on it"):
-                await kept.remove(old)
+                await kept.remove(old, written_to)
             await gateway.broker.replacement.start(old, new)
             for one in sent[20:]:
                 await produce_until_taken(client, one)
             await gateway.until_replaced(1)
             members = (incarnation(0), incarnation(3), incarnation(2))
-            assert {segment.members for segment in gateway.partition().closed} == {members}
-            assert incarnation(1) not in gateway.partition().chain()[-1].members
-            await kept.remove(kept.find("store-1"))
+            assert {segment.members for segment in gateway.partition().chain.closed} == {members}
+            assert incarnation(1) not in gateway.partition().chain.segments()[-1].members
+            await kept.remove(kept.find("store-1"), written_to)
             if not dead:
                 await made.stop(1)
             await gateway.until_told()
@@ -431,9 +434,9 @@ def test_a_replacement_goes_on_behind_a_restart_and_an_idle_log_leaves_its_open_
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_replaced(1)
             kept = gateway.broker.stores
-            await kept.remove(kept.find("1001"))
+            await kept.remove(kept.find("1001"), gateway.broker.context.producer.members_written_to)
             await made.stop(1)
-            (segment,) = gateway.partition().closed
+            (segment,) = gateway.partition().chain.closed
             assert segment.members == (incarnation(0), incarnation(3), incarnation(2))
             await gateway.until_told()
             assert tails(await made.contents(gateway)) == tails([first])
@@ -460,7 +463,7 @@ def test_a_store_that_every_segment_needs_is_not_replaced_by_one_of_the_others(
                 await trio.sleep(0.01)
             assert "admit another one" in caplog.text
             assert await produce_until_taken(client, batch()) == 1
-            assert gateway.partition().chain()[-1].members == (incarnation(0), incarnation(2))
+            assert gateway.partition().chain.segments()[-1].members == (incarnation(0), incarnation(2))
 
     stores(body)
 
@@ -471,8 +474,8 @@ def test_a_tail_whose_only_holder_goes_is_given_up(
     """It answered SEAL, and went before others had copied what nobody was told is durable."""
 
     async def body(made: Cluster) -> None:
-        monkeypatch.setattr("gateway.log.recovery.one_partition.PATIENCE_SECONDS", 0.2)
-        monkeypatch.setattr("gateway.log.recovery.one_partition.SOURCES_GONE_SECONDS", 0.5)
+        monkeypatch.setattr("gateway.log.recovery.store_waits.PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr("gateway.log.recovery.ends.SOURCES_GONE_SECONDS", 0.5)
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1, 2)
             await topic(gateway)
@@ -519,7 +522,7 @@ def test_contents_are_read_while_the_announcement_is_noted(
             read = gateway.reader.read
 
             async def noted_meanwhile(*args: Any) -> Any:
-                (opened,) = gateway.partition().open_segments()
+                (opened,) = gateway.partition().chain.open_segments()
                 opened.segment = replace(opened.segment, announced=True)
                 return await read(*args)
 

@@ -28,9 +28,10 @@ from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.output import OutputWriter
 from gateway.log.compaction.rules import NewestOffsets, _digest
 from gateway.log.compaction.run import CompactionRun
+from gateway.log.idempotence.state import Duplicate
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
-from gateway.log.recovery.one_partition import Attempt
+from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.recovery.verification import Asked
 from gateway.log.tail_cache import HotBatches
 from mesh.producer import Producer
@@ -80,14 +81,14 @@ def _skipped_seal() -> AbstractContextManager[object]:
 
 
 def _too_few_answers() -> AbstractContextManager[object]:
-    asked = Attempt.asked
+    asked = PartitionRecovery.asked
 
-    def asked_fewer(self: Attempt) -> Asked:
+    def asked_fewer(self: PartitionRecovery) -> Asked:
         entry = asked(self)
         return entry._replace(needed=max(1, entry.needed - 1))
 
     needed = property(lambda self: max(1, len(self.members) - self.w))
-    return _both(patch.object(Seal, "needed", needed), patch.object(Attempt, "asked", asked_fewer))
+    return _both(patch.object(Seal, "needed", needed), patch.object(PartitionRecovery, "asked", asked_fewer))
 
 
 def _late_store_trusted() -> AbstractContextManager[object]:
@@ -103,11 +104,14 @@ def _late_store_trusted() -> AbstractContextManager[object]:
 
 
 def _duplicate_answered_early() -> AbstractContextManager[object]:
-    def early(_self: Partition, append: Append) -> Append:
+    append_again = Partition._append_again
+
+    def early(self: Partition, duplicate: Duplicate) -> Append:
+        append = append_again(self, duplicate)
         append.done = True
         return append
 
-    return patch.object(Partition, "_duplicate", early)
+    return patch.object(Partition, "_append_again", early)
 
 
 def _watermark_at_one_store() -> AbstractContextManager[object]:
@@ -268,8 +272,8 @@ def _log_start_taken_back() -> AbstractContextManager[object]:
 
     def older(partition: Partition) -> bytes:
         return (
-            pack({**unpack(record(partition)), "log_start": partition.closed[0].start_offset})
-            if (partition.closed)
+            pack({**unpack(record(partition)), "log_start": partition.chain.closed[0].start_offset})
+            if (partition.chain.closed)
             else record(partition)
         )
 
@@ -292,7 +296,9 @@ def _retention_takes_one_more() -> AbstractContextManager[object]:
     plan = LogStarts._plan
 
     def greedy(self: LogStarts, partition: Partition, offset: int, room: int) -> Any:
-        holds = [s.end_offset for s in partition.closed if s.start_offset < offset <= (s.end_offset or 0)]
+        holds = [
+            s.end_offset for s in partition.chain.closed if s.start_offset < offset <= (s.end_offset or 0)
+        ]
         return plan(self, partition, holds[0] or offset if holds else offset, room)
 
     return patch.object(LogStarts, "_plan", greedy)

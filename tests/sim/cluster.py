@@ -292,7 +292,7 @@ class World:
                     await life.broker.replacement.start(stores.find(old), stores.find(member.incarnation))
                     ordered = True
                 elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
-                    await stores.remove(stores.find(old))
+                    await stores.remove(stores.find(old), life.producer.members_written_to)
                     self.lost.discard(old)
                     self.reached["stores replaced"] += 1
                     return
@@ -339,7 +339,7 @@ class World:
                     await life.broker.replacement.start(stores.find(old), new)
                     ordered = True
                 elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
-                    await stores.remove(stores.find(old))
+                    await stores.remove(stores.find(old), life.producer.members_written_to)
                     self.retired.add(old)
                     self.retiring -= 1
                     self.reached["stores taken out of service"] += 1

@@ -180,5 +180,7 @@ def state_of(partition: Partition) -> dict[str, Any]:
         "reason": partition.reason,
         "high watermark": partition.high_watermark,
         "next offset": partition.next_offset,
-        "chain": [(s.address, s.start_offset, s.end_offset, s.last_sequence) for s in partition.chain()],
+        "chain": [
+            (s.address, s.start_offset, s.end_offset, s.last_sequence) for s in partition.chain.segments()
+        ],
     }

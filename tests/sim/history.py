@@ -46,7 +46,7 @@ class Watcher:
             )
         if partition.high_watermark > self._seen and partition.state is PartitionState.READY:
             self._seen = partition.high_watermark
-            for opened in partition.open_segments():
+            for opened in partition.chain.open_segments():
                 self._check_durable(opened.segment, opened.writer.committed)
 
     def _check_durable(self, segment: Any, committed: int) -> None:
@@ -127,7 +127,7 @@ class History:
     def on_acknowledged(self, log: Partition, name: bytes, offset: int) -> None:
         """A producer with acks=all was told that its batch is durable at this offset."""
         partition = log.topic.name, log.index
-        for opened in log.open_segments():
+        for opened in log.chain.open_segments():
             sequence = self.places[opened.segment.address].get(offset)
             if sequence is not None:
                 self.check_durable(opened.segment, sequence)
@@ -173,7 +173,7 @@ class History:
 
     def watch(self, life: Life, partition: Partition) -> None:
         """Follow what a life shows of a partition."""
-        partition.add_waiter(Watcher(self, life, partition))
+        partition.listeners.add(Watcher(self, life, partition))
 
     def show(self, partition: PartitionName, content: bytes) -> None:
         """A batch is visible."""

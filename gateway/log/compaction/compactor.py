@@ -109,7 +109,7 @@ class Compaction:
         await count_sizes(self._context, partition)
         closer = self._context.closer
         free = []
-        for segment in partition.closed:
+        for segment in partition.chain.closed:
             if closer.is_waited_for(segment.address):
                 break  # the next one waits until its end is heard: it cannot be deleted yet
             free.append(segment)

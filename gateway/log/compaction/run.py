@@ -71,7 +71,7 @@ class CompactionRun:
         self.unreadable = 0
         self.bytes_before = 0
         self.bytes_after = 0
-        self.sources: list[Segment] = partition.closed[: plan.segments]
+        self.sources: list[Segment] = list(partition.chain.closed[: plan.segments])
         self._context = context
         self._partition = partition
         self._first_dirty = max(plan.first_dirty, partition.log_start_offset)
@@ -83,7 +83,7 @@ class CompactionRun:
     @property
     def was_overtaken(self) -> bool:
         """Some of its sources have left the chain: it is to be looked at anew, and nothing is wrong."""
-        left = {segment.address for segment in self._partition.closed} | self._swapped
+        left = {segment.address for segment in self._partition.chain.closed} | self._swapped
         return any(segment.address not in left for segment in self.sources)
 
     async def run(self) -> None:

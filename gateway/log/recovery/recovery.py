@@ -29,7 +29,9 @@ import trio
 
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
-from gateway.log.recovery.one_partition import AGAIN_SECONDS, AskedInVain, Attempt, Inconsistent, Superseded
+from gateway.log.recovery.ends import Inconsistent
+from gateway.log.recovery.one_partition import AskedInVain, PartitionRecovery
+from gateway.log.recovery.store_waits import AGAIN_SECONDS, Superseded
 from gateway.log.recovery.verification import CatalogRefuted, CatalogUnverified, Verification
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
@@ -62,8 +64,6 @@ NEXT_STEP = (
     " what is there"
 )
 
-NO_PRODUCES = "serves no produces"
-
 UNREADABLE = "its last segment cannot be read back"
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Recovery:
         self._accept_loss = accept_loss
         self._waiting_to_begin: dict[Partition, None] = {}
         self._again: dict[Partition, None] = {}
-        self._attempts: dict[Partition, Attempt] = {}
+        self._attempts: dict[Partition, PartitionRecovery] = {}
         """The attempts that are under way."""
         self._given_up: dict[Partition, frozenset[str]] = {}
         """Stores that an operator has given up, for partitions that waited for them."""
@@ -89,7 +89,7 @@ class Recovery:
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
         self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
-        context.recover_again = self._recover_again
+        context.on_segment_lost(self._recover_again)
 
     @property
     def waiting(self) -> dict[Partition, tuple[str, ...]]:
@@ -119,8 +119,8 @@ class Recovery:
         wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
         if new:
             for partition in wanted:
-                Attempt(self._context, partition, accept_loss=False, settled=self._settle).load()
-                partition.serve(ProducerState())
+                PartitionRecovery(self._context, partition, accept_loss=False, settled=self._settle).load()
+                partition.begin_serving(ProducerState())
             return
         started = trio.current_time()
         self._begin(wanted)
@@ -172,13 +172,15 @@ class Recovery:
         again, self._again = self._again, {}
         self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
 
-    def _attempt(self, partition: Partition) -> Attempt:
-        attempt = Attempt(self._context, partition, accept_loss=self._accept_loss, settled=self._settle)
+    def _attempt(self, partition: Partition) -> PartitionRecovery:
+        attempt = PartitionRecovery(
+            self._context, partition, accept_loss=self._accept_loss, settled=self._settle
+        )
         attempt.give_up(self._given_up.get(partition, ()))
         self._attempts[partition] = attempt
         return attempt
 
-    async def _recover_round(self, attempts: Sequence[Attempt]) -> None:
+    async def _recover_round(self, attempts: Sequence[PartitionRecovery]) -> None:
         """Recover these partitions, each at its own pace; others may begin once none of them works."""
         for attempt in attempts:
             attempt.load()
@@ -202,36 +204,40 @@ class Recovery:
                 self._rounds.release()
             asking.cancel_scope.cancel()
 
-    async def _recover_one(self, attempt: Attempt, verification: Verification) -> None:
+    async def _recover_one(self, attempt: PartitionRecovery, verification: Verification) -> None:
         """A failure is the partition's own."""
         partition = attempt.partition
         try:
             await attempt.verify(verification)
             await attempt.close(self._turns)
             attempt.set_ends()
-            partition.serve(await attempt.read_producers(self._rebuilds))
+            partition.begin_serving(await attempt.read_producers(self._rebuilds))
             self._given_up.pop(partition, None)
         except Superseded:
             pass
         except AskedInVain:
             self._recover_again(partition)
         except CatalogRefuted as error:
-            partition.withheld = True
-            self._fail(partition, "serves nothing", str(error))
+            self._say(partition, "serves nothing", str(error))
+            partition.withhold(str(error))
         except CatalogUnverified as error:
-            self._fail(partition, NO_PRODUCES, str(error))
+            self._fail(partition, str(error))
         except Inconsistent as error:
-            self._fail(partition, NO_PRODUCES, f"{error}; {NEXT_STEP}")
+            self._fail(partition, f"{error}; {NEXT_STEP}")
         except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
-            self._fail(partition, NO_PRODUCES, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+            self._fail(partition, f"{UNREADABLE}: {error}; {NEXT_STEP}")
         finally:
             self._attempts.pop(partition, None)
             self._settle()
 
     @staticmethod
-    def _fail(partition: Partition, what: str, reason: str) -> None:
-        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
+    def _fail(partition: Partition, reason: str) -> None:
+        Recovery._say(partition, "serves no produces", reason)
         partition.fail(reason)
+
+    @staticmethod
+    def _say(partition: Partition, what: str, reason: str) -> None:
+        logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
 
     async def _say_who_waits(self) -> None:
         """Say, now and then, for which stores how many partitions wait."""

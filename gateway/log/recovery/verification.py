@@ -150,7 +150,7 @@ def _newer(partition: "Partition", verified: Verified) -> str | None:
         known = f"the catalog knows {newest}" if newest >= 0 else "the catalog knows of nothing written"
         return f"knows leader epoch {verified.epoch}, and {known}"
     if verified.epoch == newest and verified.life:
-        lives = {life_of(segment.address) for segment in partition.closed if segment.epoch == newest}
+        lives = {life_of(segment.address) for segment in partition.chain.closed if segment.epoch == newest}
         if lives and verified.life not in lives:
             return f"knows leader epoch {newest} of another gateway life ({verified.life})"
     return None

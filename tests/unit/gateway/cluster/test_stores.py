@@ -47,6 +47,11 @@ def run(body: Callable[[MemoryCatalog], Awaitable[None]]) -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def nobody() -> tuple[str, ...]:
+    """No segment is open."""
+    return ()
+
+
 async def stores_of(catalog: MemoryCatalog, letters: str, presence: Any = None) -> Stores:
     await catalog.transact([], first_entries([(letter * 32, letter.lower()) for letter in letters]))
     return Stores(catalog, cast(Any, presence))
@@ -62,7 +67,7 @@ def test_ids_begin_at_1000_and_are_never_given_again() -> None:
             (1000, A, "a"),
             (1001, B, "b"),
         ]
-        await stores.remove(stores.find("b"))
+        await stores.remove(stores.find("b"), nobody)
         added = await stores.admit([(C, "c"), (D, "d")], {"/else": b"where"})
         assert [entry.id for entry in added] == [1002, 1003]
         again = Stores(catalog)
@@ -115,15 +120,15 @@ def test_a_store_that_segments_count_on_stays_and_the_refusal_names_them(closed:
             [], {keys.topic_key("orders"): keys.pack({"id": TOPIC.hex()}), key: segment.pack()}
         )
         with pytest.raises(StoreRefused, match="1 segments of orders-3 count on it"):
-            await stores.remove(stores.find("1001"))
+            await stores.remove(stores.find("1001"), nobody)
         assert stores.choose("log", 3) == (A, B, C)
-        await stores.remove(stores.find(C))
+        await stores.remove(stores.find(C), nobody)
         # What belongs to a deleted topic is only waiting to be forgotten.
         await catalog.transact([], {}, [keys.topic_key("orders")])
-        await stores.remove(stores.find("b"))
+        await stores.remove(stores.find("b"), nobody)
         assert [entry.incarnation for entry in stores.admitted] == [A]
         with pytest.raises(StoreRefused, match="removed already"):
-            await stores.remove(stores.find("1001"))
+            await stores.remove(stores.find("1001"), nobody)
 
     run(body)
 
@@ -131,9 +136,8 @@ def test_a_store_that_segments_count_on_stays_and_the_refusal_names_them(closed:
 def test_a_store_that_is_about_to_be_written_to_stays() -> None:
     async def body(catalog: MemoryCatalog) -> None:
         stores = await stores_of(catalog, "AB")
-        stores.writing_to = lambda: [A]
         with pytest.raises(StoreRefused, match="being written to"):
-            await stores.remove(stores.find("a"))
+            await stores.remove(stores.find("a"), lambda: [A])
         assert stores.choose("log", 2) == (A, B)
 
     run(body)
@@ -143,7 +147,7 @@ def test_while_a_store_is_being_removed_nothing_chooses_it() -> None:
     async def body(catalog: MemoryCatalog) -> None:
         stores = await stores_of(catalog, "ABC")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stores.remove, stores.find("b"))
+            nursery.start_soon(stores.remove, stores.find("b"), nobody)
             while not stores.leaving([B]):
                 await trio.lowlevel.checkpoint()
             assert stores.choose("log", 3) == (A, C)

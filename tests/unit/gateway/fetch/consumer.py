@@ -134,4 +134,4 @@ async def put(log: FakeLog, *indexes: int) -> None:
 
 def watchers(log: FakeLog) -> int:
     """How many calls the log's partitions owe."""
-    return sum(len(partition._watchers or ()) for partition in log.topic.partitions)
+    return sum(partition.listeners.watching for partition in log.topic.partitions)

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.fetch import incremental
 from gateway.fetch.session_cache import FetchSessionCache
 from gateway.fetch.sessions import FetchSessions
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
 from tests.unit.gateway.fetch.consumer import BY_ID, BY_NAME, NEVER_MS, SIZE, Answer, Consumer, put, watchers
@@ -153,11 +154,11 @@ def test_the_start_of_the_log_is_told_when_it_moves() -> None:
         await consumer.begin(offset=2)
         await consumer.ask([(0, 2), (1, 1)])
         assert (await consumer.ask()).told == []
-        log.topic.partitions[0].log_start_offset = 1
+        log.topic.partitions[0].start_moved(1, ())
         answer = await consumer.ask()
         assert (answer.told, answer.starts) == ([(0, NONE, 2, 0)], [1])
-        log.topic.partitions[1].high_watermark = log.topic.partitions[1].next_offset = 5
-        log.topic.partitions[1].log_start_offset = 3
+        log.topic.partitions[1].set_end(5)
+        log.topic.partitions[1].start_moved(3, ())
         answer = await consumer.ask()
         assert answer.told == [(1, int(ErrorCode.OFFSET_OUT_OF_RANGE), -1, 0)]
 
@@ -174,7 +175,7 @@ def test_errors_are_told_each_time_and_what_follows_them_too() -> None:
         for _ in range(2):
             answer = await consumer.ask()
             assert answer.told == [(1, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, 0)]
-        partition.serve(partition.producers)
+        partition.begin_serving(partition.producers.state)
         assert partition.state is PartitionState.READY
         assert (await consumer.ask()).told == [(1, NONE, 0, 0)]
         assert (await consumer.ask()).told == []
@@ -479,7 +480,7 @@ def test_what_is_forgotten_while_another_fetch_reads_it_is_not_watched(
                 await trio.lowlevel.checkpoint()
             assert (await twin.ask(forget=[1, 2])).error == NONE
         assert early[0].error == WRONG_EPOCH
-        assert [len(partition._watchers or ()) for partition in log.topic.partitions] == [1, 0, 0]
+        assert [partition.listeners.watching for partition in log.topic.partitions] == [1, 0, 0]
 
     logged(body, partitions=3)
 
@@ -513,7 +514,7 @@ class Cluster:
     def add(self, topic: Topic, partitions: int) -> None:
         for index in range(len(topic.partitions), partitions):
             partition = Partition(self.log.context, topic, index)
-            partition.state = PartitionState.READY
+            partition.begin_serving(ProducerState())
             topic.partitions.append(partition)
 
 

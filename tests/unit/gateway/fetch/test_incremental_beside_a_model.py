@@ -117,14 +117,14 @@ class Run:
         log, partition = self.model.logs[which], self.log.topic.partitions[which]
         if what == "trim":
             log.start = min(log.end, log.start + 1)
-            partition.log_start_offset = log.start
+            partition.start_moved(log.start, ())
         elif what == "fail":
             log.serves = False
             partition.fail("a test")
         elif not log.serves:
             log.serves = True
-            partition.current = None
-            partition.serve(partition.producers)
+            partition.begin_recovery((), None)
+            partition.begin_serving(partition.producers.state)
 
     async def _fetch(
         self, named: list[tuple[int, int]], forgotten: list[int], max_batches: int, goes_on: bool

@@ -14,6 +14,7 @@ from gateway.answers import encoding
 from gateway.api import fetch as fetch_module
 from gateway.fetch import fetched_partition, full, incremental, job, reading, sessions
 from gateway.fetch.session import FetchSession, SessionPartition
+from gateway.log.listeners import Listeners
 from gateway.log.partition import Partition
 from tests.unit.gateway.fetch.consumer import Consumer
 from tests.unit.gateway.fetch.test_full import COLD, SIZE, counting, fetched, fill
@@ -138,7 +139,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     found = Steps()
     found.watch(monkeypatch, full, "FetchedPartition")
     found.watch(monkeypatch, Partition, "read_hot")
-    found.watch(monkeypatch, Partition, "add_waiter")
+    found.watch(monkeypatch, Listeners, "add")
     found.watch(monkeypatch, fetched_partition, "FetchPartitionResult")
     return found
 
@@ -184,7 +185,7 @@ def test_others_have_their_turn_when_many_partitions_advance_at_once(steps: Step
                 append(partition, batch(b"x" * 1000))
                 log.acknowledge(partition)
         assert results == [(index, 0, 1) for index in range(MANY)]
-        steps.assert_breathes("add_waiter", MANY)
+        steps.assert_breathes("add", MANY)
         steps.assert_breathes("read_hot", 2 * MANY)
 
     logged(body, partitions=MANY)
@@ -226,8 +227,8 @@ def test_others_have_their_turn_while_a_session_of_many_partitions_goes_on(
 ) -> None:
     async def body(log: FakeLog) -> None:
         for owner, name in [
-            (Partition, "watch"),
-            (Partition, "unwatch"),
+            (Listeners, "watch"),
+            (Listeners, "unwatch"),
             (FetchSession, "name"),
             (FetchSession, "forget"),
             (SessionPartition, "tell"),

@@ -107,7 +107,7 @@ def test_what_fails_while_memory_is_waited_for_is_told() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(results_of, FetchJob(request, log.broker), results)
             await wait_all_tasks_blocked()
-            log.topic.partitions[0].log_start_offset = 1
+            log.topic.partitions[0].start_moved(1, ())
             memory.release(10 * SIZE)
         (first, second) = records(results)
         assert first == (0, int(ErrorCode.OFFSET_OUT_OF_RANGE), b"")

@@ -30,9 +30,8 @@ class OffsetsLog(FakeLog):
         super().__init__(**settings)
         self.topic.name = OFFSETS_TOPIC
         self.broker.topics.get = {OFFSETS_TOPIC: self.topic}.get
-        self.journal = Journal(cast(Any, self.broker))
         self.lost: list[int] = []
-        self.journal.lost = self.lost.append
+        self.journal = Journal(cast(Any, self.broker), self.lost.append)
         self.told: list[tuple[str, ErrorCode]] = []
         """What callers of `begin` were told, in order."""
         self._nursery: trio.Nursery

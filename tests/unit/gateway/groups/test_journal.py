@@ -13,7 +13,7 @@ from gateway.groups.lane import MAX_BATCH_BYTES
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, OffsetRecord
-from gateway.log.partition import PartitionState
+from gateway.log.idempotence.state import ProducerState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -197,9 +197,9 @@ def test_what_the_log_refuses_is_answered_as_clients_of_groups_know_it() -> None
     async def main() -> None:
         log, table = OffsetsLog(), OffsetTable()
         async with log.running():
-            log.partition.state = PartitionState.RECOVERING
+            log.partition.begin_recovery((), None)
             await log.begin_commit("recovering", table, {("t", 0): offset(1)})
-            log.partition.state = PartitionState.READY
+            log.partition.begin_serving(ProducerState())
             log.topic.settings = log.topic.settings.__class__(
                 **{name: getattr(log.topic.settings, name) for name in log.topic.settings.__slots__}
                 | {"min_insync_replicas": 2}

@@ -13,7 +13,6 @@ from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import CommittedOffset, group_key, group_value, offset_key, offset_value
 from gateway.groups.replay import LoadedGroup
-from gateway.log.partition import PartitionState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
@@ -118,7 +117,7 @@ def test_records_below_the_log_start_do_not_count() -> None:
         log = OffsetsLog()
         async with log.running():
             await log.write(batch(commit("a", "t", 0, 1), commit("b", "t", 0, 2), commit("c", "t", 0, 3)))
-            log.partition.log_start_offset = 2
+            log.partition.start_moved(2, ())
             assert list(await log.journal.load(0)) == ["c"]
 
     run(main)
@@ -173,7 +172,7 @@ def test_until_the_partition_is_recovered_its_groups_are_loading() -> None:
         log = OffsetsLog()
         async with log.running():
             await log.write(batch(commit("a", "t", 0, 1)))
-            log.partition.state = PartitionState.RECOVERING
+            log.partition.begin_recovery((), None)
             with pytest.raises(KafkaError) as failed:
                 await log.journal.load(0)
             assert failed.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -22,7 +22,8 @@ from gateway.fetch.sessions import FetchSessions
 from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
 from gateway.log.context import LogContext
-from gateway.log.partition import Partition, PartitionState
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from mesh.producer import Producer
 from mesh.protocol.writer import Writer
@@ -137,7 +138,7 @@ class FakeLog:
         self.topic = Topic("orders", TOPIC_ID, configs, settings, replication_factor=len(stores))
         self.topic.partitions = [Partition(self.context, self.topic, index) for index in range(partitions)]
         for partition in self.topic.partitions:
-            partition.state = PartitionState.READY
+            partition.begin_serving(ProducerState())
         self.partition = self.topic.partitions[0]
         topics = SimpleNamespace(get={self.topic.name: self.topic}.get, by_id={self.topic.id: self.topic}.get)
         self.broker: Any = SimpleNamespace(
@@ -154,7 +155,7 @@ class FakeLog:
         self, partition: Partition | None = None, *, upto: int | None = None, store: str = STORE
     ) -> None:
         """`store` has the partition's open segment up to the sequence `upto` (default: all of it)."""
-        current = (partition or self.partition).current
+        current = (partition or self.partition).chain.current
         assert current is not None
         sequence = current.writer.next_sequence - 1 if upto is None else upto
         self.producer.on_ack(Ack(current.writer.address, store, self.topic.name, sequence))

@@ -15,7 +15,7 @@ from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
 from gateway.front.server import Server
 from gateway.log import context as context_module
-from gateway.log import partition as partition_module
+from gateway.log import pending
 from tests.in_process.in_process import RawClient, produce_request
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import REGISTRY, FakeLog, batch
@@ -101,7 +101,7 @@ def test_at_the_gate_the_requests_own_time_is_all_there_is() -> None:
 def test_a_full_partition_holds_back_a_client_that_wants_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog, port: int) -> None:
         size = len(batch(b"a" * 100)) + 400
-        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", 2 * size)
+        monkeypatch.setattr(pending, "MAX_PARTITION_WINDOW_BYTES", 2 * size)
         async with await RawClient.connect(port) as client:
             for _ in range(5):
                 await client.send(produce_request(batch(b"a" * 100), acks=0))

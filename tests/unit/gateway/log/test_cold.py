@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.log import partition as partition_module
 from mesh.reader import NotServed
-from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, header_of
+from tests.unit.gateway.log.fake_log import NOW_MS, STORE, FakeLog, batch, header_of
 from tests.unit.gateway.log.test_partition_appends import logged
 from wireproto.dafka.additions import LOOKUP_OFFSET, LOOKUP_TIMESTAMP, STATUS_DONE, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -64,14 +64,14 @@ def test_a_segment_that_is_closed_during_a_lookup_is_still_found(
         for time in (5, 5, 6, 8):
             await log.write(batch(b"a", timestamp=NOW_MS + time))
             await wait_all_tasks_blocked()
-        assert [segment.is_open for segment in partition.chain()] == [False, True]
+        assert [segment.is_open for segment in partition.chain.segments()] == [False, True]
 
         async def roll() -> None:
             await log.write(batch(b"b", timestamp=NOW_MS + 9))
             await wait_all_tasks_blocked()
-            assert [segment.is_open for segment in partition.chain()] == [False, False, True]
+            assert [segment.is_open for segment in partition.chain.segments()] == [False, False, True]
 
-        partition.closed = [_claiming(partition.closed[0], NOW_MS + 7)]
+        partition.chain.replace(_claiming(partition.chain.closed[0], NOW_MS + 7))
         store.meanwhile = roll
         assert await partition.offset_for_timestamp(NOW_MS + 7) == (3, NOW_MS + 8, 0)
         assert store.bounds == [1, 1]
@@ -111,19 +111,14 @@ def test_a_segment_that_is_announced_during_a_lookup_is_still_found(monkeypatch:
             await wait_all_tasks_blocked()
 
         async def announced() -> None:
-            assert partition.current is not None
-            partition.current.segment = _announced(partition.current.segment)
+            assert partition.chain.current is not None
+            partition.chain.current.announced_to((STORE,))
 
-        partition.closed = [_claiming(partition.closed[0], NOW_MS + 7)]
+        partition.chain.replace(_claiming(partition.chain.closed[0], NOW_MS + 7))
         store.meanwhile = announced
         assert await partition.offset_for_timestamp(NOW_MS + 7) == (1, NOW_MS + 8, 0)
 
     logged(body, tail_cache_bytes=1)
-
-
-def _announced(segment: Any) -> Any:
-    """The segment as another object, which is what noting the announcement makes."""
-    return type(segment).unpack(segment.pack())
 
 
 @pytest.mark.parametrize("which", ["first", "largest"])
@@ -215,7 +210,7 @@ async def write_three(log: FakeLog) -> list[bytes]:
         await wait_all_tasks_blocked()
     for member in MEMBERS:
         log.acknowledge(store=member)
-    return log.producer.kept[log.partition.chain()[0].address]
+    return log.producer.kept[log.partition.chain.segments()[0].address]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ async def write(life: Life, records: int) -> None:
 
 def starts(partition: Partition) -> list[int]:
     """The first offsets of the segments in its chain."""
-    return [segment.start_offset for segment in partition.chain()]
+    return [segment.start_offset for segment in partition.chain.segments()]
 
 
 def in_catalog(catalog: MemoryCatalog) -> tuple[int, list[int]]:
@@ -90,7 +90,7 @@ def test_whole_segments_below_it_go_and_one_that_it_lies_in_stays(tmp_path: Path
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         partition = life.partition
         await write(life, 10)
-        addresses = [segment.address for segment in partition.chain()]
+        addresses = [segment.address for segment in partition.chain.segments()]
         assert starts(partition) == [0, 3, 6, 9]
         assert await life.context.log_starts.delete_records({partition: 7}) == {partition: 7}
         await life.settle()
@@ -159,7 +159,7 @@ def test_a_log_goes_on_at_its_start_where_what_is_left_ends_below(tmp_path: Path
         await write(life, 3)
         await life.context.log_starts.move({life.partition: 2})
         backup = await copy_of(catalog)
-        state = store.database.load(life.partition.chain()[-1].address)
+        state = store.database.load(life.partition.chain.segments()[-1].address)
         assert state is not None
         row, running_max = store.database.row(state.address, 0)
         lost = Commit()
@@ -222,7 +222,7 @@ def test_a_late_retry_is_known_though_all_records_have_expired(tmp_path: Path, c
 def test_a_crash_between_catalog_and_stores_is_made_good_by_the_next_life(tmp_path: Path) -> None:
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         await write(life, 7)
-        first = life.partition.chain()[0].address
+        first = life.partition.chain.segments()[0].address
         store.deaf = {b"X"}
         await life.context.log_starts.move({life.partition: 3})
         await life.settle()
@@ -346,7 +346,8 @@ def test_what_a_delete_records_may_ask_for(
         async with log.running():
             await log.write(*[batch() for _ in range(BATCHES)])
             await log.write(batch())
-            log.partition.state = state
+            if state is PartitionState.RECOVERING:
+                log.partition.begin_recovery((), None)
             answer = (await log.context.log_starts.delete_records({log.partition: offset}))[log.partition]
         assert (answer.code if isinstance(answer, KafkaError) else answer) == expected
         assert log.partition.log_start_offset == (expected if type(expected) is int else 0)
@@ -431,7 +432,7 @@ def test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_mea
                 for member in ("old", "other"):
                     log.acknowledge(store=member)
                 await wait_all_tasks_blocked()
-            segment = log.partition.closed[0]
+            segment = log.partition.chain.closed[0]
             key = keys.segment_key(TOPIC_ID, 0, 0, segment.address)
             entry = catalog.get(key)
             assert entry is not None

@@ -88,9 +88,9 @@ class Setup:
         self.log = FakeLog(stores=stores, requests=self.stores)
         self.partition = self.log.partition
         self.again: list[Any] = []
-        self.log.context.recover_again = self.again.append
+        self.log.context.on_segment_lost(self.again.append)
         self.dropped: list[str] = []
-        self.log.context.segments_dropped = lambda: self.dropped.append("told")
+        self.log.context.on_segments_dropped(lambda: self.dropped.append("told"))
 
     def append(self, acks: int = -1) -> None:
         view = memoryview(bytearray(batch(b"value")))
@@ -229,7 +229,7 @@ def test_an_idle_log_leaves_members_that_are_not_there_in_another_epoch(closed: 
         if closed:
             setup.log.context.opener.end(setup.partition)
             await trio.sleep(0.1)
-            assert setup.partition.current is None
+            assert setup.partition.chain.current is None
         setup.append()
         assert setup.partition.leader_epoch == 1
         await trio.sleep(0.1)
@@ -282,9 +282,9 @@ def test_nobody_moves_where_there_is_nobody_else() -> None:
         await trio.sleep(0.1)
         setup.acknowledge(*STORES)
         presence.silent = {ONE: 10 * MOVE_SECONDS}
-        before = setup.partition.current
+        before = setup.partition.chain.current
         setup.append()
-        assert setup.partition.current is before
+        assert setup.partition.chain.current is before
 
     run(body)
 
@@ -295,14 +295,14 @@ def test_an_idle_segment_is_closed_on_demand_and_one_with_records_under_way_is_n
         await trio.sleep(0.1)
         setup.log.context.opener.end(setup.partition)
         await trio.sleep(0.1)
-        assert setup.partition.current is not None
+        assert setup.partition.chain.current is not None
         setup.acknowledge(ONE, TWO)
         setup.log.context.opener.end(setup.partition)
         await trio.sleep(0.1)
-        assert setup.partition.current is None
+        assert setup.partition.chain.current is None
         (segment,) = setup.segments()
         assert (segment.end_offset, segment.last_sequence) == (1, 0)
-        assert setup.partition.closed == [segment]
+        assert setup.partition.chain.closed == [segment]
         setup.append()
         await trio.sleep(0.1)
         setup.acknowledge(ONE, TWO)
@@ -330,7 +330,7 @@ def test_many_idle_segments_are_closed_in_one_transaction() -> None:
                 for partition in log.topic.partitions:
                     log.context.opener.end(partition)
                 await wait_all_tasks_blocked()
-                assert [partition.current for partition in log.topic.partitions] == [None] * 5
+                assert [partition.chain.current for partition in log.topic.partitions] == [None] * 5
             await trio.sleep(0.1)
             revisions = {entry.mod_revision for entry in catalog.range(keys.SEGMENTS)}
             assert revisions == {before + 1}

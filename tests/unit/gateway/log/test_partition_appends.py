@@ -8,8 +8,10 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.log import partition as partition_module
+from gateway.log import pending
 from gateway.log.appends import Append
 from gateway.log.idempotence.refused import MAX_REFUSED_PRODUCERS, RefusedProducers
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from tests.unit.gateway.kafka_wire import run
@@ -100,10 +102,10 @@ def test_a_first_batch_that_was_refused_is_not_overtaken() -> None:
 def test_also_while_the_partition_did_not_serve() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition
-        partition.state = PartitionState.RECOVERING
+        partition.begin_recovery((), None)
         assert code(partition, first()) is NOT_LEADER
         assert code(partition, second()) is NOT_LEADER
-        partition.state = PartitionState.READY
+        partition.begin_serving(ProducerState())
         assert code(partition, second()) is OUT_OF_ORDER
         assert [code(partition, content) for content in (first(), second())] == [NONE, NONE]
 
@@ -129,9 +131,9 @@ def test_what_was_in_flight_when_the_partition_failed_is_not_overtaken() -> None
         partition.fail("lost")
         assert (waiting.error, waiting.message) == (NOT_LEADER, "lost")
         # Recovered; the batch was kept nowhere, so nothing is known of the producer.
-        partition.producers = type(partition.producers)()
-        partition.current, partition.next_offset = None, 0
-        partition.state = PartitionState.READY
+        partition.begin_recovery((), None)
+        partition.set_end(0)
+        partition.begin_serving(ProducerState())
         assert code(partition, second()) is OUT_OF_ORDER
         assert [code(partition, content) for content in (first(), second())] == [NONE, NONE]
 
@@ -152,7 +154,7 @@ def test_what_was_refused_is_forgotten_once_it_came() -> None:
         partition = log.partition
         assert code(partition, first(), has_room=False) is NO_REPLICAS
         assert code(partition, first()) is NONE
-        partition.producers = type(partition.producers)()  # expired
+        partition.producers.begin(ProducerState())  # expired
         assert code(partition, batch(pid=7, sequence=30)) is NONE
 
     logged(body)
@@ -197,7 +199,7 @@ def test_the_window_counts_what_a_batch_costs_besides_its_bytes(monkeypatch: pyt
     async def body(log: FakeLog) -> None:
         partition, content = log.partition, batch(b"a")
         room = 2 * (len(content) + RECORD_OVERHEAD_BYTES)
-        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", room)
+        monkeypatch.setattr(pending, "MAX_PARTITION_WINDOW_BYTES", room)
         assert [code(partition, content) for _ in range(3)] == [NONE, NONE, NO_REPLICAS]
         await wait_all_tasks_blocked()
         log.acknowledge(upto=0)
@@ -208,7 +210,7 @@ def test_the_window_counts_what_a_batch_costs_besides_its_bytes(monkeypatch: pyt
 
 def test_a_batch_larger_than_the_window_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog) -> None:
-        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", 600)
+        monkeypatch.setattr(pending, "MAX_PARTITION_WINDOW_BYTES", 600)
         large, small = batch(b"a" * 1000), batch(b"b")
         assert [code(log.partition, content) for content in (large, small)] == [NONE, NO_REPLICAS]
         await wait_all_tasks_blocked()
@@ -226,7 +228,7 @@ def test_a_segment_has_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 3)
         for _ in range(7):
             await log.write(batch(b"a", b"b"))
-        starts = [(segment.start_offset, segment.end_offset) for segment in log.partition.chain()]
+        starts = [(segment.start_offset, segment.end_offset) for segment in log.partition.chain.segments()]
         assert starts == [(0, 6), (6, 12), (12, None)]
 
     logged(body)
@@ -238,11 +240,11 @@ def test_a_segment_has_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPat
 def test_a_failed_partition_is_not_recovered_for_what_was_lost_with_it() -> None:
     async def body(log: FakeLog) -> None:
         again: list[Partition] = []
-        log.context.recover_again = again.append
+        log.context.on_segment_lost(again.append)
         partition = log.partition
         append(partition, batch(b"a"))
-        assert partition.current is not None
-        writer = partition.current.writer
+        assert partition.chain.current is not None
+        writer = partition.chain.current.writer
         partition.fenced(writer, "taken over")
         assert (partition.state, partition.reason, again) == (
             PartitionState.FAILED,
@@ -261,11 +263,12 @@ def test_a_segment_of_an_earlier_attempt_fails_nothing() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition
         append(partition, batch(b"a"))
-        assert partition.current is not None
-        old = partition.current.writer
+        assert partition.chain.current is not None
+        old = partition.chain.current.writer
         partition.fail("lost")
-        partition.current, partition.next_offset = None, 0
-        partition.state = PartitionState.READY
+        partition.begin_recovery((), None)
+        partition.set_end(0)
+        partition.begin_serving(ProducerState())
         append(partition, batch(b"b"))
         partition.fenced(old, "late")
         assert partition.state is PartitionState.READY
@@ -276,11 +279,11 @@ def test_a_segment_of_an_earlier_attempt_fails_nothing() -> None:
 def test_a_deleted_partition_stays_deleted() -> None:
     async def body(log: FakeLog) -> None:
         again: list[Partition] = []
-        log.context.recover_again = again.append
+        log.context.on_segment_lost(again.append)
         partition = log.partition
         waiting = append(partition, batch(b"a"))
-        assert partition.current is not None
-        writer = partition.current.writer
+        assert partition.chain.current is not None
+        writer = partition.chain.current.writer
         partition.delete()
         partition.fenced(writer, "sealed")
         partition.fail("something else")

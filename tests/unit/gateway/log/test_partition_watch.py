@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gateway.log.partition import Partition
-from tests.unit.gateway.log.fake_log import FakeLog, batch
+from gateway.log.segment import Segment
+from tests.unit.gateway.log.fake_log import STORE, FakeLog, batch
 from tests.unit.gateway.log.test_partition_appends import append, logged
 
 
@@ -24,11 +25,11 @@ async def records_become_visible(log: FakeLog) -> None:
 
 
 async def the_log_start_moves(log: FakeLog) -> None:
-    log.partition.log_start_offset = 1
+    log.partition.start_moved(1, ())
 
 
 async def the_end_is_found_further_on(log: FakeLog) -> None:
-    log.partition.raise_ends(5)
+    log.partition.begin_recovery([Segment("A" * 32, 0, 0, (STORE,), 1, 0).closed(5, 4, 0)], None)
 
 
 async def it_fails(log: FakeLog) -> None:
@@ -36,7 +37,7 @@ async def it_fails(log: FakeLog) -> None:
 
 
 async def it_serves(log: FakeLog) -> None:
-    log.partition.serve(log.partition.producers)
+    log.partition.begin_serving(log.partition.producers.state)
 
 
 async def it_is_deleted(log: FakeLog) -> None:
@@ -53,16 +54,16 @@ async def it_is_deleted(log: FakeLog) -> None:
 def test_who_watches_is_told_once(change: Callable[[FakeLog], Awaitable[None]]) -> None:
     async def body(log: FakeLog) -> None:
         first, second, third = Watcher(), Watcher(), Watcher()
-        log.partition.watch(first)
-        log.partition.watch(second)
-        log.partition.watch(second)
-        log.partition.watch(third)
-        log.partition.unwatch(third)
+        log.partition.listeners.watch(first)
+        log.partition.listeners.watch(second)
+        log.partition.listeners.watch(second)
+        log.partition.listeners.watch(third)
+        log.partition.listeners.unwatch(third)
         await change(log)
         assert (first.told, second.told, third.told) == ([log.partition], [log.partition], [])
         log.partition.delete()
         assert (len(first.told), len(second.told)) == (1, 1)
-        log.partition.watch(first)
+        log.partition.listeners.watch(first)
         log.partition.fail("once more")
         assert len(first.told) == 2
 
@@ -72,7 +73,7 @@ def test_who_watches_is_told_once(change: Callable[[FakeLog], Awaitable[None]]) 
 def test_a_batch_that_is_not_durable_is_nobodys_business() -> None:
     async def body(log: FakeLog) -> None:
         watcher = Watcher()
-        log.partition.watch(watcher)
+        log.partition.listeners.watch(watcher)
         append(log.partition, batch())
         assert watcher.told == []
 
@@ -85,11 +86,11 @@ def test_a_new_leader_epoch_is_told() -> None:
     async def body(log: FakeLog) -> None:
         await log.write(batch())
         watcher = Watcher()
-        log.partition.watch(watcher)
+        log.partition.listeners.watch(watcher)
         stores = log.stores
         enough = stores.enough
-        assert log.partition.current is not None
-        opened_ms = log.partition.current.segment.opened_ms
+        assert log.partition.chain.current is not None
+        opened_ms = log.partition.chain.current.segment.opened_ms
         log.now_ms = opened_ms + log.topic.settings.segment_ms
         stores.enough = lambda *_: False  # type: ignore[method-assign]
         before = log.partition.leader_epoch

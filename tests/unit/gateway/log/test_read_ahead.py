@@ -142,7 +142,7 @@ def test_who_goes_through_the_log_is_read_ahead_for_and_gets_the_same_batches() 
             # The first read went on from nowhere; nobody has asked for the last range yet.
             assert (cold.ahead.started, cold.ahead.used) == (4, 3)
             assert plain == [
-                bytes(content) for content in log.producer.kept[partition.chain()[0].address][:5]
+                bytes(content) for content in log.producer.kept[partition.chain.segments()[0].address][:5]
             ]
             nursery.cancel_scope.cancel()
 

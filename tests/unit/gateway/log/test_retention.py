@@ -82,7 +82,7 @@ def test_what_is_too_old_goes_and_a_change_of_the_config_counts_at_the_next_chec
         for second in range(10):
             clock.now = NOW_MS + second * 1000
             await append(life, clock.now)
-        first = life.partition.closed[0].address
+        first = life.partition.chain.closed[0].address
         await check(life, retention)
         assert starts(life.partition) == [3, 6, 9], "its newest record is 7 s old"
         assert life.partition.log_start_offset == 3
@@ -103,10 +103,10 @@ def test_an_idle_partition_keeps_nothing_for_ever(tmp_path: Path) -> None:
         clock, retention = Clock(life), retention_of(life)
         configure(life, retention_ms="5000")
         await write(life, 4)
-        addresses = [segment.address for segment in life.partition.chain()]
+        addresses = [segment.address for segment in life.partition.chain.segments()]
         clock.now += 5001
         await check(life, retention)
-        assert (life.partition.log_start_offset, life.partition.chain()) == (4, [])
+        assert (life.partition.log_start_offset, life.partition.chain.segments()) == (4, [])
         assert all(forgotten(store, address) for address in addresses)
         await write(life, 1)
         assert life.partition.high_watermark == 5
@@ -121,11 +121,11 @@ def test_an_idle_open_segment_is_closed_when_it_is_old_though_nothing_expires(tm
         await write(life, 2)
         clock.now += 4999
         await check(life, retention)
-        assert life.partition.current is not None
+        assert life.partition.chain.current is not None
         clock.now += 1
         await check(life, retention)
-        assert life.partition.current is None
-        assert [segment.end_offset for segment in life.partition.closed] == [2]
+        assert life.partition.chain.current is None
+        assert [segment.end_offset for segment in life.partition.chain.closed] == [2]
 
     run(tmp_path, body)
 
@@ -139,7 +139,7 @@ def test_one_that_is_being_written_to_is_not_closed(tmp_path: Path) -> None:
         await append(life, NOW_MS)
         clock.now += 6000
         await check(life, retention)
-        assert life.partition.current is not None
+        assert life.partition.chain.current is not None
         store.deaf = set()
 
     run(tmp_path, body)
@@ -155,7 +155,7 @@ def test_the_size_of_a_partition_is_kept(tmp_path: Path) -> None:
             assert life.partition.log_start_offset == first, limit
         configure(life, retention_bytes="0")
         await check(life, retention)
-        assert (life.partition.log_start_offset, life.partition.chain()) == (10, [])
+        assert (life.partition.log_start_offset, life.partition.chain.segments()) == (10, [])
         assert life.context.log_starts.bytes_removed == 10 * SIZE
 
     run(tmp_path, body)
@@ -168,11 +168,11 @@ def test_sizes_that_nobody_noted_are_counted_once(tmp_path: Path) -> None:
         await write(life, 2)
 
         async def after(later: Life) -> None:
-            assert [segment.size for segment in later.partition.closed] == [UNKNOWN]
+            assert [segment.size for segment in later.partition.chain.closed] == [UNKNOWN]
             await check(later, retention_of(later))
-            assert [segment.size for segment in later.partition.closed] == [2 * SIZE]
+            assert [segment.size for segment in later.partition.chain.closed] == [2 * SIZE]
             (entry,) = later.catalog.range(keys.segments_prefix(TOPIC_ID))
-            assert Segment.unpack(entry.value) == later.partition.closed[0]
+            assert Segment.unpack(entry.value) == later.partition.chain.closed[0]
 
         await in_life(store, await copy_of(catalog), after)
 
@@ -219,7 +219,7 @@ def test_sizes_that_no_store_is_there_to_tell_are_not_waited_for() -> None:
         presence = setup.watch(ONE)
         presence.silent = {ONE: 100.0}
         log = setup.log
-        log.partition.closed = [Segment("A" * 32, 0, 0, (ONE,), 1, 0).closed(10, 9, 0)]
+        log.partition.chain.load([Segment("A" * 32, 0, 0, (ONE,), 1, 0).closed(10, 9, 0)])
 
         async def never(*_: Any) -> bytes:
             await trio.sleep_forever()
@@ -228,6 +228,6 @@ def test_sizes_that_no_store_is_there_to_tell_are_not_waited_for() -> None:
         log.reader.rows = never  # type: ignore[attr-defined]
         with trio.fail_after(1):
             await count_sizes(log.context, log.partition)
-        assert [segment.size for segment in log.partition.closed] == [UNKNOWN]
+        assert [segment.size for segment in log.partition.chain.closed] == [UNKNOWN]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

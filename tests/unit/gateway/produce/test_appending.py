@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.common.budget import Budget
 from gateway.common.handlers import NoRoom, Request
 from gateway.log import context as context_module
-from gateway.log import partition as partition_module
+from gateway.log import pending
 from gateway.produce.appending import PARTITIONS_A_TURN_COUNT, RefusedBatch
 from gateway.produce.opening import MAX_NAMED_RECORDS
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -375,7 +375,7 @@ def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch
     async def body(log: FakeLog) -> None:
         content = batch(b"a" * 100)
         room = 2 * (len(content) + RECORD_OVERHEAD_BYTES)
-        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", room)
+        monkeypatch.setattr(pending, "MAX_PARTITION_WINDOW_BYTES", room)
         for _ in range(2):
             assert (await begin(log, {0: content}, acks=0)).response() is None
         waits = Beginning(log, produce_request({1: batch(b"other"), 0: content}, acks=0))
@@ -395,7 +395,7 @@ def test_without_an_answer_a_request_waits_for_room_in_its_partition(monkeypatch
 
 def test_who_waits_for_room_is_told_when_the_partition_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(log: FakeLog) -> None:
-        monkeypatch.setattr(partition_module, "MAX_PARTITION_WINDOW_BYTES", 600)
+        monkeypatch.setattr(pending, "MAX_PARTITION_WINDOW_BYTES", 600)
         await begin(log, {0: batch(b"a")}, acks=0)
         waits = Beginning(log, produce_request({0: batch(b"b")}, acks=0))
         async with trio.open_nursery() as nursery:

@@ -12,7 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.waiting import call_before_blocking
 from gateway.configs.effective import effective_topic_configs
-from gateway.log.partition import Partition, PartitionState
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from gateway.produce.appending import PARTITIONS_A_TURN_COUNT
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, produce_request
@@ -42,7 +43,7 @@ async def produce(log: FakeLog, batches: dict[int, bytes], *, acks: int = -1) ->
     begun, waits = await began(log, produce_request(batches, acks=acks), nothing_is_appended)
     await wait_all_tasks_blocked()
     for partition in log.topic.partitions:
-        if partition.current is not None:
+        if partition.chain.current is not None:
             log.acknowledge(partition)
     return await answered(begun), waits > 0
 
@@ -104,7 +105,7 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
     async def body(log: FakeLog) -> None:
         other = Topic("other", bytes(16), {}, effective_topic_configs({"compression.type": "gzip"}), 1)
         other.partitions = [Partition(log.context, other, 0)]
-        other.partitions[0].state = PartitionState.READY
+        other.partitions[0].begin_serving(ProducerState())
         topics = {"orders": log.topic, "other": other}
         log.broker.topics.get = topics.get
         batches = [
@@ -125,7 +126,7 @@ def test_a_topic_that_becomes_compacted_while_batches_are_opened_gets_no_record_
             else:
                 topics["orders"] = again = Topic("orders", bytes(range(1, 17)), {}, compacted, 1)
                 again.partitions = [Partition(log.context, again, 0)]
-                again.partitions[0].state = PartitionState.READY
+                again.partitions[0].begin_serving(ProducerState())
 
         begun = Begun(await call_before_blocking(begin_request(log, request), alter))
         assert log.topic.settings is compacted or topics["orders"] is not log.topic, "it had to wait"
@@ -223,7 +224,7 @@ def test_batches_are_stored_with_the_topics_codec(name: str, codec: int) -> None
         if codec == wanted:
             assert kept[21:] == sent[21:]
         assert waits is not (codec == wanted == 0)
-        assert log.partition.producers.check(7, 0, 0, 3) is not None, "the producer's fields stay"
+        assert log.partition.producers.state.check(7, 0, 0, 3) is not None, "the producer's fields stay"
 
     run(body, configs={"compression.type": name})
 

@@ -134,7 +134,7 @@ async def random_log(life: Life, seed: int, batches: int = 23) -> Found:
 
 def left_behind(store: OneStore, partition: Partition) -> set[str]:
     """Addresses that the store keeps something of, and that are not in the chain."""
-    chain = {segment.address for segment in partition.chain()}
+    chain = {segment.address for segment in partition.chain.segments()}
     return {
         address
         for address in store.database.addresses("", 1000)
@@ -149,7 +149,7 @@ def test_the_newest_of_each_key_stays_where_it_was(tmp_path: Path, seed: int) ->
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         partition = life.partition
         written = await random_log(life, seed)
-        end, first_open = partition.high_watermark, partition.open_segments()[0].segment.start_offset
+        end, first_open = partition.high_watermark, partition.chain.open_segments()[0].segment.start_offset
         compaction = await compact(life)
         assert (compaction.runs, compaction.failures) == (1, 0), compaction.last_error
         closed = [record for record in written if record[0] < first_open]
@@ -254,7 +254,7 @@ def test_a_log_that_does_not_fit_memory_takes_several_passes(tmp_path: Path) -> 
         await close(life)
         passes = 0
         while True:
-            plan = cleanable(partition.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
+            plan = cleanable(partition.chain.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
             if not plan.segments:
                 break
             one = CompactionRun(life.context, partition, plan, no_rest, 3 * KEY_BYTES)
@@ -282,7 +282,7 @@ def test_a_large_outcome_is_several_segments(tmp_path: Path, monkeypatch: pytest
         assert starts(life.partition) == [0, 10, 20]
         found = await read(life.partition)
         assert [key for _, key, _ in found] == [b"%d" % n for n in range(12)] + [b"same"]
-        sizes = [segment.size for segment in life.partition.closed]
+        sizes = [segment.size for segment in life.partition.chain.closed]
         assert all(size > 0 for size in sizes)
 
     run(tmp_path, body, configs=COMPACT)
@@ -308,7 +308,7 @@ def test_a_long_chain_is_swapped_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(compaction_run, "MAX_SOURCES", 2)
         written = await random_log(life, 6)
         await close(life)
-        assert len(life.partition.closed) > 4
+        assert len(life.partition.chain.closed) > 4
         compaction = await compact(life)
         assert (compaction.runs, compaction.failures) == (1, 0), compaction.last_error
         assert await read(life.partition) == newest(written)
@@ -348,7 +348,7 @@ def test_the_last_batch_stays_though_it_is_empty(tmp_path: Path) -> None:
         await close(life)
         await compact(life)
         assert await read(life.partition) == [(0, b"a", b"1")]
-        assert (life.partition.high_watermark, life.partition.closed[-1].end_offset) == (3, 3)
+        assert (life.partition.high_watermark, life.partition.chain.closed[-1].end_offset) == (3, 3)
         backup = await copy_of(catalog)
 
         async def after(later: Life) -> None:
@@ -536,7 +536,7 @@ def test_what_is_replaced_goes_only_when_the_stores_know_the_new_ends(tmp_path: 
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         await random_log(life, 3)
         await close(life)
-        before = {segment.address for segment in life.partition.closed}
+        before = {segment.address for segment in life.partition.chain.closed}
         store.deaf = {b"C"}
         await compact(life)
         assert left_behind(store, life.partition) == before
@@ -554,8 +554,8 @@ def test_a_segment_that_goes_meanwhile_ends_the_compaction_without_harm(
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         written = await random_log(life, 8)
         await close(life)
-        first_end = life.partition.closed[0].end_offset or 0
-        plan = cleanable(life.partition.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
+        first_end = life.partition.chain.closed[0].end_offset or 0
+        plan = cleanable(life.partition.chain.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
 
         async def rest(_size: int, _seconds: float) -> None:
             await life.context.log_starts.move({life.partition: first_end})
@@ -578,7 +578,7 @@ def test_a_compaction_that_retention_overtook_is_not_put_off(
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         written = await random_log(life, 8)
         await close(life)
-        first_end = life.partition.closed[0].end_offset or 0
+        first_end = life.partition.chain.closed[0].end_offset or 0
 
         async def rest(_size: int, _seconds: float) -> None:
             await life.context.log_starts.move({life.partition: first_end})

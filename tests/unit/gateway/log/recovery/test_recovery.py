@@ -215,18 +215,18 @@ def test_who_waits_is_woken_when_the_partition_serves_again(cluster: Cluster) ->
         async with setup.life().running() as life:
             partition, waiter = life.partition, Waiter()
             await life.write(3)
-            assert partition.current is not None
-            address = partition.current.segment.address
+            assert partition.chain.current is not None
+            address = partition.chain.current.segment.address
             # Two more reach the disk, and their acknowledgements are lost with the segment.
             heard = life.node.handlers.copy()
             life.node.handlers = {kind: lambda _message: None for kind in heard}
             await life.write(2)
             life.node.handlers = heard
             assert partition.high_watermark == 3
-            partition.add_waiter(waiter)
+            partition.listeners.add(waiter)
             seal = AddressStatus(address, STATUS_DONE, -1).pack()
             setup.store.take(Request(b"S", STORE, "R", (seal,)))
-            partition.fenced(partition.current.writer, "sealed")
+            partition.fenced(partition.chain.current.writer, "sealed")
             assert waiter.woken == [(PartitionState.FAILED, 3)]
             await trio.sleep(5)
             assert waiter.woken[1:] == [(PartitionState.READY, 5)]
@@ -298,8 +298,8 @@ def roll(life: Life) -> None:
     """The next append begins another segment."""
     now = life.context.now_ms() + 10_000
     life.context.now_ms = lambda: now  # type: ignore[method-assign]
-    assert life.partition.current is not None
-    life.partition.current.bytes = life.topic.settings.segment_bytes
+    assert life.partition.chain.current is not None
+    life.partition.chain.current.bytes = life.topic.settings.segment_bytes
 
 
 def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
@@ -307,8 +307,8 @@ def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
         async with setup.life().running() as life:
             await life.write(4)
             backup = await copy_of(setup.catalog)
-            assert life.partition.current is not None
-            deletion = AddressStatus(life.partition.current.segment.address, STATUS_DONE, -1).pack()
+            assert life.partition.chain.current is not None
+            deletion = AddressStatus(life.partition.chain.current.segment.address, STATUS_DONE, -1).pack()
         setup.store.take(Request(b"X", STORE, "R", (deletion,)))
         async with setup.life(backup).running() as life:
             assert "deleted, and the catalog has it open" in refuted(life)
@@ -411,13 +411,13 @@ def test_no_record_of_the_next_segment_before_the_end_of_the_one_before_is_heard
     async def body(setup: Setup) -> None:
         async with setup.life(configs=ROLL_AT_ONCE).running() as life:
             await life.write(4)
-            assert life.partition.current is not None
-            first = life.partition.current.segment.address
+            assert life.partition.chain.current is not None
+            first = life.partition.chain.current.segment.address
             setup.store.deaf = {b"C"}
             if idle:
                 life.context.opener.end(life.partition)
                 await life.settle()
-                assert life.partition.current is None
+                assert life.partition.chain.current is None
             else:
                 roll(life)
             await life.write(4)
