@@ -27,7 +27,7 @@ def describe(broker: FakeBroker, *topics: tuple[str, list[int]]) -> list[tuple[s
 
 def test_producers_with_their_last_batch() -> None:
     broker = FakeBroker()
-    state = broker.add("t", 2).partitions[1].producers
+    state = broker.add("t", 2).partitions[1].producers.state
     state.applied(9, 0, 0, 1, 2, 5000, NOW_MS)
     state.applied(9, 1, 7, 4, 3, 6000, NOW_MS)
     state.applied(8, 0, 0, 5, 1, 7000, NOW_MS - PRODUCER_ID_EXPIRATION_MS)
@@ -65,7 +65,7 @@ def test_partitions_that_are_not_there() -> None:
 def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(describe_producers, "MAX_PRODUCERS_PER_ANSWER", 5)
     broker = FakeBroker()
-    state = broker.add("t").partitions[0].producers
+    state = broker.add("t").partitions[0].producers.state
     for producer_id in range(2):
         state.applied(producer_id, 0, 0, 1, 2, 5000, NOW_MS)
     found = describe(broker, ("t", [0, 0, 0, 0]))
