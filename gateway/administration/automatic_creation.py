@@ -38,7 +38,7 @@ MAX_UNDER_WAY: Final = 10_000
 """Topics that wait to be created automatically, of all requests together: some megabytes of names. More are
 left to the client's next request."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class AutomaticCreation:
@@ -66,7 +66,7 @@ class AutomaticCreation:
         partitions = self._cluster.settings.partitions
         if len(missing) * (1 + partitions) > MAX_PARTITIONS_PER_REQUEST:
             warn_once(
-                _logger,
+                logger,
                 "%d missing topics of %d partitions each were not created automatically: one request may "
                 "create no more than %d topics and partitions",
                 len(missing),
@@ -106,7 +106,7 @@ class AutomaticCreation:
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 warn_once(
-                    _logger,
+                    logger,
                     "topic %s could not be created automatically: %s. (Others will not be mentioned.)",
                     name,
                     error.message,
@@ -114,7 +114,7 @@ class AutomaticCreation:
         except (DiskFailed, BaseExceptionGroup):
             raise
         except Exception:
-            _logger.exception("a defect in the automatic creation of topic %s", name)
+            logger.exception("a defect in the automatic creation of topic %s", name)
 
 
 def _may_be_created(name: str) -> bool:

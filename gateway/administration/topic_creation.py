@@ -34,7 +34,7 @@ Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VI
 DEFAULT: Final = -1
 """A number of partitions or a replication factor that the broker is to choose."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class TakenNames:
@@ -105,7 +105,7 @@ async def create_topic(broker: Cluster, taken: TakenNames, new: NewTopic) -> Top
     """Create it. Raises KafkaError: TOPIC_ALREADY_EXISTS when another client was faster."""
     if new.replication_factor > _store_count(broker):
         warn_once(
-            _logger,
+            logger,
             "topic %s keeps replication factor %d although there are fewer stores (%d), as asked for by "
             "--relax-replication-factor",
             new.name,

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import trio
 
 from gateway.answers.encoding import encoded
-from gateway.answers.questions import Remembered, question_of
+from gateway.answers.question_cache import QuestionCache, question_of
 from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
@@ -116,7 +116,7 @@ class _Ends:
         """To that, without its size and correlation id."""
 
 
-_remembered: Final[Remembered[_Ends]] = Remembered()
+_remembered: Final[QuestionCache[_Ends]] = QuestionCache()
 
 
 def list_offsets_at_once(

@@ -34,10 +34,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
+from gateway.answers.answer_cache import AnswerCache
 from gateway.answers.encoding import answer_of
-from gateway.answers.kept import AnswerCache
 from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from gateway.answers.questions import Remembered, question_of
+from gateway.answers.question_cache import QuestionCache, question_of
 from gateway.answers.turns import breathe
 from gateway.cluster.stores import Replicas
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
@@ -88,7 +88,7 @@ class _Wanted:
         return self.may_create and not self.by_id and bool(broker.settings.auto_create_topics)
 
 
-_remembered: Final[Remembered[_Wanted]] = Remembered()
+_remembered: Final[QuestionCache[_Wanted]] = QuestionCache()
 
 
 def metadata_at_once(

@@ -68,7 +68,7 @@ LINGER_CHUNK_BYTES = 16 * 1024
 _ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "memory", "bug"})
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Connection:
@@ -187,7 +187,9 @@ class Connection:
             if is_disk_failure(error):
                 raise
             self.reason = "bug"
-            _log.exception("closing the connection of %s: a request failed unexpectedly", self.client_address)
+            logger.exception(
+                "closing the connection of %s: a request failed unexpectedly", self.client_address
+            )
 
     async def _receive(self) -> bool:
         """Waits for bytes. False at the end: the client closed, or the gateway stops."""
@@ -382,7 +384,7 @@ class Connection:
             # A Produce without an answer (acks=0) that failed: to close is all that can be said.
             self._end("malformed", str(error))
         else:
-            _log.error(
+            logger.error(
                 "closing the connection of %s: a request failed unexpectedly",
                 self.client_address,
                 exc_info=error,

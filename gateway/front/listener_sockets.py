@@ -18,7 +18,7 @@ PORT_ATTEMPTS = 20
 
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ListenError(Exception):
@@ -108,7 +108,7 @@ def _bind_all(
                 if error.errno not in _NO_SUCH_FAMILY or len(addresses) == 1:
                     raise
                 missing = error
-                _log.info("not listening on %s: this machine does not have it", join_host_port(host, port))
+                logger.info("not listening on %s: this machine does not have it", join_host_port(host, port))
                 continue
             port = sockets[0].getsockname()[1]
         if not sockets:

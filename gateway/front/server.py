@@ -55,7 +55,7 @@ ACCEPTS_IN_A_ROW = 64
 RESERVED_FILES = 256
 """File descriptors left for everything but clients (RocksDB's files, the catalog); at most half of all."""
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Server:
@@ -135,7 +135,7 @@ class Server:
                     await self._accept_all(sockets, connections, task_status)
                     self._stop_connections()
             if self._connections_scope.cancelled_caught:
-                _log.warning("some requests were not answered within the time for stopping")
+                logger.warning("some requests were not answered within the time for stopping")
         except BaseExceptionGroup as group:
             # What callers act on must not hide in groups of groups.
             if (failure := _first(group, DiskFailed)) is not None:
@@ -219,7 +219,7 @@ class Server:
                 raise
             # A bug of the connection itself: as with one of a handler, nobody else suffers.
             connection.reason = "bug"
-            _log.exception("the connection of %s failed unexpectedly", connection.client_address)
+            logger.exception("the connection of %s failed unexpectedly", connection.client_address)
         finally:
             self.connections.discard(connection)
             self.metrics.connections_open -= 1
@@ -240,7 +240,7 @@ class Server:
             for connection in list(self.connections):
                 why = connection.overdue(now)
                 if why is not None:
-                    _log.info("closing the connection of %s: %s", connection.client_address, why)
+                    logger.info("closing the connection of %s: %s", connection.client_address, why)
                     connection.close("deadline")
             context = self.context
             requests = (context.request_memory, context.small_request_memory, context.decoded_memory)
@@ -270,7 +270,7 @@ def _mention_wildcards(sockets: Sequence[ListenerSocket]) -> None:
     for listener in dict.fromkeys(entry.listener for entry in sockets):
         if listener.is_wildcard and listener.advertised_host is None:
             where = join_host_port(listener.host, listener.port)
-            _log.info(
+            logger.info(
                 "listener %s accepts on every address and tells each client the one it connected to; "
                 "if clients cannot use that one, give it: --listen %s@HOST:PORT",
                 where,
@@ -295,7 +295,7 @@ def raise_file_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError) as error:
-            _log.warning("the limit on open files stays at %d: %s", soft, error)
+            logger.warning("the limit on open files stays at %d: %s", soft, error)
             return soft
     return sys.maxsize if wanted == resource.RLIM_INFINITY else wanted
 

@@ -12,8 +12,8 @@ import trio.testing
 
 from gateway.administration import automatic_creation, topic_creation
 from gateway.administration.automatic_creation import AutomaticCreation
-from gateway.answers import encoding
 from gateway.catalog.interface import CatalogFailed
+from gateway.common import log_limit
 from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -44,7 +44,7 @@ class SlowBroker(FakeBroker):
 
 @pytest.fixture(autouse=True)
 def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_said", set())
+    monkeypatch.setattr(log_limit, "_said", set())
 
 
 def at_work(broker: FakeBroker, body: Callable[[AutomaticCreation], Awaitable[None]]) -> None:

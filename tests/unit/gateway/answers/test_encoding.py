@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from gateway.answers import encoding
-from gateway.answers.kept import AnswerCache
+from gateway.answers.answer_cache import AnswerCache
 from gateway.api import metadata
 from tests.unit.gateway.answers.large_requests import requests
 from tests.unit.gateway.api.asking import FakeBroker, ask

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.answers.kept import AnswerCache
+from gateway.answers.answer_cache import AnswerCache
 from gateway.api import metadata
 from tests.unit.gateway.api.asking import ADDRESS, CLUSTER_ID, NODE_ID, FakeBroker, ask, request_class
 

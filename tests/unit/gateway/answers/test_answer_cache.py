@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.answers import kept
-from gateway.answers.kept import AnswerCache
+from gateway.answers import answer_cache
+from gateway.answers.answer_cache import AnswerCache
 
 
 def test_an_answer_is_good_for_its_question_and_its_state_only() -> None:
@@ -18,7 +18,7 @@ def test_an_answer_is_good_for_its_question_and_its_state_only() -> None:
 
 
 def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_ANSWERS", 3)
+    monkeypatch.setattr(answer_cache, "MAX_ANSWERS", 3)
     cache = AnswerCache()
     for question in "abc":
         cache.put(question, 0, question.encode())
@@ -28,8 +28,8 @@ def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_TOTAL_BYTES", 10)
-    monkeypatch.setattr(kept, "MAX_ANSWER_BYTES", 8)
+    monkeypatch.setattr(answer_cache, "MAX_TOTAL_BYTES", 10)
+    monkeypatch.setattr(answer_cache, "MAX_ANSWER_BYTES", 8)
     cache = AnswerCache()
     cache.put("large", 0, b"123456789")
     assert cache.get("large", 0) is None

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 Question = tuple[int, bytes]
 
 
-class Remembered(Generic[_T]):
+class QuestionCache(Generic[_T]):
     """What questions mean, the least recently asked ones forgotten first."""
 
     def __init__(self) -> None:

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.answers import questions
-from gateway.answers.questions import Remembered
+from gateway.answers import question_cache
+from gateway.answers.question_cache import QuestionCache
 
 
 def test_the_least_recently_asked_questions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "MAX_REMEMBERED", 3)
-    monkeypatch.setattr(questions, "MAX_REMEMBERED_BYTES", 100)
-    known: Remembered[str] = Remembered()
+    monkeypatch.setattr(question_cache, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(question_cache, "MAX_REMEMBERED_BYTES", 100)
+    known: QuestionCache[str] = QuestionCache()
     for name in "abc":
         known.put((1, name.encode()), name)
     assert known.get((1, b"a")) == "a"
