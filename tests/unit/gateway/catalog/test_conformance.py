@@ -18,8 +18,8 @@ from gateway.catalog.interface import (
     HistoryLost,
     LeaseNotFound,
 )
-from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.sqlite import SqliteCatalog
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 Case = Callable[[Catalog], Awaitable[None]]
 

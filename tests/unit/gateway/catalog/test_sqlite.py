@@ -14,10 +14,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog.interface import CatalogFailed, Change, Entry, HistoryLost
-from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.mirror import Plan
 from gateway.catalog.sqlite import SqliteCatalog, set_aside
 from mesh.data_directory import DataDirectoryRefused
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 
 def with_catalog(path: Path, use: Callable[[SqliteCatalog], Awaitable[None]]) -> None:

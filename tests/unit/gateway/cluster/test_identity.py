@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.identity import cluster_entry, cluster_in
 from mesh.data_directory import DataDirectoryRefused
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 DATA = Path("/data")
 

@@ -12,10 +12,10 @@ import trio
 from trio.testing import MockClock
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.stores import MIN_FREE_BYTES, REMOVED, StoreRefused, Stores, first_entries
 from gateway.log.segment import Segment
 from mesh.protocol.presence import Seen
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 A, B, C, D, E = (letter * 32 for letter in "ABCDE")
 TOPIC = bytes(range(16))

@@ -14,7 +14,6 @@ from typing import Any, cast
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
 from gateway.configs.effective import effective_topic_configs
@@ -27,6 +26,7 @@ from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from mesh.producer import Producer
 from mesh.protocol.writer import Writer
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement
 from wireproto.dafka.messages import Ack
 from wireproto.kafka.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -17,7 +17,6 @@ from typing import Any, cast
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.stores import Stores
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.context import LogContext
@@ -29,6 +28,7 @@ from mesh.protocol.ingest import Ingest
 from mesh.reader import Reader
 from mesh.store.db import Database
 from mesh.store.server import Server
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Request, Verify

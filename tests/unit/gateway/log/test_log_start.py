@@ -12,7 +12,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.deletion import RETRY_SECONDS, Deletion
 from gateway.cluster.replacement import Progress, Replacement
 from gateway.log import partition as partition_module
@@ -21,6 +20,7 @@ from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit, Truncation
 from mesh.reader import NotServed
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.test_deletion import BAD, GOOD, Setup
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import Life, OneStore, copy_of

@@ -11,7 +11,6 @@ import trio
 from trio.testing import MockClock
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.stores import StoreEntry
 from gateway.configs.effective import effective_topic_configs
 from gateway.log import partition as partition_module
@@ -19,6 +18,7 @@ from gateway.log.partition import Partition
 from gateway.log.retention import SECOND_LOOK_SECONDS, Retention
 from gateway.log.segment import UNKNOWN, Segment
 from gateway.log.segment_sizes import count_sizes
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from tests.unit.gateway.log.test_log_start import BATCHES, forgotten, in_life, run, starts, write

@@ -12,7 +12,6 @@ import pytest
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.cluster.rebuild import read_back
 from gateway.configs.effective import effective_topic_configs
 from gateway.log import partition as partition_module
@@ -28,6 +27,7 @@ from gateway.log.segment import Segment
 from gateway.log.tail_cache import ENTRY_OVERHEAD_BYTES
 from mesh import crash_points
 from mesh.protocol.address_state import Phase
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from tests.unit.gateway.log.test_log_start import in_life, run, starts

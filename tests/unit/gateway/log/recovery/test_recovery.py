@@ -13,11 +13,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
-from gateway.catalog.memory import MemoryCatalog
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.store import keys as store_keys
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import TOPIC_ID
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
