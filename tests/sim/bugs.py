@@ -23,7 +23,7 @@ from gateway.groups.replay import Replay
 from gateway.log import opener
 from gateway.log.appends import Append
 from gateway.log.closer import Closer
-from gateway.log.compaction import compactor as compaction
+from gateway.log.compaction import left_over
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.output import OutputWriter
 from gateway.log.compaction.rules import NewestOffsets, _digest
@@ -249,13 +249,13 @@ def _swap_forgets_the_old() -> AbstractContextManager[object]:
 
 
 def _outputs_left_behind() -> AbstractContextManager[object]:
-    async def nothing(context: Any) -> None:
+    async def nothing(context: Any, _outputs: Any) -> None:
         entries = context.catalog.range(COMPACTING)
         if entries:
             await context.catalog.transact([], {}, [entry.key for entry in entries])
 
     return _both(
-        patch.object(compaction, "forget_outputs", nothing),
+        patch.object(left_over, "forget_outputs", nothing),
         patch.object(compaction_run, "forget_outputs", nothing),
     )
 

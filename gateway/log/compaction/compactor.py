@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog.interface import CatalogFailed
+from gateway.log.compaction.left_over import LeftOver
 from gateway.log.compaction.output import Abandoned
 from gateway.log.compaction.rules import Cleanable, CompactionLimits, cleanable
-from gateway.log.compaction.run import CompactionRun, forget_outputs
+from gateway.log.compaction.run import CompactionRun
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment_sizes import count_sizes
 
@@ -59,9 +60,11 @@ class Compaction:
         """Until when logs are left alone."""
 
     async def run(self) -> None:
-        """Compact for ever; first have forgotten what an earlier life had begun."""
-        await forget_outputs(self._context)
+        """Compact for ever; have forgotten what earlier lives had begun."""
+        left = LeftOver(self._context)
         while True:
+            if not left.is_empty:
+                await left.forget()
             if not await self.compact_one():
                 with trio.move_on_after(max(MIN_BACKOFF_MS, self._backoff_ms) / 1000):
                     await self._backoff_changed.wait()

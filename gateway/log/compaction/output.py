@@ -14,7 +14,8 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import partition as partition_module
-from gateway.log.announcement import announcement_of
+from gateway.log.announcement import announcement_of, log_name
+from gateway.log.compaction.left_over import Noted
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch
@@ -64,6 +65,8 @@ class OutputWriter:
         self, context: "LogContext", partition: Partition, sources: Sequence[Segment], snapshot: bytes
     ) -> None:
         self.outputs: list[Output] = []
+        self.noted: list[Noted] = []
+        """What the catalog was told, or may have been."""
         self._context = context
         self._partition = partition
         self._sources = tuple(segment.address for segment in sources)
@@ -167,15 +170,18 @@ class OutputWriter:
         """Put the address, and its epoch as used, into the catalog. Raises Abandoned."""
         partition, catalog = self._partition, self._context.catalog
         key = keys.partition_key(partition.topic.id, partition.index)
-        noted = {keys.compacting_key(segment.address): keys.pack({"members": segment.members})}
+        log = log_name(partition.topic.id, partition.index)
+        noted = Noted(segment.address, segment.members, segment.w, log)
+        self.noted.append(noted)
         while True:
             entry = catalog.get(key)
             if entry is None:
                 raise Abandoned("the topic is being deleted")
             record = keys.unpack(entry.value)
             record["next_epoch"] = max(record["next_epoch"], segment.epoch + 1)
+            puts = {key: keys.pack(record), **noted.put()}
             try:
-                await catalog.transact([Compare(key, entry.mod_revision)], {key: keys.pack(record), **noted})
+                await catalog.transact([Compare(key, entry.mod_revision)], puts)
             except CompareFailed:
                 continue
             self.check()

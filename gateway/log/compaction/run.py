@@ -6,7 +6,7 @@ members of each new one have heard where it ends, so that a catalog that is lost
 back: a compaction none of whose segments a store knows as closed has not happened.
 
 Killed at any point: before that transaction the log is as it was, and the next life has the new addresses
-forgotten; after it, the old ones' tombstones are in the catalog.
+forgotten (`gateway.log.compaction.left_over`); after it, the old ones' tombstones are in the catalog.
 
 The sources are closed segments and never change. Whatever else happens to them meanwhile (retention drops
 one, a member is replaced) is seen by the transaction, which compares their entries.
@@ -23,6 +23,7 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log.closer import Closer
+from gateway.log.compaction.left_over import forget_outputs
 from gateway.log.compaction.output import Abandoned, OutputWriter
 from gateway.log.compaction.reading import Cleaned, clean, learn
 from gateway.log.compaction.rules import DEDUPE_BUFFER_BYTES, Cleanable, NewestOffsets
@@ -112,7 +113,7 @@ class CompactionRun:
         finally:
             writer.forget()
             with trio.CancelScope(shield=True):
-                await forget_outputs(self._context)
+                await forget_outputs(self._context, writer.noted)
 
     async def _learn(self) -> None:
         """Fill the key map, and cut the sources where it was full."""
@@ -240,17 +241,3 @@ def in_parts(sources: Sequence[Segment], segment_bytes: int) -> list[list[Segmen
             size = max(0, segment.size)
         parts[-1].append(segment)
     return parts
-
-
-async def forget_outputs(context: "LogContext") -> None:
-    """Have the stores forget every segment that a compaction has begun and not put into a chain: there is no
-    compaction under way, or it has just failed.
-    """
-    entries = context.catalog.range(keys.COMPACTING)
-    if entries:
-        puts = {
-            keys.segment_tombstone_key(entry.key.removeprefix(keys.COMPACTING)): entry.value
-            for entry in entries
-        }
-        await context.catalog.transact([], puts, [entry.key for entry in entries])
-        context.segments_dropped()

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
+from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
+from gateway.log.compaction.left_over import noted_outputs
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
@@ -47,7 +49,7 @@ class PartitionRecovery:
         self._context = context
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
-        self._open_addresses: list[str] = []
+        self._unended: list[str] = []
         self._given_up: frozenset[str] = frozenset()
         self._agreement: EndAgreement | None = None
 
@@ -81,7 +83,9 @@ class PartitionRecovery:
         topic_id = partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
         segments = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
-        self._open_addresses = [segment.address for segment in segments if segment.is_open]
+        self._unended = [segment.address for segment in segments if segment.is_open]
+        log = log_name(topic_id, partition.index)
+        self._unended += [output.address for output in noted_outputs(self._context, log)]
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
         entry = catalog.get(keys.partition_key(topic_id, partition.index))
@@ -97,7 +101,7 @@ class PartitionRecovery:
         else:
             members = context.members_for(partition)
             w = context.w_for(partition, members)
-        return Asked(tuple(self._open_addresses), members, len(members) - w + 1)
+        return Asked(tuple(self._unended), members, len(members) - w + 1)
 
     # the steps --------------------------------------------------------------------------------------------
 
@@ -118,11 +122,11 @@ class PartitionRecovery:
             await self._waits.a_moment(lambda: verification.complete)
             self._waits.check_wanted()
         try:
-            verification.check(partition, self._open_addresses)
+            verification.check(partition, self._unended)
         except CatalogRefuted:
             # A transaction that was under way when the catalog was read may be in it by now.
             self.load()
-            verification.check(partition, self._open_addresses)
+            verification.check(partition, self._unended)
 
     async def close(self, turns: trio.CapacityLimiter) -> None:
         """Agree on the ends of what is open, make them durable, put them in the catalog, with so many other

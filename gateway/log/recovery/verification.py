@@ -62,11 +62,11 @@ class CatalogUnverified(Exception):
 class Asked(NamedTuple):
     """What the stores are asked of one partition.
 
-    `open_addresses` are the segments that the catalog has open; answers of `needed` of the `members` are
-    enough.
+    `unended` are the segments of which the catalog knows no end: those that it has open, and those that a
+    compaction had begun. Answers of `needed` of the `members` are enough.
     """
 
-    open_addresses: Sequence[str]
+    unended: Sequence[str]
     members: Sequence[str]
     needed: int
 
@@ -79,9 +79,7 @@ class Verification:
         self._stores = stores
         self._asked = asked
         self._entries: list[tuple[Partition, str]] = [
-            (partition, address)
-            for partition, entry in asked.items()
-            for address in entry.open_addresses or ("",)
+            (partition, address) for partition, entry in asked.items() for address in entry.unended or ("",)
         ]
         self._known: dict[Partition, list[tuple[str, str, Verified]]] = {p: [] for p in asked}
         """(store, address or "", what it said) of each partition."""
@@ -125,7 +123,7 @@ class Verification:
         """The members that have not answered."""
         return set(self._asked[partition].members) - self._answered
 
-    def check(self, partition: "Partition", open_addresses: Sequence[str]) -> None:
+    def check(self, partition: "Partition", unended: Sequence[str]) -> None:
         """Raises `CatalogRefuted`, `CatalogUnverified`. The partition is as it was loaded, not yet changed by
         its recovery.
         """
@@ -133,9 +131,9 @@ class Verification:
             if verified.status != STATUS_DONE:
                 continue
             why = _newer(partition, verified)
-            if why is None and verified.phase >= Phase.CLOSED and address in open_addresses:
+            if why is None and verified.phase >= Phase.CLOSED and address in unended:
                 was = "deleted" if verified.phase == Phase.DELETED else "closed"
-                why = f"has segment {address} {was}, and the catalog has it open"
+                why = f"has segment {address} {was}, and the catalog knows no end of it"
             if why is not None:
                 raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}")
         if self._unverifiable(partition):

@@ -19,9 +19,10 @@ from gateway.log.compaction import compactor as compaction_module
 from gateway.log.compaction import output as compaction_output
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.compactor import Compaction
+from gateway.log.compaction.left_over import LeftOver, noted_outputs
 from gateway.log.compaction.output import Abandoned
 from gateway.log.compaction.rules import KEY_BYTES, CompactionLimits, cleanable
-from gateway.log.compaction.run import CompactionRun, forget_outputs
+from gateway.log.compaction.run import CompactionRun
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import ENTRY_OVERHEAD_BYTES
@@ -465,7 +466,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, times: int) -> None:
         if name == point and reached == times:
             raise Killed
 
-    async def nothing(_context: Any) -> None:
+    async def nothing(_context: Any, _outputs: Any) -> None:
         await trio.lowlevel.checkpoint()
 
     monkeypatch.setattr(crash_points, "reach", reach)
@@ -507,8 +508,7 @@ def test_killed_at_any_point_nothing_is_lost(
 
         async def after(later: Life) -> None:
             assert later.partition.state is PartitionState.READY, later.partition.reason
-            await forget_outputs(later.context)
-            await later.settle()
+            await while_delivering(later, LeftOver(later.context).forget)
             found = await read(later.partition)
             assert newest(found) == newest(written)
             assert set(found) <= set(written)
@@ -622,3 +622,81 @@ def test_only_compacted_topics_are(tmp_path: Path) -> None:
         assert (await compact(life)).runs == 1
 
     run(tmp_path, body)
+
+
+# a catalog that is older than it was ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["during-compaction", "before-compaction-swap"])
+def test_a_catalog_from_before_the_swap_deletes_nothing_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The sources are gone: what its notes call given up is all that there is."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        written = await random_log(life, 12)
+        await close(life)
+        older: dict[str, bytes] = {}
+
+        def reach(name: str) -> None:
+            if name == point and not older and catalog.range(keys.COMPACTING):
+                older.update({entry.key: entry.value for entry in catalog.range("")})
+
+        with monkeypatch.context() as patched:
+            patched.setattr(crash_points, "reach", reach)
+            await compact(life)
+        assert await read(life.partition) == newest(written)
+        restored = MemoryCatalog()
+        await restored.transact([], older)
+        noted = [key for key in older if key.startswith(keys.COMPACTING)]
+        assert noted
+        chain = {segment.address for segment in life.partition.chain.segments()}
+
+        async def after(later: Life) -> None:
+            assert later.partition.state is not PartitionState.READY
+            assert "the catalog is older than store" in later.partition.reason
+            left = LeftOver(later.context)
+            await while_delivering(later, left.forget)
+            await later.settle()
+            assert left.is_empty, "it was judged, and is not asked about again"
+            assert [entry.key for entry in restored.range(keys.COMPACTING)] == noted
+            phases = [state.phase for address in chain if (state := store.database.load(address))]
+            assert len(phases) == len(chain)
+            assert Phase.DELETED not in phases
+
+        await in_life(store, restored, after, configs=COMPACT)
+
+        async def again(later: Life) -> None:
+            assert await read(later.partition) == newest(written)
+
+        await in_life(store, await copy_of(catalog), again, configs=COMPACT)
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_what_was_left_over_waits_for_members_that_say_so(tmp_path: Path) -> None:
+    """A store that does not answer may know more: nothing is deleted without it."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        await put(life, (b"a", b"1"))
+        note = {keys.compacting_key("A" * 32): keys.pack({"members": [STORE, "B", "C"], "w": 2, "log": "x"})}
+        await catalog.transact([], note)
+        verify = life.context.reader.verify
+
+        async def only_one_answers(store: str, entries: Any) -> Any:
+            return await verify(store, entries) if store == STORE else await trio.sleep_forever()
+
+        life.context.reader.verify = only_one_answers  # type: ignore[method-assign]
+        left = LeftOver(life.context)
+        await while_delivering(life, left.forget)
+        assert not left.is_empty
+        (one,) = noted_outputs(life.context)
+        assert (one.address, one.needed) == ("A" * 32, 2)
+        alone = {keys.compacting_key("A" * 32): keys.pack({"members": [STORE], "w": 1, "log": "x"})}
+        await catalog.transact([], alone)
+        left = LeftOver(life.context)
+        await while_delivering(life, left.forget)
+        assert left.is_empty
+        assert noted_outputs(life.context) == []
+
+    run(tmp_path, body, configs=COMPACT)
