@@ -1,43 +1,27 @@
-"""The producing side of a gateway's node: opens segments, publishes records, counts acknowledgements.
+"""The producing side of a gateway's node: publishes records, counts acknowledgements.
 
 It owns the `Writer` machines of all open segments and connects them to the node. Whoever appends is told of
 progress by `WriterOwner.progressed`, from within the node's receive loop, and of a lost segment by
 `WriterOwner.fenced`.
 
-What stores are asked about addresses goes through lists of their own for each member (`AddressRequests`), so
-one that does not answer holds up nobody else's segments. A member that was away when a segment was opened has
-the announcement repeated until it is there.
+What stores are asked about whole segments is `SegmentRequests`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 import trio
 
-from mesh.address_requests import LIST_ENTRIES, AddressRequests, Answered
 from mesh.node import Node
-from mesh.protocol.opening import PASSING, Opening
-from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES, State, Writer
-from mesh.requests import REPEAT_LAST_SECONDS, Requests
+from mesh.requests import Requests
+from mesh.segment_requests import SegmentRequests
 from wireproto.dafka import ids
-from wireproto.dafka.additions import (
-    STATUS_DONE,
-    STATUS_FOREIGN_CLUSTER,
-    STATUS_NOT_HERE,
-    STATUS_SEALED,
-    STATUS_STALE_EPOCH,
-    STATUS_STORAGE_ERROR,
-    AddressStatus,
-    Announcement,
-    Answer,
-    Request,
-)
+from wireproto.dafka.additions import Answer
 from wireproto.dafka.messages import Ack, DirectRecordEncoder, Fetch, Head, RecordEncoder
 
 TICK_SECONDS = 0.05
@@ -54,14 +38,6 @@ been away, and would learn it only from the next record."""
 
 BEHIND_AT_ONCE = 1000
 """Segments with such members that are looked at in one turn."""
-
-REASONS = {
-    STATUS_FOREIGN_CLUSTER: "the store belongs to another cluster",
-    STATUS_STALE_EPOCH: "the store knows a newer leader epoch of this partition",
-    STATUS_SEALED: "the store has this segment sealed",
-    STATUS_STORAGE_ERROR: "the store cannot read or write its disk",
-    STATUS_NOT_HERE: "the store has no room for another address",
-}
 
 logger = logging.getLogger(__name__)
 
@@ -105,10 +81,7 @@ class Producer:
         """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.stuck_bytes = 0
         """Of these, what is in windows that wait for longer than `STUCK_SECONDS`."""
-        self.closes = AddressRequests(requests, ids.CLOSE)
-        self.copies = AddressRequests(requests, ids.COPY)
-        self._opens = AddressRequests(requests, ids.OPEN)
-        self._seals = AddressRequests(requests, ids.SEAL)
+        self.segments = SegmentRequests(requests, self._publish_held)
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
         self._unacknowledged: dict[str, None] = {}
@@ -137,7 +110,9 @@ class Producer:
     # segments ---------------------------------------------------------------------------------------------
 
     def start(self, address: str, subject: str, members: Sequence[str], w: int, owner: WriterOwner) -> Writer:
-        """A writer that may be appended to at once; nothing is published before `open` has announced it."""
+        """A writer that may be appended to at once. What it holds is published once `segments.open` has
+        announced it to enough members.
+        """
         writer = Writer(address, subject, members, w)
         self._writers[address] = (writer, owner, RecordEncoder(address, subject))
         return writer
@@ -146,90 +121,13 @@ class Producer:
         """The members of all segments that are open or being opened."""
         return {member for writer, *_ in self._writers.values() for member in writer.members}
 
-    def open(self, segment: Announcement, told: Callable[[Opening], None]) -> None:
-        """Announce a segment to its members, each until it has it or will not.
-
-        What its writer holds is published once enough members have it. `told` is called with each answer:
-        look at `enough` and `hopeless`.
-        """
-        opening = Opening(segment.address, segment.members, segment.w)
-        entry = segment.pack()
-        for member in opening.members:
-            self._opens.ask(member, segment.address, entry, partial(self._on_opened, opening, entry, told))
-
-    def _on_opened(
-        self,
-        opening: Opening,
-        entry: bytes,
-        told: Callable[[Opening], None],
-        member: str,
-        status: AddressStatus,
-    ) -> None:
-        was_enough = opening.enough
-        opening.on_status(member, status.status)
-        if status.status != STATUS_DONE:
-            logger.warning("segment %s is not announced: %s", opening.address, why_refused(opening, member))
-        if opening.hopeless:
-            self._opens.drop(opening.address)
-        elif status.status in PASSING:
-            again = partial(self._on_opened, opening, entry, told)
-            self._opens.ask_later(member, opening.address, entry, again)
-        if opening.enough and not was_enough:
-            self._publish_held(opening.address)
-        told(opening)
-
     def _publish_held(self, address: str) -> None:
+        """Enough members have the segment: publish what was appended until now."""
         held = self._writers.get(address)
         if held is not None:
             writer, _, encoder = held
             for sequence, content in writer.opened(trio.current_time()):
                 self._node.publisher.send(encoder.frames(sequence, content))
-
-    def seal(self, seal: Seal, told: Callable[[], None]) -> None:
-        """Have the members seal a segment, each until it answers. `told` is called with each answer."""
-        entry = _entry(seal.address)
-        for member in seal.members:
-            self._seals.ask(member, seal.address, entry, partial(_on_sealed, seal, told))
-
-    def seal_again(self, seal: Seal, member: str, told: Callable[[], None]) -> None:
-        """Ask a member again, later, that could not seal."""
-        self._seals.ask_later(member, seal.address, _entry(seal.address), partial(_on_sealed, seal, told))
-
-    def close(self, member: str, address: str, end: int, answered: Answered) -> None:
-        """Tell a member the agreed end of a segment, until it answers."""
-        self.closes.ask(member, address, _entry(address, end), answered)
-
-    def close_again(self, member: str, address: str, end: int, answered: Answered) -> None:
-        """As `close`, later: it could not, or has not all of it yet."""
-        self.closes.ask_later(member, address, _entry(address, end), answered)
-
-    def unseal(self, address: str) -> None:
-        """No further answers to `seal` are wanted."""
-        self._seals.drop(address)
-
-    async def delete(self, member: str, addresses: Sequence[str]) -> list[AddressStatus]:
-        """Have one member delete addresses, until it answers: one status for each, STATUS_DONE once it is
-        gone.
-        """
-        entries = [(address, _entry(address)) for address in addresses]
-        statuses: list[AddressStatus] = []
-        for start in range(0, len(entries), LIST_ENTRIES):
-            statuses += await self._delete_piece(member, dict(entries[start : start + LIST_ENTRIES]))
-        return statuses
-
-    async def _delete_piece(self, member: str, missing: dict[str, bytes]) -> list[AddressStatus]:
-        statuses: list[AddressStatus] = []
-        said = False
-        while True:
-            answer = await self.requests.ask(member, partial(_delete, member, tuple(missing.values())))
-            statuses += [s for s in answer.statuses if missing.pop(s.address, None) is not None]
-            if not missing:
-                return statuses
-            if not said:
-                left_out = next(iter(missing))
-                logger.warning("store %s answers, and not for %s: it is asked again", member, left_out)
-                said = True
-            await trio.sleep(REPEAT_LAST_SECONDS)
 
     def forget(self, writer: Writer) -> None:
         """The segment is closed or deleted: no acknowledgement of it is expected any more."""
@@ -237,7 +135,7 @@ class Producer:
             self.window_bytes -= _held(writer)
             self._unacknowledged.pop(writer.address, None)
             self._unstick(writer.address)
-            self._opens.drop(writer.address)
+            self.segments.unopen(writer.address)
 
     # records ----------------------------------------------------------------------------------------------
 
@@ -336,8 +234,7 @@ class Producer:
         for ever.
         """
         async with trio.open_nursery() as nursery:
-            for asked in (self._opens, self._seals, self.closes, self.copies):
-                nursery.start_soon(asked.run)
+            nursery.start_soon(self.segments.run)
             nursery.start_soon(self._publish_heads)
             nursery.start_soon(self._tell_who_is_behind)
 
@@ -381,31 +278,6 @@ class Producer:
             if now >= next_look:
                 next_look = now + STUCK_SECONDS / 2
                 self._look_for_stuck(now)
-
-
-def _delete(member: str, packed: tuple[bytes, ...], requester: str) -> Request:
-    return Request(ids.DELETE, member, requester, packed)
-
-
-def why_refused(opening: Opening, member: str) -> str:
-    """For messages: which store, and what it said."""
-    status = opening.refused.get(member, STATUS_DONE)
-    return f"store {member}: {REASONS.get(status, f'status {status}')}"
-
-
-def _on_sealed(seal: Seal, told: Callable[[], None], member: str, status: AddressStatus) -> None:
-    if status.status == STATUS_DONE:
-        seal.on_sealed(member, status.sequence, status.row)
-    elif status.status == STATUS_NOT_HERE:
-        seal.on_sealed(member, -1, b"", known=False)
-    else:
-        seal.on_refused(member, status.status)
-    told()
-
-
-def _entry(address: str, sequence: int = -1) -> bytes:
-    """An entry of a SEAL, CLOSE or DELETE; -1 where no sequence is meant."""
-    return AddressStatus(address, STATUS_DONE, sequence).pack()
 
 
 def _held(writer: Writer) -> int:

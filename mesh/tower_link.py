@@ -7,8 +7,9 @@ from typing import NamedTuple
 import trio
 
 from mesh.host_names import look_up
+from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import TowerAddress, in_brackets
-from mesh.zmq_trio import BEACONS, Context, Publisher, Subscriber
+from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
 

@@ -18,12 +18,24 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import trio
 import zmq
 import zmq.backend
+
+from mesh.link_bounds import (
+    BEACONS,
+    DATA,
+    HANDSHAKE_INTERVAL_MS,
+    HEARTBEAT_INTERVAL_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    MAX_BEACON_FRAMES,
+    RECONNECT_INTERVAL_MAX_MS,
+    RECONNECT_INTERVAL_MS,
+    Link,
+)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -34,47 +46,8 @@ _send, _receive, _get = _Socket.send, _Socket.recv, _Socket.get
 _DONTWAIT, _MORE, _RCVMORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE), int(zmq.RCVMORE)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
-HIGH_WATER_MARK_MESSAGES = 20_000
-"""Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a
-healthy member sees no drops. Worst case in memory: this x largest message x peers."""
-
-MAX_MESSAGE_BYTES = 128 * 1024 * 1024
-"""Largest message taken from a peer; ZeroMQ closes the connection beyond it. Above Kafka's largest request
-(100 MiB)."""
-
 MAX_MESSAGES_A_TURN = 512
 """Messages taken from one socket before other tasks run."""
-
-HEARTBEAT_INTERVAL_MS = 1_000
-HEARTBEAT_TIMEOUT_MS = 5_000
-"""A TCP peer that stays silent for so long is disconnected, which frees what is queued for it."""
-
-HANDSHAKE_INTERVAL_MS = 5_000
-"""A TCP peer that has not said by then that it speaks ZeroMQ is disconnected."""
-
-RECONNECT_INTERVAL_MS = 50
-RECONNECT_INTERVAL_MAX_MS = 1_000
-"""A lost link is made again after the first of these, doubled up to the second."""
-
-MAX_BEACON_FRAME_BYTES = 1024
-"""Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""
-
-BEACON_HIGH_WATER_MARK_MESSAGES = 4096
-"""Beacons queued per link: the next one comes in a second, so what is dropped is hardly missed."""
-
-MAX_BEACON_FRAMES = 5
-"""Frames kept of one message to a tower: one more than a beacon has, so that a longer one is seen to be."""
-
-
-class Link(NamedTuple):
-    """What a socket is for, and so what it may hold."""
-
-    high_water_mark: int
-    max_frame_bytes: int
-
-
-DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES)
-BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES)
 
 
 class EndpointTaken(Exception):

@@ -116,11 +116,15 @@ GROUPS: Final[Sequence[Figure[Coordinator]]] = (
         "Members of all groups.",
         lambda groups: sum(len(group.machine.roster) for group in groups.loaded()),
     ),
-    Gauge("dafka_groups_bytes", "Bytes held for groups, without their offsets.", lambda groups: groups.bytes),
+    Gauge(
+        "dafka_groups_bytes",
+        "Bytes held for groups, without their offsets.",
+        lambda groups: groups.room.bytes,
+    ),
     Counter(
         "dafka_groups_refused_total",
         "Requests that found no room for another group or member: all groups together hold what they may.",
-        lambda groups: groups.refused,
+        lambda groups: groups.room.refused,
     ),
     Gauge(
         "dafka_groups_partitions_loading",

@@ -12,7 +12,7 @@ Version notes
   returning static leader may keep the assignments (KIP-814).
 
 Differs from Kafka
-  What members sent is bounded (`gateway.groups.coordinator`): a group that is full answers
+  What members sent is bounded (`gateway.groups.room`): a group that is full answers
   GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. Where Kafka leaves a request hanging
   whose member joins again on another connection, it is answered with REBALANCE_IN_PROGRESS.
 """

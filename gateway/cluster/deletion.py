@@ -196,7 +196,7 @@ class Deletion:
         statuses: list[AddressStatus] | None = None
         if stores.live(member):
             with trio.move_on_after(ANSWER_SECONDS):
-                statuses = await self._context.producer.delete(member, addresses)
+                statuses = await self._context.producer.segments.delete(member, addresses)
         if statuses is None:
             for address in addresses:
                 refused[address].append(member)  # others must not wait for it

@@ -4,8 +4,7 @@ It has all groups: there is one gateway. Groups live in `__consumer_offsets`, ea
 id chooses, and are served when that partition is loaded. As long as the topic does not exist no group does;
 FindCoordinator makes it.
 
-What may be held is bounded: see `MAX_GROUPS_BYTES` and `MAX_GROUP_BYTES`. Both are for what clients send in
-JoinGroup; what is loaded from the log is taken in any case.
+What groups may hold is bounded (`gateway.groups.room`).
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from gateway.common.log_limit import LogLimit
 from gateway.groups.events import Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
-from gateway.groups.group_state import GroupLimits, GroupState, empty_group_bytes
+from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
 from gateway.groups.journal import Journal
-from gateway.groups.member import newcomer_bytes, protocols_bytes
 from gateway.groups.metadata import GroupMetadata
+from gateway.groups.notes import GroupNotes
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.partition_loads import PartitionLoads
+from gateway.groups.room import Room
 from gateway.groups.served import Group
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -39,22 +38,6 @@ if TYPE_CHECKING:
     from gateway.common.settings import LogSettings
     from gateway.groups.replay import LoadedGroup
     from gateway.log.topic import Topic
-
-MAX_GROUPS_BYTES: Final = 128 * 1024 * 1024
-"""Memory of all groups without their offsets: 90,000 members with a usual subscription, or 43,000 groups of
-offsets alone. Beyond it nobody new may join or commit (POLICY_VIOLATION). Kafka has no such limit."""
-
-MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
-"""Memory of one group: the leader is sent all of its members' metadata at once. Its record, which has one
-protocol of each member, may have `max.message.bytes` of the topic anyway (1 MiB). Beyond it nobody new may
-join (GROUP_MAX_SIZE_REACHED)."""
-
-NOTE_LINES: Final = 200
-"""Lines about groups in the log within ten seconds; the others are counted. Members that come and go without
-end would otherwise fill the disk."""
-
-MAX_NOTE_CHARS: Final = 300
-"""Characters of such a line, and of the group's id in it: clients choose their ids."""
 
 LOAD_PATIENCE_SECONDS: Final = 2.0
 """How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
@@ -68,10 +51,7 @@ class Coordinator:
 
     def __init__(self, cluster: Cluster, settings: LogSettings) -> None:
         self.groups: dict[str, Group] = {}
-        self.bytes = 0
-        """Memory of all groups, about, without their offsets."""
-        self.refused = 0
-        """Requests that found no room for another group or member."""
+        self.room = Room(self.groups, self._room_is_short)
         self.rebalances = 0
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
@@ -86,7 +66,7 @@ class Coordinator:
         self._loading: PartitionLoads | None = None
         self._tasks: trio.Nursery | None = None
         self._stopped = False
-        self._notes = LogLimit(logger, NOTE_LINES)
+        self._notes = GroupNotes(logger)
 
     async def run(self) -> None:
         """Load what there is, and serve groups until cancelled."""
@@ -202,7 +182,7 @@ class Coordinator:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         self.check_served(group_id)
         group = self.groups.get(group_id)
-        self._check_room(group_id, group, join)
+        self.room.check_join(group_id, None if group is None else group.machine, join)
         if group is None:
             if join.member_id:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -258,46 +238,10 @@ class Coordinator:
         group.carry_out()
         return group
 
-    def _check_room(self, group_id: str, group: Group | None, join: Join) -> None:
-        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED.
-
-        Who is in the group needs room only for what it asks beyond what it has: others who take all the
-        room must not keep it from the next generation.
-        """
-        size = newcomer_bytes(
-            join.member_id or join.new_member_id, join.group_instance_id, join.client_id, join.protocols
-        )
-        held = 0
-        if group is None:
-            size += empty_group_bytes(group_id)
-        else:
-            held = group.machine.size
-            known = group.machine.roster.find(join.member_id, join.group_instance_id)
-            if known is not None:
-                size = protocols_bytes(join.protocols) - protocols_bytes(known.protocols)
-                if size <= 0:
-                    return
-        if self.bytes + size > MAX_GROUPS_BYTES:
-            raise self._no_room(group_id)
-        if held + size > MAX_GROUP_BYTES:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group holds {held} bytes, {MAX_GROUP_BYTES} may be"
-            )
-
-    def _no_room(self, group_id: str) -> KafkaError:
-        """What a request is told that would have the groups hold more than they may; operators are told, too,
-        and groups that nothing is left of go now and not at the next look.
-        """
-        self.refused += 1
+    def _room_is_short(self, group_id: str, held: str) -> None:
+        """Operators are told, and groups that nothing is left of go now and not at the next look."""
         self.expiry.room_is_short()
-        held = f"{len(self.groups)} groups hold {self.bytes} bytes, {MAX_GROUPS_BYTES} may be"
-        self._notes.warning(
-            "group %s gets nothing more: %s; delete groups that nobody needs, or lower "
-            "--offsets-retention-minutes",
-            printable(group_id),
-            held,
-        )
-        return KafkaError(ErrorCode.POLICY_VIOLATION, held)
+        self._notes.no_room(group_id, held)
 
     # offsets and all groups --------------------------------------------------------------------------------
 
@@ -314,8 +258,7 @@ class Coordinator:
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            if self.bytes + empty_group_bytes(group_id) > MAX_GROUPS_BYTES:
-                raise self._no_room(group_id)
+            self.room.check_new_group(group_id)
             return self._new_group(group_id)
         _check_not_deleting(group)
         group.machine.validate_commit(member_id, group_instance_id, generation, trio.current_time())
@@ -396,7 +339,7 @@ class Coordinator:
 
     def charge(self, size: int) -> None:
         """See `gateway.groups.served.Home`."""
-        self.bytes += size
+        self.room.bytes += size
 
     async def write(self, group_id: str, metadata: GroupMetadata) -> None:
         """See `gateway.groups.served.Home`."""
@@ -408,7 +351,7 @@ class Coordinator:
 
     def note(self, group: Group, text: str) -> None:
         """See `gateway.groups.served.Home`."""
-        self._notes.info("group %s: %s", printable(group.group_id), printable(text))
+        self._notes.info(group.group_id, text)
 
     def failed(self, group: Group) -> None:
         """See `gateway.groups.served.Home`."""
@@ -418,12 +361,6 @@ class Coordinator:
     def now() -> Now:
         """See `gateway.groups.served.Home`."""
         return Now(trio.current_time(), time.time_ns() // 1_000_000)
-
-
-def printable(text: str) -> str:
-    """What a client chose, as it may stand in a line of the log."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[:MAX_NOTE_CHARS])
-    return shown if len(text) <= MAX_NOTE_CHARS else shown + "..."
 
 
 def _check_not_deleting(group: Group) -> None:

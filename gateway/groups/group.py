@@ -1,13 +1,8 @@
 """The machine of one group, classic protocol: requests and time in, answers and records out.
 
 The rules are those of Kafka 4.3's `GroupMetadataManager` (its `classicGroup*` methods) and `ClassicGroup`.
-A rebalance goes like this:
-
-    a member comes, leaves or changes      Stable -> PreparingRebalance: everybody has to JoinGroup again,
-                                           within the longest rebalance timeout
-    all have, or the time is over          -> CompletingRebalance, a new generation: the leader is told the
-                                           members, everybody sends SyncGroup, the leader's with assignments
-    the generation's record is durable     -> Stable: everybody gets its assignment
+Who may join, who has left and whose time is over is decided here; the rebalance that follows is in
+:mod:`gateway.groups.group_rebalance`.
 
 Nothing here blocks, and every ticket is answered exactly once: also where Kafka leaves a request hanging (a
 second JoinGroup or SyncGroup of a member whose first one waits; a member removed while its SyncGroup waits).
@@ -20,20 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.groups.events import (
-    NO_MEMBER_ID,
-    Answer,
-    Effect,
-    Join,
-    JoinReply,
-    Leaving,
-    Note,
-    Now,
-    Sync,
-    SyncReply,
-    Write,
-)
-from gateway.groups.group_state import GroupData, GroupLimits, GroupState, next_generation
+from gateway.groups.events import NO_MEMBER_ID, Effect, Join, JoinReply, Leaving, Now, Sync, SyncReply
+from gateway.groups.group_rebalance import RebalancingGroup
+from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.member import Member
 from gateway.groups.metadata import GroupMetadata
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -41,14 +25,6 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 NEW_MEMBER_JOIN_TIMEOUT_SECONDS: Final = 300.0
 """How long the first JoinGroup of a member may wait: Kafka's `CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS`. A
 client that went away does not know its id and comes again under another; the defunct one must go."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Assigning:
-    """The leader's assignments of a generation, which are on their way to the log."""
-
-    number: int
-    assignments: dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +40,13 @@ class _Replacing:
     before: Member
 
 
-class GroupMachine(GroupData):
+class GroupMachine(RebalancingGroup):
     """One group. Methods that return effects want them carried out in order, before the next event."""
 
-    __slots__ = ("_assigning", "_effects", "_replacing", "_writes")
+    __slots__ = ("_replacing",)
 
     def __init__(self, group_id: str, limits: GroupLimits, now: Now) -> None:
         super().__init__(group_id, limits, now)
-        self._effects: list[Effect] = []
-        self._writes = 0
-        self._assigning: _Assigning | None = None
         self._replacing: dict[int, _Replacing] = {}
 
     # events ------------------------------------------------------------------------------------------------
@@ -109,18 +82,7 @@ class GroupMachine(GroupData):
         except KafkaError as error:
             self._answer(sync.ticket, SyncReply(error.code))
             return self._done()
-        self.pending_sync.discard(member.member_id)
-        if not self.pending_sync:
-            self.sync_deadline = math.inf
-        if self.state is GroupState.STABLE:
-            self._answer(sync.ticket, self._assigned(member))
-            return self._done()
-        self._answer_sync(member, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier one of it
-        member.sync_ticket = sync.ticket
-        if member.member_id == self.roster.leader and self._assigning is None:
-            assignments = {member_id: sync.assignments.get(member_id, b"") for member_id in self.roster.by_id}
-            number = self._write(self.record(assignments))
-            self._assigning = _Assigning(number, assignments)
+        self._take_sync(member, sync)
         return self._done()
 
     def heartbeat(
@@ -151,10 +113,7 @@ class GroupMachine(GroupData):
         replacing = self._replacing.pop(number, None)
         if replacing is not None:
             self._replaced(replacing, error, now)
-        elif self._assigning is not None and self._assigning.number == number:
-            assigning, self._assigning = self._assigning, None
-            self._assigned_by_leader(assigning, error, now)
-        elif error is not ErrorCode.NONE:
+        elif not self._assignments_written(number, error, now) and error is not ErrorCode.NONE:
             self._note(f"a record of generation {self.generation} was not written: {error.name}")
         return self._done()
 
@@ -291,136 +250,6 @@ class GroupMachine(GroupData):
         self.expect(before, now)
         self._refuse(join, error, member_id=NO_MEMBER_ID)
 
-    # rebalance ---------------------------------------------------------------------------------------------
-
-    def _rebalance(self, reason: str, now: Now) -> None:
-        """`maybePrepareRebalanceOrCompleteJoin`."""
-        if self.state is GroupState.PREPARING_REBALANCE:
-            self._complete_join_if_all_came(now)
-        else:
-            self._prepare_rebalance(reason, now)
-
-    def _prepare_rebalance(self, reason: str, now: Now) -> None:
-        if self.state is GroupState.COMPLETING_REBALANCE:
-            self._reset_assignments(ErrorCode.REBALANCE_IN_PROGRESS, now)
-        self.pending_sync.clear()
-        self.sync_deadline = math.inf
-        self._assigning = None  # what comes of it is of no interest any more
-        initial = self.state is GroupState.EMPTY
-        self._note(f"rebalancing in state {self.state.value}, generation {self.generation}: {reason}")
-        self.transition(GroupState.PREPARING_REBALANCE, now)
-        if initial:
-            delay = self.limits.initial_rebalance_delay_ms
-            self.initial_remaining_ms = max(self.roster.rebalance_timeout_ms() - delay, 0)
-            self.new_member_added = False
-            self.join_deadline = self.due(now.seconds + delay / 1000)
-        elif self.all_joined:
-            self._complete_join(now)
-        else:
-            self._wait_for_joins(now)
-
-    def _wait_for_joins(self, now: Now) -> None:
-        self.join_deadline = self.due(now.seconds + self.roster.rebalance_timeout_ms() / 1000)
-
-    def _join_time_over(self, now: Now) -> None:
-        """`tryCompleteInitialRebalanceElseSchedule`, and the end of any other rebalance's time."""
-        delay, remaining = self.limits.initial_rebalance_delay_ms, self.initial_remaining_ms
-        if remaining and self.new_member_added:
-            self.new_member_added = False
-            self.initial_remaining_ms = max(remaining - delay, 0)
-            self.join_deadline = self.due(now.seconds + min(delay, remaining) / 1000)
-        else:
-            self._complete_join(now)
-
-    def _complete_join_if_all_came(self, now: Now) -> None:
-        """`maybeCompleteJoinPhase`: the initial delay runs to its end in any case."""
-        if (
-            self.state is GroupState.PREPARING_REBALANCE
-            and self.previous_state is not GroupState.EMPTY
-            and self.all_joined
-        ):
-            self._complete_join(now)
-
-    def _complete_join(self, now: Now) -> None:
-        """The next generation begins (`completeClassicGroupJoin`)."""
-        self.join_deadline = math.inf
-        self.initial_remaining_ms = None
-        missing = [
-            member
-            for member in self.roster.members()
-            if member.join_ticket is None and member.group_instance_id is None
-        ]
-        for member in missing:
-            self._remove(member)
-        if missing:
-            self._note(f"{len(missing)} members did not join again in time and are removed")
-        if self.roster and not self.roster.elect_joined_leader():
-            # Static members are given until their sessions end.
-            self._wait_for_joins(now)
-            return
-        self.generation = next_generation(self.generation)
-        self.pending_sync.clear()
-        self.protocol = self.roster.select_protocol() if self.roster else None
-        self.subscribed = self.compute_subscribed()
-        if not self.roster:
-            self.transition(GroupState.EMPTY, now)
-            self._note(f"empty, generation {self.generation}")
-            self._write(self.record())
-            return
-        self.transition(GroupState.COMPLETING_REBALANCE, now)
-        self._note(
-            f"generation {self.generation} with {len(self.roster)} members, protocol {self.protocol}, "
-            f"leader {self.roster.leader}"
-        )
-        for member in self.roster.members():
-            self._answer_join(member, self._joined(member))
-            self.expect(member, now)
-            member.is_new = False
-            self.pending_sync.add(member.member_id)
-        self.sync_deadline = self.due(now.seconds + self.roster.rebalance_timeout_ms() / 1000)
-
-    # sync --------------------------------------------------------------------------------------------------
-
-    def _check_sync(self, sync: Sync) -> Member:
-        """`validateSyncGroup`. Raises KafkaError."""
-        if self.state is GroupState.EMPTY:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = self.check_generation(sync.member_id, sync.group_instance_id, sync.generation)
-        for said, known in ((sync.protocol_type, self.protocol_type), (sync.protocol, self.protocol)):
-            if said is not None and known is not None and said != known:
-                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if self.state is GroupState.PREPARING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-        return member
-
-    def _assigned_by_leader(self, assigning: _Assigning, error: ErrorCode, now: Now) -> None:
-        if error is not ErrorCode.NONE:
-            self._reset_assignments(error, now)
-            self._prepare_rebalance(f"the assignments were not written: {error.name}", now)
-            return
-        self.roster.assign(assigning.assignments)
-        self.transition(GroupState.STABLE, now)
-        for member in self.roster.members():
-            if self._answer_sync(member, self._assigned(member)):
-                self.expect(member, now)
-
-    def _reset_assignments(self, error: ErrorCode, now: Now) -> None:
-        """`resetAndPropagateAssignmentWithError`."""
-        self.roster.assign({})
-        for member in self.roster.members():
-            if self._answer_sync(member, SyncReply(error)):
-                self.expect(member, now)
-
-    def _sync_time_over(self, now: Now) -> None:
-        """`expirePendingSync`: who has not sent SyncGroup by now is removed."""
-        self.sync_deadline = math.inf
-        if not self.pending_sync or self.state not in {GroupState.COMPLETING_REBALANCE, GroupState.STABLE}:
-            return
-        late = len(self.pending_sync)
-        for member_id in list(self.pending_sync):
-            self._forget(member_id)
-        self._prepare_rebalance(f"{late} members sent no SyncGroup in time and are removed", now)
-
     # end of members ----------------------------------------------------------------------------------------
 
     def _leave(self, leaving: Leaving) -> ErrorCode:
@@ -454,76 +283,3 @@ class GroupMachine(GroupData):
             self._prepare_rebalance("a member's session ended", now)
         elif self.state is GroupState.PREPARING_REBALANCE and self.all_joined:
             self._complete_join(now)
-
-    def _forget(self, member_id: str) -> None:
-        """The member, or id that was given out, is gone; nothing if it is unknown."""
-        self.take_back(member_id)
-        if (member := self.roster.by_id.get(member_id)) is not None:
-            self._remove(member)
-
-    def _remove(self, member: Member) -> None:
-        self._answer_join(member, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
-        self._answer_sync(member, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.pending_sync.discard(member.member_id)
-        self.roster.remove(member)
-
-    # effects -----------------------------------------------------------------------------------------------
-
-    def _joined(
-        self,
-        member: Member,
-        *,
-        leader: str | None = None,
-        with_members: bool = True,
-        skip_assignment: bool = False,
-    ) -> JoinReply:
-        """What a member of the current generation is told."""
-        is_leader = member.member_id == self.roster.leader
-        return JoinReply(
-            ErrorCode.NONE,
-            member.member_id,
-            self.generation,
-            self.protocol_type,
-            self.protocol,
-            (self.roster.leader or "") if leader is None else leader,
-            skip_assignment,
-            self.roster.for_leader(self.protocol) if is_leader and with_members else (),
-        )
-
-    def _assigned(self, member: Member) -> SyncReply:
-        return SyncReply(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
-
-    def _refuse(self, join: Join, error: ErrorCode, *, member_id: str | None = None) -> None:
-        self._answer(join.ticket, JoinReply(error, join.member_id if member_id is None else member_id))
-
-    def _wait_to_join(self, member: Member, ticket: object) -> None:
-        """The member's JoinGroup waits; an earlier one of it is told to come again."""
-        earlier = self.roster.take_join_ticket(member, ticket)
-        if earlier is not None:
-            self._answer(earlier, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-
-    def _answer_join(self, member: Member, reply: JoinReply) -> None:
-        ticket = self.roster.take_join_ticket(member)
-        if ticket is not None:
-            self._answer(ticket, reply)
-
-    def _answer_sync(self, member: Member, reply: SyncReply) -> bool:
-        ticket, member.sync_ticket = member.sync_ticket, None
-        if ticket is not None:
-            self._answer(ticket, reply)
-        return ticket is not None
-
-    def _answer(self, ticket: object, reply: JoinReply | SyncReply) -> None:
-        self._effects.append(Answer(ticket, reply))
-
-    def _write(self, metadata: GroupMetadata) -> int:
-        self._writes += 1
-        self._effects.append(Write(self._writes, metadata))
-        return self._writes
-
-    def _note(self, text: str) -> None:
-        self._effects.append(Note(text))
-
-    def _done(self) -> list[Effect]:
-        effects, self._effects = self._effects, []
-        return effects

@@ -127,11 +127,11 @@ class Closer:
     def _tell(self, address: str, closing: _Closing) -> None:
         self._waiting[address] = closing
         for member in closing.members:
-            self._context.producer.close(member, address, closing.end, self._on_answer)
+            self._context.producer.segments.close(member, address, closing.end, self._on_answer)
 
     def untold_members(self, address: str, but: str) -> list[str]:
         """The members that have not confirmed the end of this segment; `but` is none of them any more."""
-        self._context.producer.closes.drop(address, but)
+        self._context.producer.segments.closes.drop(address, but)
         closing = self._waiting.get(address)
         return [] if closing is None else [name for name in closing.members if name != but]
 
@@ -163,7 +163,7 @@ class Closer:
             closing = self._waiting.pop(address, None)
             if closing is None:
                 continue
-            self._context.producer.closes.drop(address)
+            self._context.producer.segments.closes.drop(address)
             if closing.when_heard is not None:
                 self._context.segments_dropped()  # a compaction's sources may wait for it
 
@@ -189,7 +189,7 @@ class Closer:
             self._work.set()
         else:
             logger.warning("store %s cannot close segment %s: %d", member, status.address, status.status)
-            self._context.producer.close_again(member, status.address, closing.end, self._on_answer)
+            self._context.producer.segments.close_again(member, status.address, closing.end, self._on_answer)
         closing.heard.add(member)
         if closing.when_heard is not None and len(closing.heard) >= closing.w:
             call, closing.when_heard = closing.when_heard, None
@@ -252,6 +252,6 @@ class Closer:
                 return self._waiting.get(address) is closing and member in closing.members
 
             if await self._context.copier.copy(member, address, closing.end, sources, wanted=wanted):
-                self._context.producer.close(member, address, closing.end, self._on_answer)
+                self._context.producer.segments.close(member, address, closing.end, self._on_answer)
         finally:
             slots.release()

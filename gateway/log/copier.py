@@ -106,7 +106,7 @@ class Copier:
         pause, head = FIRST_SECONDS, -2
         last_progress = trio.current_time()
         while wanted() and trio.current_time() < last_progress + STALLED_SECONDS:
-            status = await self._context.producer.copies.answer(member, address, entry)
+            status = await self._context.producer.segments.copies.answer(member, address, entry)
             if status.status == STATUS_DONE:
                 return True
             if status.status != STATUS_INCOMPLETE:

@@ -27,9 +27,9 @@ from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
-from mesh.producer import why_refused
 from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.writer import State
+from mesh.segment_requests import why_refused
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -173,7 +173,7 @@ class Opener:
         # One that was deleted or failed meanwhile is announced to nobody.
         if _goes_on(partition, opening):
             announcement = announcement_of(self._context, partition, opening.segment, opening.snapshot)
-            self._context.producer.open(announcement, partial(self._on_answer, partition, opening))
+            self._context.producer.segments.open(announcement, partial(self._on_answer, partition, opening))
 
     def _on_answer(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
         if answers.enough or answers.hopeless:

@@ -20,7 +20,7 @@ from mesh.protocol.endpoints import Endpoint
 
 MAX_PEERS = 256
 """Nodes that one node connects to. Each costs a connection, and at the worst a queue of
-`mesh.zmq_trio.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
+`mesh.link_bounds.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""

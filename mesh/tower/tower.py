@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import trio
 
+from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import Endpoint, in_brackets, is_loopback, parse_host
 from mesh.tower.register import News, Register
-from mesh.zmq_trio import BEACONS, Context, Inlet, Publisher
+from mesh.zmq_trio import Context, Inlet, Publisher
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_node_beacon
 from wireproto.dafka.errors import MalformedMessage
 

@@ -17,7 +17,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
 
-from mesh.zmq_trio import HIGH_WATER_MARK_MESSAGES
+from mesh.link_bounds import HIGH_WATER_MARK_MESSAGES
 from tests.clients.stored import create_replicated_topic
 from tests.differential.batches import batch_of, records_of, whole_batches
 from tests.differential.wire import Connection

@@ -19,7 +19,7 @@ LOST, ONE, TWO, THREE, NEW = "lost", "one", "two", "three", "new"
 
 
 class Asked:
-    """The producer's side of CLOSE: keeps whom it was to tell, and answers when it is told to."""
+    """A producer's requests to CLOSE: keeps whom it was to tell, and answers when it is told to."""
 
     def __init__(self) -> None:
         self.answered: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def test_the_next_segment_opens_although_a_store_was_replaced_in_the_one_before(
     whoever waits for that (the next segment, with batches in its window) goes on.
     """
     asked = Asked()
-    closer = Closer(cast("Any", SimpleNamespace(producer=asked)))
+    closer = Closer(cast("Any", SimpleNamespace(producer=SimpleNamespace(segments=asked))))
     heard: list[str] = []
     members = (LOST, ONE, TWO, THREE)
     segment = Segment(ADDRESS, 0, 0, members, 3, 0).closed(5, 4, -1)

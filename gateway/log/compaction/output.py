@@ -163,7 +163,7 @@ class OutputWriter:
         writer = context.producer.start(address, partition.topic.name, members, w, self)
         output = Output(segment, writer)
         self.outputs.append(output)
-        context.producer.open(self._announcement(segment), self._told)
+        context.producer.segments.open(self._announcement(segment), self._told)
         return output
 
     async def _note(self, segment: Segment) -> None:

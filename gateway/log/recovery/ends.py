@@ -55,10 +55,10 @@ class EndAgreement:
 
         Raises Inconsistent, SourcesGone, Superseded.
         """
-        seals, producer = self._seals, self._context.producer
+        seals, requests = self._seals, self._context.producer.segments
         try:
             for seal in seals:
-                producer.seal(seal, partial(self._answered, seal))
+                requests.seal(seal, partial(self._answered, seal))
             for seal in seals:
                 await self._sealed(seal)
             async with turns:
@@ -67,7 +67,7 @@ class EndAgreement:
                 await self._copied(seal)
         finally:
             for seal in seals:
-                producer.unseal(seal.address)
+                requests.unseal(seal.address)
         return {seal.address: seal.end() for seal in seals}
 
     def _answered(self, seal: Seal) -> None:
@@ -90,7 +90,7 @@ class EndAgreement:
             for member in seal.refused:
                 if member not in asked_again:
                     asked_again.add(member)
-                    self._context.producer.seal_again(seal, member, partial_again(member))
+                    self._context.producer.segments.seal_again(seal, member, partial_again(member))
             return seal.decidable
 
         def partial_again(member: str) -> Callable[[], None]:

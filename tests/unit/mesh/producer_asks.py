@@ -24,7 +24,7 @@ async def opened(producer: Producer, segments: Sequence[Announcement]) -> dict[s
             decided.set()
 
     for segment in segments:
-        producer.open(segment, told)
+        producer.segments.open(segment, told)
     await decided.wait()
     return {address: opening.refused for address, opening in openings.items() if opening.hopeless}
 
@@ -38,7 +38,7 @@ async def sealed(producer: Producer, seals: Sequence[Seal]) -> None:
             complete.set()
 
     for seal in seals:
-        producer.seal(seal, told)
+        producer.segments.seal(seal, told)
     await complete.wait()
 
 
@@ -53,6 +53,6 @@ async def closed(producer: Producer, store: str, ends: Sequence[tuple[str, int]]
             complete.set()
 
     for address, end in ends:
-        producer.close(store, address, end, answered)
+        producer.segments.close(store, address, end, answered)
     await complete.wait()
     return statuses

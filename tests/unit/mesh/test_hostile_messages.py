@@ -170,7 +170,7 @@ class Gateway:
             lambda: opened(producer, [announcement(first), announcement(second)]),
             lambda: sealed(producer, [Seal(address, [STORE], 1) for address in ADDRESSES]),
             lambda: closed(producer, STORE, [(first, 3), (second, -1)]),
-            lambda: producer.delete(STORE, [first, second]),
+            lambda: producer.segments.delete(STORE, [first, second]),
             lambda: self.requests.ask(STORE, lambda requester: Ping(STORE, requester)),
             lambda: reader.read([STORE], first, "orders", 0, 3, 1000),
             lambda: reader.lookup([STORE], first, 0, 3, 9),

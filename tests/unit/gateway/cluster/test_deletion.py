@@ -54,9 +54,8 @@ class Setup:
     """A catalog with `TOPIC` (A and B) and `OTHER_TOPIC` (C) deleted, and the empty segment D dropped."""
 
     def __init__(self) -> None:
-        self.log = FakeLog()
         self.stores = Stores()
-        self.log.producer.requests = self.stores  # type: ignore[assignment]
+        self.log = FakeLog(requests=self.stores)
         self.catalog = self.log.context.catalog
         self.deletion = Deletion(self.log.context, self.log.stores)
 

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.groups import coordinator as coordinator_module
 from gateway.groups import expiry as expiry_module
+from gateway.groups import room as room_module
 from gateway.groups.events import Effect, Now
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
@@ -381,7 +382,7 @@ def test_a_group_is_deleted_with_its_offsets_when_the_log_has_it() -> None:
             assert home.journal.deleted == [("g", [("orders", 3)])]
             assert home.coordinator.for_fetch("g") is None
             assert refused(lambda: home.coordinator.for_delete("g")) is ErrorCode.GROUP_ID_NOT_FOUND
-            assert home.coordinator.bytes == 0
+            assert home.coordinator.room.bytes == 0
             await home.stable()
 
     run(main)
@@ -430,7 +431,7 @@ def test_only_what_nobody_uses_is_dropped() -> None:
 
 
 def test_one_group_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "MAX_GROUP_BYTES", 10_000)
+    monkeypatch.setattr(room_module, "MAX_GROUP_BYTES", 10_000)
 
     async def main() -> None:
         home = Home()
@@ -444,7 +445,7 @@ def test_one_group_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_all_groups_have_one_bound_and_what_goes_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", 20_000)
+    monkeypatch.setattr(room_module, "MAX_GROUPS_BYTES", 20_000)
 
     async def main() -> None:
         home = Home()
@@ -464,7 +465,7 @@ def test_all_groups_have_one_bound_and_what_goes_is_given_back(monkeypatch: pyte
             await trio.sleep(1)
             for group in home.coordinator.loaded():
                 await home.coordinator.drop_if_unused(group)
-            assert home.coordinator.bytes == 0
+            assert home.coordinator.room.bytes == 0
             home.join("h")
 
     run(main)
@@ -525,25 +526,25 @@ def test_what_clients_call_themselves_takes_memory_too() -> None:
         home = Home()
         async with home.running():
             coordinator = home.coordinator
-            before = coordinator.bytes
+            before = coordinator.room.bytes
             home.join(LONG, client_id=LONG, new_member_id=LONG + "-1")
-            assert coordinator.bytes - before > 3 * len(LONG)
-            before = coordinator.bytes
+            assert coordinator.room.bytes - before > 3 * len(LONG)
+            before = coordinator.room.bytes
             home.join(LONG, new_member_id=LONG + "-2", needs_known_member_id=True)
             assert len(home.group(LONG).machine.pending) == 1
-            assert coordinator.bytes - before > len(LONG)
-            before = coordinator.bytes
+            assert coordinator.room.bytes - before > len(LONG)
+            before = coordinator.room.bytes
             coordinator.for_commit(LONG + "-3", "", None, -1)
-            assert coordinator.bytes - before > len(LONG)
+            assert coordinator.room.bytes - before > len(LONG)
             for group in coordinator.loaded():
                 group.unload(NONE)
-            assert coordinator.bytes == 0
+            assert coordinator.room.bytes == 0
 
     run(main)
 
 
 def test_long_names_do_not_get_around_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", 100_000)
+    monkeypatch.setattr(room_module, "MAX_GROUPS_BYTES", 100_000)
 
     async def main() -> None:
         home = Home()
@@ -575,12 +576,12 @@ def test_groups_that_nothing_is_left_of_make_room_when_it_is_short(
                 await home.stable(f"g{number}")
                 home.leave("m1", f"g{number}")
             await wait_all_tasks_blocked()
-            monkeypatch.setattr(coordinator_module, "MAX_GROUPS_BYTES", coordinator.bytes)
+            monkeypatch.setattr(room_module, "MAX_GROUPS_BYTES", coordinator.room.bytes)
             call = lambda: coordinator.for_commit("new", "", None, -1)  # noqa: E731
             for _ in range(2):
                 assert refused(call) is ErrorCode.POLICY_VIOLATION
             assert refused(lambda: home.join("new")) is ErrorCode.POLICY_VIOLATION
-            assert coordinator.refused == 3
+            assert coordinator.room.refused == 3
             assert "group new gets nothing more: 4 groups hold" in caplog.text
             await wait_all_tasks_blocked()
             assert list(coordinator.groups) == ["kept"]
@@ -608,7 +609,7 @@ def test_who_is_in_a_group_may_join_again_when_there_is_no_room_for_others(
         home = Home()
         async with home.running():
             await home.stable()
-            monkeypatch.setattr(coordinator_module, bound, home.coordinator.bytes)
+            monkeypatch.setattr(room_module, bound, home.coordinator.room.bytes)
             assert refused(lambda: home.join(new_member_id="m2")) is code
             assert (await home.join(member_id="m1").joined()).generation == 2
             assert refused(lambda: home.join(member_id="m1", metadata=b"longer")) is code

@@ -1,4 +1,4 @@
-"""The producing side: what it makes of answers to OPEN, SEAL, CLOSE and DELETE."""
+"""What is made of the answers of stores to OPEN, SEAL, CLOSE and DELETE."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def announcements() -> list[Announcement]:
 
 
 async def use(producer: Producer, letter: str) -> Any:
-    """What the producer makes of the answers of one store, for `ADDRESSES`."""
+    """What is made of the answers of one store, for `ADDRESSES`."""
     if letter == "O":
         return await opened(producer, announcements())
     if letter == "S":
@@ -89,7 +89,7 @@ async def use(producer: Producer, letter: str) -> Any:
         return [seal.end()[0] if seal.decidable else seal.refused for seal in seals]
     if letter == "C":
         return await closed(producer, STORE, [(address, 7) for address in ADDRESSES])
-    return await producer.delete(STORE, ADDRESSES)
+    return await producer.segments.delete(STORE, ADDRESSES)
 
 
 def done(*others: tuple[int, int]) -> list[AddressStatus]:
@@ -159,7 +159,7 @@ def test_long_lists_are_asked_in_pieces() -> None:
     async def body(producer: Producer, store: Store) -> None:
         addresses = [f"{number:032X}" for number in range(2 * LIST_ENTRIES + 1)]
         store.omits = {addresses[0]: 1}
-        statuses = await producer.delete(STORE, addresses)
+        statuses = await producer.segments.delete(STORE, addresses)
         assert sorted(status.address for status in statuses) == addresses
         assert [len(asked) for asked in store.asked] == [LIST_ENTRIES, 1, LIST_ENTRIES, 1]
 

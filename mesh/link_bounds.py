@@ -1,0 +1,46 @@
+"""What a link between two nodes may hold, and how long it may be silent.
+
+`mesh.zmq_trio` gives these bounds to its sockets. There are two kinds of links: `DATA` between nodes, and
+`BEACONS` between a node and a tower, over which only small messages go.
+"""
+
+from typing import NamedTuple
+
+HIGH_WATER_MARK_MESSAGES = 20_000
+"""Messages queued per peer before PUB drops. Above `mesh.protocol.writer.MAX_WINDOW_RECORDS`, so that a
+healthy member sees no drops. Worst case in memory: this x largest message x peers."""
+
+MAX_MESSAGE_BYTES = 128 * 1024 * 1024
+"""Largest message taken from a peer; ZeroMQ closes the connection beyond it. Above Kafka's largest request
+(100 MiB)."""
+
+HEARTBEAT_INTERVAL_MS = 1_000
+HEARTBEAT_TIMEOUT_MS = 5_000
+"""A TCP peer that stays silent for so long is disconnected, which frees what is queued for it."""
+
+HANDSHAKE_INTERVAL_MS = 5_000
+"""A TCP peer that has not said by then that it speaks ZeroMQ is disconnected."""
+
+RECONNECT_INTERVAL_MS = 50
+RECONNECT_INTERVAL_MAX_MS = 1_000
+"""A lost link is made again after the first of these, doubled up to the second."""
+
+MAX_BEACON_FRAME_BYTES = 1024
+"""Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""
+
+BEACON_HIGH_WATER_MARK_MESSAGES = 4096
+"""Beacons queued per link: the next one comes in a second, so what is dropped is hardly missed."""
+
+MAX_BEACON_FRAMES = 5
+"""Frames kept of one message to a tower: one more than a beacon has, so that a longer one is seen to be."""
+
+
+class Link(NamedTuple):
+    """What a socket is for, and so what it may hold."""
+
+    high_water_mark: int
+    max_frame_bytes: int
+
+
+DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES)
+BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES)
