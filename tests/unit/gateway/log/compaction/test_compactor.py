@@ -686,7 +686,7 @@ def test_what_was_left_over_waits_for_members_that_say_so(tmp_path: Path) -> Non
         async def only_one_answers(store: str, entries: Any) -> Any:
             return await verify(store, entries) if store == STORE else await trio.sleep_forever()
 
-        life.context.reader.verify = only_one_answers  # type: ignore[method-assign]
+        life.context.reader.verify = only_one_answers  # type: ignore[assignment, method-assign]
         left = LeftOver(life.context)
         await while_delivering(life, left.forget)
         assert not left.is_empty
