@@ -4,9 +4,9 @@ It owns the `Writer` machines of all open segments and connects them to the node
 progress by `WriterOwner.progressed`, from within the node's receive loop, and of a lost segment by
 `WriterOwner.fenced`.
 
-What stores are asked about addresses goes through lists of their own for each member (`AddressRequests`), so
-one that does not answer holds up nobody else's segments. A member that was away when a segment was opened has
-the announcement repeated until it is there.
+What members are asked about addresses (OPEN, SEAL, CLOSE, COPY) waits in a list for each of them
+(`AddressRequests`), so one that does not answer holds up nobody else's segments. A member that was away when
+a segment was opened has the announcement repeated until it is there.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Producer:
         self.window_bytes = 0
         """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.stuck_bytes = 0
-        """Of these, what is in windows that wait for longer than `STUCK_SECONDS`."""
+        """What of it is in windows that wait for longer than `STUCK_SECONDS`."""
         self.closes = AddressRequests(requests, ids.CLOSE)
         self.copies = AddressRequests(requests, ids.COPY)
         self._opens = AddressRequests(requests, ids.OPEN)
@@ -118,7 +118,7 @@ class Producer:
         self._quiet: dict[str, None] = {}
         """Segments whose window has become empty."""
         self._behind: dict[str, tuple[float, float]] = {}
-        """Of these, those with a member that lacks something: when to tell it, and the interval."""
+        """Those among them with a member that lacks something: when to tell it, and the interval."""
         self._work = trio.Event()
         for message_id in (ids.ACK, ids.FETCH):
             node.subscribe(message_id + requests.prefix.encode())
