@@ -80,7 +80,7 @@ class Producer:
         self.window_bytes = 0
         """Content in all windows together, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.stuck_bytes = 0
-        """Of these, what is in windows that wait for longer than `STUCK_SECONDS`."""
+        """What of it is in windows that wait for longer than `STUCK_SECONDS`."""
         self.segments = SegmentRequests(requests, self._publish_held)
         self._node = node
         self._writers: dict[str, tuple[Writer, WriterOwner, RecordEncoder]] = {}
@@ -91,7 +91,7 @@ class Producer:
         self._quiet: dict[str, None] = {}
         """Segments whose window has become empty."""
         self._behind: dict[str, tuple[float, float]] = {}
-        """Of these, those with a member that lacks something: when to tell it, and the interval."""
+        """Those among them with a member that lacks something: when to tell it, and the interval."""
         self._work = trio.Event()
         for message_id in (ids.ACK, ids.FETCH):
             node.subscribe(message_id + requests.prefix.encode())

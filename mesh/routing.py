@@ -1,7 +1,9 @@
 """Which message goes to which handler of which object, at stores, gateways and whoever else asks stores.
 
-A node has one such table: what several objects want is shared out here, or by the one that has it. Native
-programs (`mesh.native`) are one object each, and have their tables themselves.
+A node has one such table, and each type of message one handler in it. Where messages of one type are for
+several objects, the handler looks whose this one is: a function here, or a method of the object that gets it
+first (`Store.on_direct_record`). Native programs (`mesh.native`) are one object each, with tables of their
+own.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""What handlers share to answer: framed answers, limits and turns for large requests, what came up before."""
+"""What handlers share to answer: framing, limits and turns for large requests, caches for repeated ones."""

@@ -9,14 +9,20 @@ with it.
 Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the
 current leader, which is left out (there is one).
 
-Errors: acks other than -1, 0, 1 -> INVALID_REQUIRED_ACKS; unknown topic or partition -> 3 (by id:
-UNKNOWN_TOPIC_ID); no room in the window, fewer stores there than must keep the batch (whatever acks says:
-nothing is visible before they do), or with acks=all fewer than min.insync.replicas -> NOT_ENOUGH_REPLICAS
-before anything is appended; not durable in time -> REQUEST_TIMED_OUT, or NOT_ENOUGH_REPLICAS_AFTER_APPEND
-when those stores are not there: the batch may still become durable, as in Kafka; under CreateTime, a
-timestamp outside of the topic's bounds -> INVALID_TIMESTAMP; an internal topic -> INVALID_TOPIC_EXCEPTION,
-unless the client calls itself `__admin_client`; a record without a key on a compacted topic -> INVALID_RECORD
-for the batch, with each such record named.
+Errors, besides those of a batch that is not what it must be (`wireproto.records.produced`) and of an
+idempotent producer's sequence (`gateway.log.idempotence.state`):
+
+* INVALID_REQUIRED_ACKS: acks other than -1, 0, 1;
+* UNKNOWN_TOPIC_OR_PARTITION, or by an unknown id UNKNOWN_TOPIC_ID;
+* INVALID_TOPIC_EXCEPTION: an internal topic, unless the client calls itself `__admin_client`;
+* NOT_LEADER_OR_FOLLOWER: the partition is being recovered, or has failed;
+* NOT_ENOUGH_REPLICAS, before anything is appended: no room in the window; fewer stores there than must keep
+  the batch (whatever acks says: nothing is visible before they do); or with acks=all, fewer than
+  min.insync.replicas;
+* REQUEST_TIMED_OUT: not durable in time; NOT_ENOUGH_REPLICAS_AFTER_APPEND when those stores are not there
+  either. The batch may still become durable, as in Kafka;
+* INVALID_TIMESTAMP: under CreateTime, a timestamp outside of the topic's bounds;
+* INVALID_RECORD for a batch on a compacted topic, with each record named that has no key.
 
 Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
 INVALID_TXN_STATE).

@@ -11,13 +11,13 @@ A handler is one of two kinds.
   to wait does so in `Request.wait_for_room` or `Request.wait`, so that earlier answers leave first. Until it
   has begun nothing more of its connection is read, and TCP holds back the client.
 
-Beside its handler, an API that is asked all the time may register one of two shorter ways (for requests up to
-`MAX_AT_ONCE_BYTES`):
+Beside its handler, an API that is asked all the time may register one of two shorter ways:
 
-* `def begin_small(request, broker) -> PendingResponse`: as `begin`, and never waits: what waits for the log
-  needs no task for that.
-* `at_once`: `def answer(header, frame, local_address, broker) -> Response | None`, from the bytes and what is
-  in memory. None: the handler is to be asked. It must say what the handler would.
+* `def begin_small(request, broker) -> PendingResponse`, for requests below `MIN_COUNTED_REQUEST_BYTES` of
+  `gateway.front.limits`: as `begin`, and never waits: what waits for the log needs no task for that.
+* `at_once`, for requests up to `MAX_AT_ONCE_BYTES`: `def answer(header, frame, local_address, broker) ->
+  Response | None`, from the bytes and what is in memory. None: the handler is to be asked. It must say what
+  the handler would.
 
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
@@ -169,7 +169,7 @@ class Request:
             self.reserved = min(size, self.response_memory.total)
 
     async def wait(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Waits until `work()` returns: of a `begin`, for work of the gateway's own."""
+        """Waits until `work()` returns: for a `begin`, where it needs work of the gateway's own."""
         self.before_waiting()
         await work()
 
@@ -205,7 +205,7 @@ AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Any], 
 class Api:
     """One API key. Exactly one of `handler` and `begin` is set; the two last may be beside a handler.
 
-    Of a `begin` with a `large_decoder`, `decoder` raises `ManyPartitions` for what it does not decode.
+    Where there is a `large_decoder`, `decoder` raises `ManyPartitions` for what it does not decode.
     """
 
     key: int

@@ -14,8 +14,10 @@ from gateway.front.output import Output
 class Deadlines:
     """What the reader notes, with trio's clock; a time is infinite while there is none.
 
-    `input_waiting_since`: it waits for bytes; `frame_began`: of a frame, some have come; `partial`: bytes
-    received that belong to no whole frame yet; `served`: requests so far.
+    * `input_waiting_since`: when it began to wait for bytes;
+    * `frame_began`: when the first bytes of a frame came that is not here as a whole;
+    * `partial`: bytes received that belong to no whole frame yet;
+    * `served`: requests so far.
     """
 
     __slots__ = ("_limits", "frame_began", "input_waiting_since", "partial", "served")

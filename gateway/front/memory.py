@@ -54,10 +54,13 @@ class Account:
 class ConnectionMemory:
     """The accounts of one connection, in bytes.
 
-    `requests` and `small_requests`: frames until they are answered (`of_request`); `decoded`: what the
-    request in the reader became; `produced`: what its Produce requests became; `answers`: large answers until
-    they are written. Two more counts are parts of these: `receiving` of `requests`, for a frame that has not
-    arrived as a whole; and `in_flight`, for requests that began and are not answered.
+    * `requests` and `small_requests`: frames until they are answered (`of_request` says in which a frame is);
+    * `decoded`: what the request in the reader became when it was decoded;
+    * `produced`: what its Produce requests became;
+    * `answers`: large answers until they are written.
+
+    Two more counts are parts of these: `receiving` of `requests`, for a frame that has not arrived as a
+    whole; and `in_flight`, for requests that began and are not answered.
     """
 
     __slots__ = ("answers", "decoded", "in_flight", "produced", "receiving", "requests", "small_requests")

@@ -51,7 +51,7 @@ class Output:
         self.drained = 0
 
     def put(self, response: Response) -> int:
-        """Adds an answer behind those that are here; its size in bytes."""
+        """Adds an answer after those that are here; its size in bytes."""
         if response is None:
             return 0
         if isinstance(response, list):

@@ -1,4 +1,8 @@
-"""Whether a partition takes a batch now. What is refused here changes nothing, and may be sent again."""
+"""Whether a partition takes a batch now.
+
+Nothing of a refused batch is in the log. If its producer will send it again, and is not known here yet, that
+is remembered, so that no later batch overtakes it (`gateway.log.idempotence.refused`).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """One partition's."""
+    """The admission of batches to one partition."""
 
     __slots__ = ("_partition", "_pending", "_placement", "_stores")
 

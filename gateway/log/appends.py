@@ -3,7 +3,7 @@
 The answer of a synchronous producer leaves as soon as its record is durable, so no task is woken for it:
 `Completions.settle` calls whoever waits, from within the mesh's receive loop, once all acknowledgements that
 are there have been counted (`mesh.node.Node.on_drained`). One whose partition failed, or whose time is over,
-is found by `run`, which looks a few times a second.
+is found by `run`, which looks every `CHECK_SECONDS`.
 """
 
 from collections.abc import Callable

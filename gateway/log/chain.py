@@ -8,7 +8,7 @@ what is about to be put there:
 * the closed segments. While a partition is being recovered, those that an earlier life left open are among
   them, as open ones, until `settle` has their agreed ends;
 * those that are rolling: they take no more batches, and are not yet closed in the catalog, because some of
-  what they hold is not durable or their followers' openings wait;
+  what they hold is not durable, or because that is done together with the opening of the next segment;
 * the one that appends go to, if there is one.
 """
 
@@ -116,7 +116,7 @@ class SegmentChain:
         return sum(opened.writer.bytes for opened in self.open_segments())
 
     def segment_at(self, offset: int) -> Segment | None:
-        """The last segment that begins at or below `offset`: the one that holds it, unless it lies behind the
+        """The last segment that begins at or below `offset`: the one that holds it, unless it lies beyond the
         log's end; None below the first one.
         """
         segments = self.segments()

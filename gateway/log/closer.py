@@ -80,7 +80,7 @@ class Closer:
 
     @contextlib.contextmanager
     def expect(self, addresses: Iterable[str]) -> Iterator[None]:
-        """For the transaction that puts the ends of these segments, and `begin` behind it: who looks in
+        """For the transaction that puts the ends of these segments, and `begin` after it: who looks in
         between, when the catalog has them and nobody was told yet, is to see that something waits.
         """
         expected = set(addresses)

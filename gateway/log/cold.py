@@ -2,11 +2,11 @@
 
 Rule: what comes from the mesh is checked: the batch's CRC, base offset = previous last offset + 1, epoch that
 of the segment (in a compacted one: a greater base offset, no later epoch), nothing at or above the high
-watermark. A bad copy is reported and the next member asked; with
-no good one it is an error (KAFKA_STORAGE_ERROR), never a shorter log.
+watermark. A bad copy is reported and the next member asked; with no good one it is an error
+(KAFKA_STORAGE_ERROR), never a shorter log.
 
 Where an offset lies in a segment is asked of the store once (LOOKUP); a consumer that goes on reading finds
-its place in `_cursors`, which remembers the sequence behind each range that was read.
+its place in `_cursors`, which remembers the sequence after each range that was read.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ MAX_INFLATED_BYTES = 16 * 1024 * 1024
 """
 
 MAX_FALSE_HEADERS = 1000
-"""Batches looked at behind one whose header claims a timestamp that none of its records has."""
+"""Batches looked at after one whose header claims a timestamp that none of its records has."""
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class ColdReader:
     async def _read_at(
         self, partition: "Partition", segment: Segment, offset: int, sequence: int, count: int, max_bytes: int
     ) -> tuple[Sequence[Batch], int]:
-        """Batches from `sequence` on, which holds `offset`, and the offset behind them: from the first member
+        """Batches from `sequence` on, which holds `offset`, and the offset after them: from the first member
         that has a good copy. Raises KafkaError.
         """
         self.reads += 1
@@ -135,7 +135,7 @@ class ColdReader:
         self, partition: "Partition", segment: Segment, offset: int, sequence: int, count: int, max_bytes: int
     ) -> tuple[Sequence[Batch], int]:
         """For work in the background: batches of a closed segment from `sequence` on, where `offset` is next,
-        and the offset behind them. Nothing is remembered or read ahead. Raises KafkaError.
+        and the offset after them. Nothing is remembered or read ahead. Raises KafkaError.
         """
         return await self._read_at(partition, segment, offset, sequence, count, max_bytes)
 
@@ -207,7 +207,7 @@ class ColdReader:
     async def _first_record(
         self, partition: "Partition", segment: Segment, found: AddressStatus, target: int, bound: int
     ) -> tuple[int, int, int] | None:
-        """The record: in the batch at `found`, or behind it if that one's header lies."""
+        """The record: in the batch at `found`, or after it if that one's header lies."""
         sequence = found.sequence
         row = Row.unpack(found.row)
         for _ in range(MAX_FALSE_HEADERS):
@@ -260,7 +260,7 @@ class ColdReader:
         found = await self._lookup(segment, LOOKUP_MAX_TIMESTAMP, 0, bound)
         if found is None or Row.unpack(found.row).last_offset >= start:
             return found
-        # Only the rows know what lies behind it: running maxima do not.
+        # Only the rows know what comes after it: running maxima do not.
         first = await self._lookup(segment, LOOKUP_OFFSET, start, bound)
         if first is None:
             return None
@@ -283,7 +283,7 @@ class ColdReader:
 
 
 def _check(segment: Segment, offset: int, contents: Sequence[Batch]) -> int:
-    """The offset behind these batches. Raises InvalidBatch when one of them is not what it must be."""
+    """The offset after these batches. Raises InvalidBatch when one of them is not what it must be."""
     if segment.is_compacted:
         return _check_compacted(segment, offset, contents)
     expected = -1
@@ -318,7 +318,7 @@ def _epoch_of(partition: "Partition", segment: Segment, offset: int) -> int:
 
 
 def _largest_row(rows: bytes) -> tuple[int, bytes]:
-    """Of rows, the first with the highest timestamp: its place and itself."""
+    """The first of these rows with the highest timestamp: its place and itself."""
     parts = [rows[start : start + ROW_BYTES] for start in range(0, len(rows), ROW_BYTES)]
     best = max(range(len(parts)), key=lambda place: (Row.unpack(parts[place]).max_timestamp, -place))
     return best, parts[best]

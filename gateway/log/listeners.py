@@ -13,7 +13,7 @@ class FetchWaiter(Protocol):
 
 
 class Listeners:
-    """One partition's. Waiters are told of everything until they are removed, watchers once."""
+    """Those of one partition. Waiters are told of everything until they are removed, watchers once."""
 
     __slots__ = ("_waiters", "_watchers")
 

@@ -10,7 +10,7 @@ Rule: a segment whose end the members have yet to hear, because the next one wai
 
 What waits in the transaction may be overtaken by others who write the same keys: an opening segment, a
 replaced member, another move. Each is compared, and then everything is looked at anew. What an opening
-segment puts behind this one has `Partition.next_log_start` in it, so it never takes a log start back.
+segment puts after this one has `Partition.next_log_start` in it, so it never takes a log start back.
 """
 
 import logging

@@ -5,7 +5,7 @@ another of the same life waits until that one is durable to its last record; clo
 other is then one transaction. The order is fixed: catalog first, then CLOSE of the one before and OPEN on the
 members' disks, then the first RECORD, so that a crash leaves either nothing, or a segment that recovery can
 seal; and so that the stores never know more of a log than the catalog (`gateway.log.recovery.verification`).
-That the members have confirmed is noted in the catalog behind that, off the producers' path. The stores are
+That the members have confirmed is noted in the catalog after that, off the producers' path. The stores are
 not waited for here: each segment goes on when its own members have answered.
 
 When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
@@ -156,7 +156,7 @@ class Opener:
 
     def _ended_before(self, partition: Partition, opening: OpenSegment) -> bool:
         """Whether the segment before was closed on its own, and its end is yet to be heard: then this one is
-        announced behind that.
+        announced after that.
         """
         last = partition.chain.last_closed
         if last is None or last.is_compacted or last.epoch != opening.segment.epoch:
@@ -243,7 +243,7 @@ class Opener:
         puts: dict[str, bytes] = {}
         if told:
             # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
-            # and the catalog goes on behind the epoch.
+            # and the catalog goes on after the epoch.
             puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
         else:
             record = keys.unpack(partition_record(partition))
@@ -274,7 +274,7 @@ class Opener:
 
 
 def _nobody_waits_yet() -> None:
-    """Of a segment that was closed without a next one."""
+    """For a segment that was closed without a next one."""
 
 
 def _goes_on(partition: Partition, opening: OpenSegment) -> bool:

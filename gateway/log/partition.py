@@ -1,20 +1,32 @@
 """One partition's log: its one writer, its offsets, its segments, and who waits for it.
 
-Rules: offsets are given in the order of appends and never again to anything else; nothing at or above the
-high watermark is shown; a duplicate is as durable as its original before it is answered; the next segment is
-announced only after the one before it is durable to its last record, so the chain never has a hole.
+Rules:
 
-Theory of operation: `append` is synchronous: it checks the producer's sequence, gives offsets, and hands the
-batch to the segment's `Writer` (through `mesh.producer`, which publishes it unless the segment is still being
-opened). Acknowledgements come back as `progressed`: the high watermark moves to behind the last batch that w
+* offsets are given in the order of appends, and never again to anything else;
+* nothing at or above the high watermark is shown;
+* a duplicate is as durable as its original before it is answered;
+* the next segment is announced only after the one before it is durable to its last record, so the chain never
+  has a hole.
+
+Theory of operation: `append` is synchronous: it asks whether the batch may be appended, gives offsets, and
+hands it to the segment's `Writer` (through `mesh.producer`, which publishes it unless the segment is still
+being opened). Acknowledgements come back as `progressed`: the high watermark moves past the last batch that w
 members have, appends that waited are finished, and parked fetches are woken.
 
-Here are the offsets and whether the partition serves. Everything else that it is made of has one owner each:
-the segments (`chain`), what is appended and not durable yet (`pending`), idempotent producers
-(`idempotence.producers`), the stores of its segments (`placement`), whether a batch may be appended now
-(`admission`), who waits for news (`listeners`). Opening segments, recovery, and reads of what has left memory
-are work for all partitions of the gateway (`opener`, `recovery`, `cold`); they tell a partition what has
-happened by its methods.
+Here are the offsets and whether the partition serves. Everything else that a partition is made of has an
+owner, a module here:
+
+* `admission`: whether a batch may be appended now;
+* `chain`: the segments;
+* `pending`: what is appended and not durable yet;
+* `placement`: the stores of its segments;
+* `idempotence.producers`: idempotent producers;
+* `epochs`: where each leader epoch begins;
+* `tail_cache`: the newest batches, in memory;
+* `listeners`: who waits for news.
+
+Opening segments, recovery, and reads of what has left memory are work for all partitions of the gateway
+(`opener`, `recovery`, `cold`); they tell a partition by its methods what has happened.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -367,7 +379,7 @@ class Partition:
     def check_fetch_offset(self, offset: int) -> ErrorCode:
         """OFFSET_OUT_OF_RANGE outside of the log; between high watermark and end there is nothing yet.
 
-        Until the end of the log is known no offset is behind it: a client that was told so would reset its
+        Until the end of the log is known no offset is beyond it: a client that was told so would reset its
         position, or report lost data. NOT_LEADER_OR_FOLLOWER makes every client ask again, also those that
         do not know OFFSET_NOT_AVAILABLE in a Fetch.
         """

@@ -44,7 +44,7 @@ class AwaitedDuplicate(NamedTuple):
 
 
 class PendingAppends:
-    """One partition's. All methods but `wait_for_progress` return at once."""
+    """What is pending in one partition. All methods but `wait_for_progress` return at once."""
 
     __slots__ = ("_chain", "_duplicates", "_progress", "in_flight")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Placement:
-    """One partition's. All methods return at once."""
+    """The placement of one partition's segments. All methods return at once."""
 
     __slots__ = ("_context", "_first_members", "_partition", "_pending")
 
@@ -20,7 +20,7 @@ class Placement:
         self._partition = partition
         self._pending = pending
         self._first_members: tuple[int, tuple[str, ...]] = -1, ()
-        """Of the list of stores in this version."""
+        """A version of the list of stores, and the members that it gives."""
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Rule: what was read ahead is given only to a read of the very same range, once; 
 read, and what failed is read again by whoever wants it. So this changes when bytes are fetched, never which.
 
 Theory of operation: a read that went on where an earlier one had ended is taken for a consumer that goes
-through the log; `start` then reads the range behind it while the client looks at the one it has. Nothing that
+through the log; `start` then reads the range after it while the client looks at the one it has. Nothing that
 was read ahead is thrown away for another consumer until it is old: with more consumers than there is room
 for, some go without, and the store reads nothing twice.
 """

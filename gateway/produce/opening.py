@@ -2,7 +2,7 @@
 of topics with a codec of their own (`compression.type`), to be compressed anew.
 
 Small ones are opened at once; the others in a worker thread, for which the whole request waits: then nothing
-of it has been appended yet, and what its client sent behind it waits, too, so that order stays.
+of it has been appended yet, and what its client sent after it waits, too, so that order stays.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Opened:
 
     records: memoryview
     settings: EffectiveTopicConfigs
-    """Of the topic when it was opened."""
+    """The topic's, when the batch was opened."""
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     record_errors: Sequence[tuple[int, str | None]] = ()

@@ -76,7 +76,7 @@ class AddressState:
         self.sources: tuple[str, ...] = ()
         """Whom COPY named."""
         self.copied_epoch = 0
-        """The leader epoch of the record that was copied last, in memory only: none behind it is older."""
+        """The leader epoch of the record that was copied last, in memory only: none after it is older."""
         self.asker = ""
         """The requester of the latest COPY that found something missing."""
 

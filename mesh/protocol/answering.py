@@ -28,7 +28,7 @@ def status_of(answer_id: bytes, state: Answered) -> AddressStatus:
     if answer_id != ids.SEALED:
         return AddressStatus(state.address, status, state.head)
     if state.accepted < state.head:
-        # A CLOSE behind this seal has cut the address already, if only in memory.
+        # A CLOSE after this seal has cut the address already, if only in memory.
         return AddressStatus(state.address, status, state.accepted, state.last_row)
     return AddressStatus(state.address, status, state.head, state.head_row)
 

@@ -18,7 +18,7 @@ class Accepted(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """Everything of an address behind `head` goes; `row` and `running_max` are those at `head`."""
+    """Everything of an address beyond `head` goes; `row` and `running_max` are those at `head`."""
 
     state: AddressState
     head: int
@@ -56,16 +56,16 @@ Answered = AddressState | AddressStatus | Copying
 class Commit:
     """One atomic write: records with rows, and what changed: metas, epochs, repairs, truncations, deletions.
 
-    What requests change is written behind the commit's records, and may be: a commit holds no record of an
-    address from behind the request that sealed, closed or deleted it, because none was accepted, nor one
-    from behind a `barrier`.
+    What requests change is written after the commit's records. That is right: a commit holds no record of an
+    address from after the request that sealed, closed or deleted it, because none was accepted, nor one from
+    after a `barrier`.
     """
 
     def __init__(self, behind: int = 0) -> None:
         self.behind = behind
         """How many records were accepted before the requests: so many must be in commits up to this one."""
         self.barrier = False
-        """No record that was accepted behind the requests may be in this commit."""
+        """No record that was accepted after the requests may be in this commit."""
         self.records: list[Accepted] = []
         self.metas: dict[str, bytes] = {}
         """address -> meta, packed as it was when it changed: later changes belong to a later commit."""

@@ -8,7 +8,7 @@ from mesh.protocol.commit import Accepted, Commit
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 
 MAX_COMMIT_BYTES = 8 * 1024 * 1024
-"""Content in one commit: bounds the time of one write and so the latency behind it."""
+"""Content in one commit: bounds the time of one write and so the latency of what comes after it."""
 
 MAX_COMMIT_RECORDS = 4096
 """Records in one commit: each costs the write some microseconds, however small it is."""
@@ -30,7 +30,7 @@ class CommitQueue:
         """How many of `_waiting` are barriers."""
 
     def here(self) -> Commit:
-        """Where is kept what belongs behind the records that are in the queue now."""
+        """Where to put what is to be written after the records that are in the queue now."""
         behind = self._taken + len(self.records)
         if not self._waiting or self.latest.behind < behind:
             self._waiting.append(Commit(behind))

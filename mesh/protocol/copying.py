@@ -2,7 +2,7 @@
 
 Rule: a copy is taken as carefully as if a stranger had sent it. A record is taken only in the order of
 sequences, up to the end that a recovery or the catalog named (an open address: what its gap is about), and
-only if it is a whole batch under its CRC, of an epoch that the segment may have, behind the batch before it.
+only if it is a whole batch under its CRC, of an epoch that the segment may have, after the batch before it.
 The row made of it is the one that the normal path makes, so that members stay byte for byte equal.
 """
 

@@ -25,11 +25,11 @@ FETCH_COUNT = 4096
 """A gap is asked for again at these intervals until it is filled, in ranges of so many records."""
 
 MAX_FETCH_TRIES = 30
-"""FETCHes in a row that brought nothing, while the producer was silent: about a minute. Behind them it is
+"""FETCHes in a row that brought nothing, while the producer was silent: about a minute. After them it is
 taken for dead, so that gaps of dead native producers do not cost a message every two seconds for ever."""
 
 TRIES_BEFORE_PEERS = 2
-"""FETCHes in a row that the producer left without a record, before the other members are asked: 0.3 s. Behind
+"""FETCHes in a row that the producer left without a record, before the other members are asked: 0.3 s. After
 them they are asked again with every other one."""
 
 MAX_AHEAD_BYTES = 32 * 1024 * 1024
@@ -45,7 +45,7 @@ LOOK_AGAIN_SECONDS = 300.0
 
 
 class Gap:
-    """The records of one address that are missing, from behind `state.accepted` up to `last`."""
+    """The records of one address that are missing, from the one after `state.accepted` up to `last`."""
 
     __slots__ = (
         "_asked",
@@ -113,7 +113,7 @@ class Gap:
             self.ahead_bytes += size
 
     def take(self, sequence: int) -> bytes | None:
-        """What is kept of this sequence; behind it only what follows is kept."""
+        """What is kept of this sequence; after it only what follows is kept."""
         content = self.ahead.pop(sequence, None)
         if content is not None:
             self.ahead_bytes -= len(content) + RECORD_OVERHEAD_BYTES
@@ -181,7 +181,7 @@ class Gaps:
         return None if gap is None or not gap.ahead else gap.missing_to + 1
 
     def accepted(self, state: AddressState, sequence: int, now: float) -> bytes | None:
-        """The next record is here. The content of the one behind it, if that was kept."""
+        """The next record is here. The content of the one after it, if that was kept."""
         gap = self._gaps.get(state.address)
         if gap is None:
             return None

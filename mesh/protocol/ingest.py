@@ -1,22 +1,27 @@
 """A store's ingest: which records it takes, what it commits, and what it says afterwards.
 
-Rules: an address is kept without gaps from sequence 0 (contiguity); nothing is acknowledged, served, sealed
-or reported beyond what a commit has made durable; a sealed address takes nothing more from its writer; a
-deleted one stays deleted; an epoch below the highest known for a log, the same epoch in another gateway life,
-or another cluster's segment, is refused; what a gateway writes is kept only where it was announced; from
-other stores a record is taken as `copying` says, and acknowledged to a writer only while the address is open.
+Rules:
 
-Theory of operation: events (`on_record`, `on_head`, `on_open`, ...) change the states in memory and queue
+* an address is kept without gaps from sequence 0 (contiguity);
+* nothing is acknowledged, served, sealed or reported beyond what a commit has made durable;
+* a sealed address takes nothing more from its writer; a deleted one stays deleted;
+* an epoch below the highest known for a log, the same epoch in another gateway life, or another cluster's
+  segment, is refused;
+* what a gateway writes is kept only where it was announced;
+* from other stores a record is taken as `copying` says, and acknowledged to a writer only while the address
+  is open.
+
+Theory of operation: events (`on_record`, `on_head`, `on_request`, ...) change the states in memory and queue
 work; `take_commit` hands out one `Commit` at a time; when the shell has written and fsynced it, `committed`
 gives the effects: acknowledgements (one per address, cumulative) and answers. So every answer passes through
-the commit queue behind the records that came before it; the records that come behind it are nothing to it,
-or it would starve while producers are faster than the disk. What needs no disk (a repeated ACK, a FETCH for
+the commit queue after the records that came before it; it does not wait for the records that come later, or
+it would starve while producers are faster than the disk. What needs no disk (a repeated ACK, a FETCH for
 a gap) is an effect at once, taken with `take_effects`. What is missing and the writer does not give is told
 with `take_wants`: whoever fetches it from other stores gives it to `on_copy`. After a start `resume` is to be
 called with every address that the disk keeps as unfinished.
 
-The states, and what requests do to them, are in `segments`; what waits is in `commit_queue`, what is answered
-in `answering`.
+The states, and what requests do to them, are in `segments`; what is missing is in `gaps`, what waits for the
+disk in `commit_queue`, what is answered in `answering`.
 
 `Disk` is what the machine asks of its past: a few small point reads when an address is first met. An address
 whose past cannot be read is answered for with STATUS_STORAGE_ERROR, and what comes for it is dropped.
@@ -166,7 +171,7 @@ class Ingest:
         self._enqueue(Accepted(state, sequence, content, row, state.running_max))
 
     def _close_gap(self, state: AddressState, sequence: int, now: float) -> None:
-        """`sequence` was accepted: so are the records behind it that came out of turn."""
+        """`sequence` was accepted: so are the records after it that came out of turn."""
         while (content := self._gaps.accepted(state, sequence, now)) is not None:
             sequence += 1
             if not self._accept(state, sequence, content):

@@ -134,7 +134,7 @@ class Seal:
             self._end = (-1, b"") if member is None else (self._heads[member], self._rows[member])
         return self._end
 
-    # behind the end ---------------------------------------------------------------------------------------
+    # after the end ----------------------------------------------------------------------------------------
 
     def on_copied(self, member: str, head: int) -> None:
         """A sealed member has copied what it lacked, up to `head`."""

@@ -1,8 +1,8 @@
 """The state of a store's segments, and what requests (OPEN, COPY, SEAL, CLOSE, DELETE) do to it.
 
-Each changes the state in memory at once, and puts what is to be on the disk behind the records that came
-before it (`CommitQueue.latest`); what is answered is the state as it is once that is durable. One that is
-refused has changed nothing.
+Each request changes the state in memory at once, and puts what is to be on the disk after the records that
+came before it (`CommitQueue.latest`); what is answered is the state as it is once that is durable. A request
+that is refused has changed nothing.
 """
 
 import logging

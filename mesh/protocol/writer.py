@@ -5,8 +5,8 @@ have acknowledged it; acknowledgements are cumulative, count only from the segme
 sequences that were published.
 
 Theory of operation: `append` gives the next sequence. Until `opened` (the announcement is durable) nothing is
-published; from then on the shell publishes what `append` returns at once. `on_ack` moves one member's durable
-head and tells whether the committed head (the w-th highest) moved. While anything is unacknowledged,
+published; from then on the shell publishes each record as soon as it is appended. `on_ack` moves one member's
+durable head and tells whether the committed head (the w-th highest) moved. While anything is unacknowledged,
 `on_tick` asks for HEAD, after 50 ms first and then with back-off to 1 s; a member that missed records answers
 HEAD with FETCH, and `on_fetch` gives what to send again.
 """

@@ -74,7 +74,7 @@ def _repair(batch: Batch, repair: Repair) -> None:
 
 
 def _truncate(batch: Batch, truncation: Truncation) -> None:
-    """Drop everything behind the new head, also what this very batch has put there."""
+    """Drop everything beyond the new head, also what this very batch has put there."""
     state, head, row, running_max = truncation
     first = keys.sequence_bytes(head + 1)
     for prefix in (keys.record_prefix(state.address), keys.row_prefix(state.address)):

@@ -1,11 +1,14 @@
 """RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with
 rocksdict: what a commit puts is in `changes`, how values look in `values` and `keys`.
 
-Facts that shaped it (measured; see docs/decisions/rocksdb.md): `write(sync=True)` keeps the interpreter's
-lock during the fsync, `flush_wal(True)` gives it up; a write stall would keep it for half a second,
-`no_slowdown` raises instead; of the reads only the list form of `get` gives it up; only an iterator's
-`status()` tells of corruption; without `raw_mode` values are pickled; the default WAL recovery drops fsynced
-records in silence.
+Facts that shaped it (measured; see docs/decisions/rocksdb.md):
+
+* `write(sync=True)` keeps the interpreter's lock during the fsync, `flush_wal(True)` gives it up;
+* a write stall would keep it for half a second, `no_slowdown` raises instead;
+* of the reads only the list form of `get` gives it up;
+* only an iterator's `status()` tells of corruption;
+* without `raw_mode` values are pickled;
+* the default WAL recovery drops fsynced records in silence.
 
 Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
 """
@@ -102,7 +105,9 @@ def _options(create: bool) -> rocksdict.Options:
 
 
 class Database:
-    """An open store. `write` and `flush` belong to the committer's thread, reads to any."""
+    """An open store. `write` and `write_native` are for the loop, `flush` for the committer's thread, reads
+    for any.
+    """
 
     _read_only = False
 
@@ -289,18 +294,18 @@ class Database:
         return (self.get(keys.CLUSTER_ID) or b"").decode()
 
     def addresses(self, first: str, count: int, *, behind: bool = False) -> list[str]:
-        """Addresses that were announced, sealed or closed, from `first` on, or `behind` it. Raises
+        """Addresses that were announced, sealed or closed, from `first` on, or after it. Raises
         `StoreCorrupt`.
         """
         return self._names(b"a", keys.meta_key(first) if first else b"a", count, behind=behind)
 
     def unfinished(self, behind: str, count: int) -> list[str]:
-        """Addresses that may lack records, from behind one ("": from the first). Raises `StoreCorrupt`."""
+        """Addresses that may lack records, after this one ("": from the first). Raises `StoreCorrupt`."""
         return self._names(b"u", keys.unfinished_key(behind) if behind else b"u", count, behind=bool(behind))
 
     def names_from(self, letter: bytes, start: bytes) -> tuple[str, bytes] | None:
         """The first name in keys of this letter from `start` on, and where to look for the next one; None
-        behind the last one. Raises `StoreCorrupt`.
+        after the last one. Raises `StoreCorrupt`.
         """
         for key, _ in self.scan(start, letter + b"\xff" * 2, values=False):
             try:
@@ -328,7 +333,7 @@ class Database:
             raise StoreCorrupt(f"a stored value cannot be read: {error}") from None
 
     def _names(self, letter: bytes, key: bytes, count: int, *, behind: bool) -> list[str]:
-        """The names in keys of this letter from `key` on, or behind it."""
+        """The names in keys of this letter from `key` on, or after it."""
         iterator = self._db.iter()
         iterator.seek(key + b"\0" if behind else key)
         found: list[str] = []

@@ -1,7 +1,7 @@
 """The store's keys in RocksDB.
 
 A key is a letter, the length of the name, the name, and for records and rows the sequence in eight bytes, so
-that one address's records lie together in order and no name can run into another (defect D24 of the C store).
+that one address's records lie together in order, and no name can run into another, as it can in the C store.
 """
 
 import struct
@@ -76,5 +76,5 @@ def name_of(key: bytes) -> str:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key behind every key with this prefix and a sequence."""
+    """The first key after every key with this prefix and a sequence."""
     return prefix + b"\xff" * 9

@@ -61,7 +61,8 @@ BEGINNING_ROWS = 4096
 """Rows of one segment in an answer to BEGINNINGS; who wants more asks for ROWS."""
 
 BEGINNINGS_BYTES = 4 * 1024 * 1024
-"""Of one answer to BEGINNINGS, from where on the other segments are put off to the next one."""
+"""Bytes of rows and announcements in one answer to BEGINNINGS; the segments after these are put off to the
+next one."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""The store's values in RocksDB that are not a writer's own: heads and epochs."""
+"""How heads and epochs look in RocksDB. The other values are packed by their owners: the state of an address
+by `AddressState`, rows by `Row`, what is kept of native addresses by `native_keeping`; contents are as they
+came.
+"""
 
 import struct
 

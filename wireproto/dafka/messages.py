@@ -23,7 +23,7 @@ UNANNOUNCED = "~"
 producers tell stores apart by it, and no gateway takes it for a member's."""
 
 Frames = list[Buffer]
-"""Of one ZeroMQ message: the header, then the content of those that have one."""
+"""The frames of one ZeroMQ message: the header, then the content if it has one."""
 
 _SEQUENCE = struct.Struct(">q")
 

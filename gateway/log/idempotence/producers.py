@@ -1,7 +1,8 @@
 """What one partition takes of its idempotent producers, and what it refuses.
 
-Two things are known of them: the states of those that have written here (`state`), which a recovery brings
-anew, and whose first batch was refused (`refused`), which outlives every recovery of this life.
+Two things are known: the states of those that have written here (`state`), which each recovery reads back,
+and the producers whose first batch was refused (`refused`), which are remembered across recoveries, for as
+long as this life lasts.
 """
 
 from gateway.log.idempotence.refused import RefusedProducers

@@ -21,7 +21,7 @@ _HALF: Final = 1 << 30
 
 
 class RefusedProducers:
-    """Of one partition. All methods return at once."""
+    """The refused producers of one partition. All methods return at once."""
 
     __slots__ = ("_first",)
 

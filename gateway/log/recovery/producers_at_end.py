@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 4096
 async def read_producers(
     context: "LogContext", segment: "Segment", limit: trio.CapacityLimiter | None = None
 ) -> ProducerState:
-    """The state behind the last record of a closed segment; `limit` is taken while many rows are read.
+    """The state after the last record of a closed segment; `limit` is taken while many rows are read.
 
     Raises NotServed, ValueError, KeyError.
     """

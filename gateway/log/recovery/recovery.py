@@ -1,4 +1,4 @@
-"""Recovery of partitions when a gateway life begins (architecture: start and recovery of a partition).
+"""Recovery of partitions when a gateway life begins ("A start" in docs/architecture.md).
 
 0. The stores are asked whether they know more than the catalog (`gateway.log.recovery.verification`).
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.

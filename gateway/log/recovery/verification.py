@@ -2,12 +2,12 @@
 
 A catalog that was restored from a backup describes a shorter log. Nothing in it says so; the stores know.
 
-Rule: the catalog is written first, and the stores are told behind that. An OPEN is sent when the epoch that
+Rule: the catalog is written first, and the stores are told after that. An OPEN is sent when the epoch that
 it announces is used up in the catalog (`next_epoch`), a CLOSE when the end is in the catalog, a DELETE when
 the segment has left its chain or the topic is buried. So a crash, wherever it comes, may leave the catalog
 ahead of the stores: a segment that nobody was told of, an end that no member has heard. It never leaves a
 store ahead of the catalog. `next_epoch` goes back only when a store has refused an OPEN, and that one was
-not told. So none of these comes from a crash (Rule: each means that the catalog is not the newest one):
+not told. So none of these comes from a crash, and each means that the catalog is not the newest one:
 
 1. a store was told of an epoch that the catalog has not used yet;
 2. the newest epoch was announced by another gateway life than the one whose segments of that epoch are in
