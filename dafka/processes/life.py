@@ -24,7 +24,8 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
-from gateway.catalog.sqlite import SqliteCatalog, set_aside
+from gateway.catalog.sqlite import SqliteCatalog
+from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners

@@ -67,6 +67,9 @@ class AnswerQueue:
         if not answer.ready:
             answer.when_ready(self._answer_durable)
         elif len(pending) == 1:
+            # An answer that found no place would be asked for by nobody, unless the writer is at work.
+            if self.output.unsent > COALESCE_BYTES:
+                self.flush()
             self._answer_ready()
 
     def ready(self, response: Response, route: Route, size: int, started: float, *, held: int) -> None:
@@ -127,6 +130,8 @@ class AnswerQueue:
         raises.
         """
         output, pending = self.output, self.pending
+        if output.unsent > COALESCE_BYTES:
+            self.flush()  # as in `begun`: the reader may be in the midst of a request
         try:
             while pending and pending[0].pending.ready and output.unsent <= COALESCE_BYTES:
                 self._answer_ready()
