@@ -4,15 +4,17 @@ A Metadata request that names a missing topic is answered at once, as Kafka answ
 unknown. Meanwhile the topic is created here, so that the client finds it when it asks again, a tenth of a
 second later. The creation is this object's and not the connection's: it goes on when the client is gone.
 
-Rule: a name is under way once, however many requests ask for it. Requests have their turns: one with
-thousands of names does not keep the one name of another waiting. What finds no place is left out, and the
-answer to it is the same; the client asks again.
+Rule: a name is under way once, however many requests ask for it. Clients have their turns, each host one
+name at a time, so that one which asks for thousands, in however many requests, does not keep the one name of
+another waiting; and none may take more than half of the places that are left. What finds no place is left
+out, and the answer to it is the same; the client asks again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -20,12 +22,11 @@ import trio
 from gateway.administration.topic_creation import (
     DEFAULT,
     MAX_PARTITIONS_PER_REQUEST,
-    TakenNames,
     check_new_topic,
     create_topic,
 )
-from gateway.common.failures import DiskFailed
-from gateway.common.log_limit import warn_once
+from gateway.common.failures import is_disk_failure
+from gateway.common.log_limit import LogLimit, warn_once
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
 
 MAX_UNDER_WAY: Final = 10_000
-"""Topics that wait to be created automatically, of all requests together: some megabytes of names. More are
-left to the client's next request."""
+"""Topics that wait to be created automatically, of all clients together: some megabytes of names. One host
+may take half of what others have left, so that there is room for whoever comes with a few."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,51 +47,65 @@ class AutomaticCreation:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._requests: deque[deque[str]] = deque()
-        """What is left of each request, in the order of their turns."""
+        self._waiting: OrderedDict[str, deque[str]] = OrderedDict()
+        """Names by the host that asked for them, in the order of the hosts' turns."""
         self._under_way: set[str] = set()
         self._work = trio.Event()
+        self._defects = LogLimit(logger)
 
     @property
     def under_way(self) -> int:
         """Topics that are being created, or wait for it."""
         return len(self._under_way)
 
-    def ask(self, names: Iterable[str]) -> None:
+    def ask(self, host: str, names: Iterable[str]) -> None:
         """Have those of one request created that are missing and may be created; returns at once.
 
-        Kafka's internal topics may not. A request for more topics and partitions than
-        MAX_PARTITIONS_PER_REQUEST creates none of them.
+        host: where the client is. Kafka's internal topics may not be created so. A request for more topics
+        and partitions than MAX_PARTITIONS_PER_REQUEST creates none of them.
         """
-        missing = [name for name in names if self._cluster.topics.get(name) is None and _may_be_created(name)]
-        partitions = self._cluster.settings.partitions
-        if len(missing) * (1 + partitions) > MAX_PARTITIONS_PER_REQUEST:
+        most = MAX_PARTITIONS_PER_REQUEST // (1 + self._cluster.settings.partitions)
+        missing = list(islice(filter(self._is_missing, names), most + 1))
+        if len(missing) > most:
             warn_once(
                 logger,
-                "%d missing topics of %d partitions each were not created automatically: one request may "
-                "create no more than %d topics and partitions",
-                len(missing),
-                partitions,
+                "more than %d missing topics of %d partitions each were not created automatically: one "
+                "request may create no more than %d topics and partitions",
+                most,
+                self._cluster.settings.partitions,
                 MAX_PARTITIONS_PER_REQUEST,
             )
             return
-        new = [name for name in missing if name not in self._under_way]
-        taken = deque(new[: MAX_UNDER_WAY - len(self._under_way)])
+        waiting = self._waiting.get(host, deque())
+        of_others = len(self._under_way) - len(waiting)
+        room = (MAX_UNDER_WAY - of_others + 1) // 2 - len(waiting)
+        taken = [name for name in missing if name not in self._under_way][: max(0, room)]
         if taken:
             self._under_way.update(taken)
-            self._requests.append(taken)
+            waiting.extend(taken)
+            self._waiting[host] = waiting
             self._work.set()
+
+    def _is_missing(self, name: str) -> bool:
+        """Whether a topic of this name could be created. A name that collides never can."""
+        topics = self._cluster.topics
+        if topics.get(name) is not None or not _may_be_created(name):
+            return False
+        if other := topics.collision(name):
+            self._could_not(name, f"Topic '{name}' collides with existing topic: {other}")
+            return False
+        return True
 
     async def run(self) -> None:
         """Create what was asked for, for ever."""
         while True:
             await self._work.wait()
-            while self._requests:
-                await trio.lowlevel.checkpoint()  # the checks of one topic may take a millisecond
-                names = self._requests.popleft()
+            while self._waiting:
+                await trio.lowlevel.checkpoint()  # the checks of one topic take some time
+                host, names = self._waiting.popitem(last=False)
                 name = names.popleft()
                 if names:
-                    self._requests.append(names)
+                    self._waiting[host] = names
                 try:
                     await self._create(name)
                 finally:
@@ -98,23 +113,25 @@ class AutomaticCreation:
             self._work = trio.Event()
 
     async def _create(self, name: str) -> None:
-        # Other requests create and delete topics meanwhile: the names are looked up anew for each.
-        taken = TakenNames(self._cluster)
+        # Other requests create and delete topics meanwhile: the name is looked up anew.
         try:
-            new = check_new_topic(self._cluster, taken, name, DEFAULT, DEFAULT, {})
-            await create_topic(self._cluster, taken, new)
+            await create_topic(self._cluster, check_new_topic(self._cluster, name, DEFAULT, DEFAULT, {}))
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                warn_once(
-                    logger,
-                    "topic %s could not be created automatically: %s. (Others will not be mentioned.)",
-                    name,
-                    error.message,
-                )
-        except (DiskFailed, BaseExceptionGroup):
-            raise
-        except Exception:
-            logger.exception("a defect in the automatic creation of topic %s", name)
+                self._could_not(name, error.message)
+        except Exception as error:
+            if is_disk_failure(error):
+                raise
+            self._defects.exception("a defect in the automatic creation of topic %s", name)
+
+    @staticmethod
+    def _could_not(name: str, why: str) -> None:
+        warn_once(
+            logger,
+            "topic %s could not be created automatically: %s. (Others will not be mentioned.)",
+            name,
+            why,
+        )
 
 
 def _may_be_created(name: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.common.log_limit import warn_once
-from gateway.common.topic_names import collision_key, has_collision_characters, invalid_topic_name
+from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.validation import validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -37,32 +37,6 @@ DEFAULT: Final = -1
 logger = logging.getLogger(__name__)
 
 
-class TakenNames:
-    """The names that a new topic must not collide with; made once per request, and only when it is needed."""
-
-    def __init__(self, broker: Cluster) -> None:
-        self._broker = broker
-        self._by_key: dict[str, str] | None = None
-
-    def collision(self, name: str) -> str | None:
-        """The topic that `name` collides with (`a.b` with `a_b`), if there is one."""
-        if not has_collision_characters(name):
-            return None
-        if self._by_key is None:
-            self._by_key = {
-                collision_key(topic.name): topic.name
-                for topic in self._broker.topics.all()
-                if has_collision_characters(topic.name)
-            }
-        other = self._by_key.get(collision_key(name))
-        return None if other == name else other
-
-    def add(self, name: str) -> None:
-        """A topic was created by this request."""
-        if self._by_key is not None and has_collision_characters(name):
-            self._by_key[collision_key(name)] = name
-
-
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic that may be created."""
@@ -75,7 +49,6 @@ class NewTopic:
 
 def check_new_topic(
     broker: Cluster,
-    taken: TakenNames,
     name: str,
     partitions: int,
     replication_factor: int,
@@ -89,7 +62,7 @@ def check_new_topic(
     INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST or
     POLICY_VIOLATION.
     """
-    _check_name(broker, taken, name)
+    _check_name(broker, name)
     kept = validate_topic_configs(configs)
     if assignments:
         partitions, replication_factor = _check_assignments(
@@ -101,7 +74,7 @@ def check_new_topic(
     return NewTopic(name, partitions, replication_factor, kept)
 
 
-async def create_topic(broker: Cluster, taken: TakenNames, new: NewTopic) -> Topic:
+async def create_topic(broker: Cluster, new: NewTopic) -> Topic:
     """Create it. Raises KafkaError: TOPIC_ALREADY_EXISTS when another client was faster."""
     if new.replication_factor > _store_count(broker):
         warn_once(
@@ -112,21 +85,19 @@ async def create_topic(broker: Cluster, taken: TakenNames, new: NewTopic) -> Top
             new.replication_factor,
             _store_count(broker),
         )
-    topic = await broker.create_topic(new.name, new.partitions, new.configs, new.replication_factor)
-    taken.add(new.name)
-    return topic
+    return await broker.create_topic(new.name, new.partitions, new.configs, new.replication_factor)
 
 
 def _store_count(broker: Cluster) -> int:
     return len(broker.stores.admitted)
 
 
-def _check_name(broker: Cluster, taken: TakenNames, name: str) -> None:
+def _check_name(broker: Cluster, name: str) -> None:
     if reason := invalid_topic_name(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if broker.topics.get(name) is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = taken.collision(name)
+    other = broker.topics.collision(name)
     if other is not None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"

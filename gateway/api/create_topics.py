@@ -31,7 +31,6 @@ from gateway.administration.broker_values import own_broker_configs
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     NewTopic,
-    TakenNames,
     check_new_topic,
     create_topic,
 )
@@ -95,7 +94,6 @@ class _Creation:
     def __init__(self, request: Request, broker: Broker) -> None:
         self._only_validate: bool = request.body.validate_only
         self._broker = broker
-        self._taken = TakenNames(broker)
         self._static = own_broker_configs(request, broker)
         self._built: dict[DescribedConfig, Any] = {}
 
@@ -104,7 +102,6 @@ class _Creation:
         try:
             new = check_new_topic(
                 self._broker,
-                self._taken,
                 wanted.name,
                 wanted.num_partitions,
                 wanted.replication_factor,
@@ -113,7 +110,7 @@ class _Creation:
             )
             if self._only_validate:
                 return self._created(new, uuid4())
-            topic = await create_topic(self._broker, self._taken, new)
+            topic = await create_topic(self._broker, new)
         except KafkaError as error:
             return _refused(wanted.name, error.code, error.message)
         return self._created(new, UUID(bytes=topic.id))

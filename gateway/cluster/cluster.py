@@ -148,7 +148,7 @@ class Cluster:
                 topic.partitions = [*topic.partitions, *added]
                 for partition in topic.partitions:
                     partition.settings_changed(announce=True)
-                self.topics.changed()
+                self.topics.grew(len(added))
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         """Change a topic's configs; what takes effect does so for the next request.

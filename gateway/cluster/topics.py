@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
-from gateway.common.topic_names import is_internal
+from gateway.common.topic_names import collision_key, has_collision_characters, is_internal
 from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
@@ -21,6 +21,9 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._sorted: list[Topic] | None = None
+        self._partitions = 0
+        self._by_collision_key: dict[str, str] = {}
+        """The names that others could collide with."""
 
     def get(self, name: str) -> Topic | None:
         return self._by_name.get(name)
@@ -37,11 +40,17 @@ class Topics:
     def add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._partitions += len(topic.partitions)
+        if has_collision_characters(topic.name):
+            self._by_collision_key[collision_key(topic.name)] = topic.name
         self.changed()
 
     def remove(self, topic: Topic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        self._partitions -= len(topic.partitions)
+        if self._by_collision_key.get(collision_key(topic.name)) == topic.name:
+            del self._by_collision_key[collision_key(topic.name)]
         self.changed()
 
     def changed(self) -> None:
@@ -49,8 +58,19 @@ class Topics:
         self.revision += 1
         self._sorted = None
 
+    def grew(self, partitions: int) -> None:
+        """A topic that is there has so many partitions more."""
+        self._partitions += partitions
+        self.changed()
+
     def partition_count(self) -> int:
-        return sum(len(topic.partitions) for topic in self._by_name.values())
+        """Of all topics together."""
+        return self._partitions
+
+    def collision(self, name: str) -> str | None:
+        """The topic that a new one of this name would collide with (`a.b` with `a_b`), if there is one."""
+        other = self._by_collision_key.get(collision_key(name))
+        return None if other == name else other
 
 
 def build_topic(

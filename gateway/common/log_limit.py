@@ -34,7 +34,13 @@ class LogLimit:
         """As `warning`, for what is not amiss."""
         self._log(logging.INFO, message, args)
 
-    def _log(self, level: int, message: str, args: tuple[object, ...]) -> None:
+    def exception(self, message: str, *args: object) -> None:
+        """As `logging.Logger.exception`, in an exception handler."""
+        self._log(logging.ERROR, message, args, with_traceback=True)
+
+    def _log(
+        self, level: int, message: str, args: tuple[object, ...], *, with_traceback: bool = False
+    ) -> None:
         now = trio.current_time()
         if now - self._began >= LOG_SECONDS:
             if self._lines > self._most:
@@ -42,7 +48,7 @@ class LogLimit:
             self._began, self._lines = now, 0
         self._lines += 1
         if self._lines <= self._most:
-            self._logger.log(level, message, *args)
+            self._logger.log(level, message, *args, exc_info=with_traceback or None)
 
 
 _said: set[str] = set()

@@ -64,29 +64,31 @@ def test_a_name_is_under_way_once() -> None:
     broker = SlowBroker()
 
     async def body(creation: AutomaticCreation) -> None:
-        creation.ask(["a", "b"])
+        creation.ask("h", ["a", "b"])
         await trio.testing.wait_all_tasks_blocked()
-        creation.ask(["b", "a"])
+        creation.ask("h", ["b", "a"])
         assert creation.under_way == 2
         await broker.create(5)
         assert (broker.created, creation.under_way) == (["a", "b"], 0)
-        creation.ask(["a", "b"])
+        creation.ask("h", ["a", "b"])
         assert creation.under_way == 0, "they are there"
         del broker.topics.topics["a"]
-        creation.ask(["a", "b"])
+        creation.ask("h", ["a", "b"])
         await broker.create(0)
         assert broker.created == ["a", "b", "a"]
 
     at_work(broker, body)
 
 
-def test_requests_have_their_turns() -> None:
+def test_hosts_have_their_turns() -> None:
+    """However many requests they ask with."""
     broker = SlowBroker()
 
     async def body(creation: AutomaticCreation) -> None:
-        creation.ask(f"many-{number}" for number in range(1000))
-        creation.ask(["one"])
-        creation.ask(["two", "three"])
+        for number in range(1000):
+            creation.ask("hungry", [f"many-{number}"])
+        creation.ask("b", ["one"])
+        creation.ask("c", ["two", "three"])
         await broker.create(6)
         assert broker.created == ["many-0", "one", "two", "many-1", "three", "many-2"]
 
@@ -94,20 +96,37 @@ def test_requests_have_their_turns() -> None:
 
 
 def test_what_finds_no_place_is_left_to_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(automatic_creation, "MAX_UNDER_WAY", 3)
+    """A host has half of what others have left: there is always some for one that comes with little."""
+    monkeypatch.setattr(automatic_creation, "MAX_UNDER_WAY", 8)
     broker = SlowBroker()
 
     async def body(creation: AutomaticCreation) -> None:
-        creation.ask(["a", "b"])
-        creation.ask(["c", "d"])
-        creation.ask(["e"])
-        assert creation.under_way == 3
-        await broker.create(3)
-        assert broker.created == ["a", "c", "b"]
-        creation.ask(["c", "d"])
-        creation.ask(["e"])
-        await broker.create(2)
-        assert broker.created == ["a", "c", "b", "d", "e"]
+        creation.ask("a", [f"a{n}" for n in range(10)])
+        creation.ask("a", ["a9"])
+        assert creation.under_way == 4
+        creation.ask("b", [f"b{n}" for n in range(10)])
+        assert creation.under_way == 6
+        creation.ask("c", ["c0", "c1"])
+        creation.ask("d", ["d0", "d1"])
+        assert creation.under_way == 8
+        await broker.create(8)
+        assert broker.created == ["a0", "b0", "c0", "d0", "a1", "b1", "a2", "a3"]
+        creation.ask("a", ["a9"])
+        await broker.create(1)
+        assert broker.created[-1] == "a9"
+
+    at_work(broker, body)
+
+
+def test_names_that_collide_take_no_place() -> None:
+    """A name with n separators has 2^n of them, and none can ever be created."""
+    broker = SlowBroker()
+    broker.add("a.b.c")
+
+    async def body(creation: AutomaticCreation) -> None:
+        creation.ask("h", ["a_b.c", "a.b_c", "a_b_c"])
+        assert creation.under_way == 0
+        await trio.testing.wait_all_tasks_blocked()
 
     at_work(broker, body)
 
@@ -121,17 +140,19 @@ def test_too_many_in_one_request_are_not_created(
     async def body(creation: AutomaticCreation) -> None:
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
-                creation.ask(["a", "b", "c"])
+                creation.ask("h", ["a", "b", "c"])
         assert creation.under_way == 0
         (record,) = caplog.records
-        assert record.getMessage().startswith("3 missing topics of 2 partitions each were not created")
-        creation.ask(["a", "b"])
+        assert record.getMessage().startswith(
+            "more than 2 missing topics of 2 partitions each were not created"
+        )
+        creation.ask("h", ["a", "b"])
         await trio.testing.wait_all_tasks_blocked()
-        creation.ask(["a", "b", "c"])  # one of them is missing
+        creation.ask("h", ["a", "b", "c"])  # one of them is missing
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(broker.topics.topics) == ["a", "b", "c"]
         monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 7)
-        creation.ask(["d"])
+        creation.ask("h", ["d"])
         await trio.testing.wait_all_tasks_blocked()
         assert (sorted(broker.topics.topics), creation.under_way) == (["a", "b", "c"], 0)
 
@@ -145,7 +166,8 @@ def test_what_cannot_be_created_is_left_and_the_log_says_why(caplog: pytest.LogC
     async def body(creation: AutomaticCreation) -> None:
         with caplog.at_level(logging.WARNING):
             creation.ask(
-                ["a_b", "__cluster_metadata", "__consumer_offsets", "__transaction_state", "a/b", "", "c"]
+                "h",
+                ["a_b", "__cluster_metadata", "__consumer_offsets", "__transaction_state", "a/b", "", "c"],
             )
             await trio.testing.wait_all_tasks_blocked()
         (record,) = caplog.records
@@ -159,7 +181,7 @@ def test_names_of_one_request_do_not_collide() -> None:
     broker = FakeBroker()
 
     async def body(creation: AutomaticCreation) -> None:
-        creation.ask(["a.b", "a_b"])
+        creation.ask("h", ["a.b", "a_b"])
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(broker.topics.topics) == ["a.b"]
 
@@ -183,13 +205,13 @@ def test_a_failure_is_one_topics(
 
     async def body(creation: AutomaticCreation) -> None:
         with caplog.at_level(logging.WARNING):
-            creation.ask(["a"])
+            creation.ask("h", ["a"])
             await broker.create(1)
         assert [any(one in record.getMessage() for one in said) for record in caplog.records] == [True] * len(
             said
         )
         broker.defect = None
-        creation.ask(["a"])
+        creation.ask("h", ["a"])
         await broker.create(1)
         assert list(broker.topics.topics) == ["a"]
 
@@ -200,6 +222,6 @@ def test_a_failed_disk_ends_the_gateway() -> None:
     broker = SlowBroker()
     broker.defect = CatalogFailed("the disk")
     broker.let.release()
-    broker.automatic_creation.ask(["a"])
+    broker.automatic_creation.ask("h", ["a"])
     with pytest.raises(CatalogFailed):
         trio.run(broker.automatic_creation.run)

@@ -13,7 +13,7 @@ import trio.testing
 
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.common.handlers import Request
-from gateway.common.topic_names import is_internal
+from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers
@@ -85,6 +85,10 @@ class FakeTopics:
 
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics.values())
+
+    def collision(self, name: str) -> str | None:
+        same = (other for other in self.topics if collision_key(other) == collision_key(name))
+        return next((other for other in same if other != name), None)
 
 
 class FakeGroups:
