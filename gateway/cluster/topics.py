@@ -1,6 +1,8 @@
 """The topics of this gateway by name and by id, as the catalog has them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
@@ -10,6 +12,11 @@ from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from wireproto.kafka.errors import ErrorCode, KafkaError
+
+INTERNAL_SEGMENT_BYTES: Final = 4 * 1024 * 1024
+"""Size at which the open segment of one of Kafka's internal topics is closed, whatever larger one its configs
+have: who takes over a partition of groups reads all of it first, and the open segment is never compacted. With
+50 partitions that are all dirty this leaves some hundred MB to read, and not gigabytes."""
 
 
 class Topics:
@@ -89,6 +96,7 @@ def build_topic(
     """
     settings = effective_topic_configs(configs, defaults)
     topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
+    _bound_segments(topic)
     topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
     return topic
 
@@ -104,8 +112,14 @@ def apply_configs(topics: Iterable[Topic], defaults: Mapping[str, str], *, annou
         if configs not in known:
             known[configs] = effective_topic_configs(topic.configs, defaults)
         topic.settings = known[configs]
+        _bound_segments(topic)
         for partition in topic.partitions:
             partition.settings_changed(announce=announce)
+
+
+def _bound_segments(topic: Topic) -> None:
+    if topic.internal and topic.settings.segment_bytes > INTERNAL_SEGMENT_BYTES:
+        topic.settings = replace(topic.settings, segment_bytes=INTERNAL_SEGMENT_BYTES)
 
 
 def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) -> Topics:

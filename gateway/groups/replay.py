@@ -8,15 +8,24 @@ else looks at a replay before it is finished.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
-from gateway.groups.records import GroupRecord, MalformedRecord, OffsetRecord, UnknownRecord, decode_record
+from gateway.groups.records import (
+    LEGACY_OFFSET_KEY,
+    PARTITION_BYTES,
+    GroupRecord,
+    MalformedRecord,
+    OffsetRecord,
+    UnknownRecord,
+    decode_record,
+    plain_offset,
+)
 from gateway.log.tail_cache import Batch
 from wireproto.records.header import read_header
-from wireproto.records.iteration import iter_records
+from wireproto.records.keyed import keyed_records
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 """A batch is inflated up to here. What the gateway writes is not compressed; tools may have written there."""
@@ -44,6 +53,10 @@ class Replay:
         """Of each key the last record: its offset and value."""
         self._metadata: dict[str, GroupMetadata] = {}
         self._offsets: dict[str, OffsetTable] = {}
+        self._places: dict[bytes, tuple[OffsetTable, str]] = {}
+        """Of the keys so far: what comes before the partition, and whose table and which topic that is."""
+        self._topic_ids: dict[bytes, bytes] = {}
+        """The ids that offsets name: each once, and not again for every offset."""
         self._passed_over = 0
 
     @property
@@ -58,19 +71,21 @@ class Replay:
             header = read_header(batch)
             if header.is_control or header.is_transactional:
                 continue  # nobody has transactions here
-            for record in iter_records(batch, MAX_INFLATED_BYTES):
-                if record.offset >= first_offset:
-                    latest[record.key] = record.offset, record.value
+            for offset, key, value in keyed_records(batch, MAX_INFLATED_BYTES):
+                if offset >= first_offset:
+                    latest[key] = offset, value
 
     def finish(self) -> dict[str, LoadedGroup]:
         """What there is at the end: groups with metadata, offsets, or both."""
-        # In the log's order: a key may have been written in an older format, too.
-        for key, (offset, value) in sorted(self._latest.items(), key=lambda entry: entry[1][0]):
+        for key, (offset, value) in self._in_order():
             try:
-                self._take(decode_record(key, value))
+                if not self._take_quickly(key, value):
+                    self._take(key, decode_record(key, value))
             except (UnknownRecord, MalformedRecord) as error:
                 self._pass_over(offset, error)
         self._latest.clear()
+        self._places.clear()
+        self._topic_ids.clear()
         groups = {
             group_id: LoadedGroup(metadata, self._offsets.get(group_id) or OffsetTable())
             for group_id, metadata in self._metadata.items()
@@ -80,12 +95,32 @@ class Replay:
                 groups[group_id] = LoadedGroup(None, offsets)
         return groups
 
-    def _take(self, record: OffsetRecord | GroupRecord) -> None:
+    def _in_order(self) -> Iterable[tuple[bytes | None, tuple[int, bytes | None]]]:
+        """What counts; in the log's order if an offset may be there in an older format, too."""
+        if any(key is not None and key.startswith(LEGACY_OFFSET_KEY) for key in self._latest):
+            return sorted(self._latest.items(), key=lambda entry: entry[1][0])
+        return self._latest.items()
+
+    def _take_quickly(self, key: bytes | None, value: bytes | None) -> bool:
+        """Take the offset of a group and topic that came before, written as we and Kafka write it."""
+        if key is None or value is None:
+            return False
+        place = self._places.get(key[:-PARTITION_BYTES])
+        offset = plain_offset(value, self._topic_ids)
+        if place is None or offset is None:
+            return False
+        table, topic = place
+        table.put(topic, int.from_bytes(key[-PARTITION_BYTES:], signed=True), offset)
+        return True
+
+    def _take(self, key: bytes | None, record: OffsetRecord | GroupRecord) -> None:
         if isinstance(record, OffsetRecord):
             table = self._offsets.get(record.group_id)
             if table is None:
                 table = self._offsets[record.group_id] = OffsetTable()
             table.put(record.topic, record.partition, record.value)
+            if key is not None and not key.startswith(LEGACY_OFFSET_KEY):
+                self._places[key[:-PARTITION_BYTES]] = table, record.topic
         elif record.value is not None:
             self._metadata[record.group_id] = record.value
 

@@ -53,9 +53,9 @@ def iter_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
     position = 0
     for _ in range(header.count):
         start, end = record_bounds(body, position)
-        yield _decode_record(body, start, end, header)
+        yield decode_record(body, start, end, header)
         position = end
-    _expect_end(body, position)
+    expect_end(body, position)
 
 
 def find_timestamp(
@@ -100,7 +100,7 @@ def largest_timestamp(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> int:
         delta, _ = read_varlong(body, start + 1, position)
         if largest_delta is None or delta > largest_delta:
             largest_delta = delta
-    _expect_end(body, position)
+    expect_end(body, position)
     if largest_delta is None:
         return NO_TIMESTAMP
     return header.max_timestamp if header.is_log_append_time else _timestamp(header, largest_delta)
@@ -152,7 +152,8 @@ def record_bounds(body: Buffer, position: int) -> tuple[int, int]:
     return start, end
 
 
-def _expect_end(body: Buffer, position: int) -> None:
+def expect_end(body: Buffer, position: int) -> None:
+    """Raises :class:`InvalidBatch` unless the records end where ``body`` does."""
     if position != len(body):
         raise invalid(f"{len(body) - position} bytes after the last record")
 
@@ -177,7 +178,11 @@ def _timestamp(header: BatchHeader, delta: int) -> int:
     return timestamp
 
 
-def _decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Record:
+def decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Record:
+    """The record between ``start``, after its length, and ``end``.
+
+    Raises :class:`InvalidBatch`: INVALID_RECORD; it is not exactly one record of that batch.
+    """
     offset, timestamp, position = _decode_place(body, start, end, header)
     key, position = _read_nullable_bytes(body, position, end)
     value, position = _read_nullable_bytes(body, position, end)

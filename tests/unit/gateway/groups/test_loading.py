@@ -12,7 +12,7 @@ from gateway.groups import loading
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import CommittedOffset, group_key, group_value, offset_key, offset_value
-from gateway.groups.replay import LoadedGroup
+from gateway.groups.replay import LoadedGroup, Replay
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
@@ -100,6 +100,43 @@ def test_what_an_older_kafka_wrote_is_followed_by_what_a_newer_one_did() -> None
             }
 
     run(main)
+
+
+VALUES = [
+    offset_value(offset(1)),
+    offset_value(offset(2, "metadata")),
+    offset_value(offset(3)._replace(topic_id=bytes(range(16)))),
+    offset_value(offset(4)._replace(expire_timestamp_ms=5)),
+    offset_value(offset(-1)._replace(leader_epoch=-1, commit_timestamp_ms=-1)),
+    offset_value(offset(5))[:-1] + b"\x01\x05\x00",  # a tagged field that nobody knows
+    offset_value(offset(6)) + b"\0",
+    b"\0\x05" + offset_value(offset(7))[2:],
+    offset_value(offset(8)._replace(topic_id=bytes(range(16)))).replace(b"\x01\0\x10", b"\x01\x01\x10"),
+    None,
+]
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["Kafka's keys", "keys of long ago"])
+def test_a_place_that_came_before_is_read_as_the_first_one_was(legacy: bool) -> None:
+    """Those of one group and topic are gone through more quickly from the second one on: to the same end."""
+
+    def replayed(*, quickly: bool) -> dict[tuple[str, int], CommittedOffset]:
+        replay = Replay(0)
+        for number, value in enumerate(VALUES):
+            key = offset_key("g", "t", number - 3)
+            records = [(b"\0\0" + key[2:] if legacy else key, value)]
+            if quickly:
+                records.insert(0, commit("g", "t", 99, 99))
+            replay.feed([batch(*records)], 0)
+            if not quickly:
+                groups = replay.finish()
+        groups = replay.finish()
+        return offsets_of(groups["g"]) if groups else {}
+
+    quick = replayed(quickly=True)
+    assert quick.pop(("t", 99)) == offset(99)
+    assert quick == replayed(quickly=False)
+    assert len(quick) == (0 if legacy else 7)
 
 
 def test_a_partition_that_was_never_written_has_no_groups() -> None:
