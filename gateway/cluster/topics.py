@@ -15,8 +15,8 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 
 INTERNAL_SEGMENT_BYTES: Final = 4 * 1024 * 1024
 """Size at which the open segment of one of Kafka's internal topics is closed, whatever larger one its configs
-have: who takes over a partition of groups reads all of it first, and the open segment is never compacted. With
-50 partitions that are all dirty this leaves some hundred MB to read, and not gigabytes."""
+have: all of a partition is read before its groups are served, and the open segment is never compacted. With
+50 dirty partitions this leaves some hundred MB to read, and not gigabytes."""
 
 
 class Topics:

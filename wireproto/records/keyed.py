@@ -49,14 +49,13 @@ def keyed_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[Key
     return records
 
 
-def _plain_record(
+def _plain_record(  # noqa: C901 - each number by a function of its own takes three times as long
     body: bytes, position: int, last_offset_delta: int
 ) -> tuple[int, bytes | None, bytes | None, int] | None:
     """Offset delta, key and value of the record at `position`, and where it ends; None if it is not plain,
     or not a record.
     """
-    # Written out: each number by a function of its own takes three times as long. A number n >= 0 is written
-    # as 2n, in pieces of seven bits, the lowest first.
+    # A number n >= 0 is written as 2n, in pieces of seven bits, the lowest first.
     try:
         length, position = body[position], position + 1
         if length >= _MORE:
