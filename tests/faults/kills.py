@@ -17,7 +17,9 @@ from pathlib import Path
 
 from tests.clients.stored import create_replicated_topic
 from tests.faults.checker import Problem, check, members_differ
+from tests.faults.committing import CommitLoad
 from tests.faults.history import Event, History
+from tests.faults.keyed import KeyedLoad
 from tests.faults.mesh_scene import PARTITIONS, TOPIC
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -29,7 +31,10 @@ PAUSE_SECONDS = 0.002
 """Between two records: how much is in flight matters, not how much there is in the end."""
 WATCH_SECONDS = 0.05
 """Between two looks at the high watermarks: often enough for a life of a gateway, and no load."""
+KEYED_PAUSE_SECONDS = 0.01
+COMMIT_PAUSE_SECONDS = 0.1
 WAIT_SECONDS = 120.0
+OFTEN_COMPACTED = ("--compaction-backoff-ms", "500")
 
 # How often which kind is killed, and whether what was killed is awaited before the next.
 VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
@@ -45,27 +50,33 @@ class Round:
     def __init__(self, directory: Path, seed: int, count: int) -> None:
         self.history = History()
         self.killed: Counter[str] = Counter()
-        self.acked = 0
+        self.acked = self.compactions = 0
         self._directory, self._count = directory, count
+        self._seed = seed
         self._random = random.Random(seed)
 
     def run(self) -> list[Problem]:
         """Kills, heals, and judges."""
-        with MeshCluster(self._directory) as mesh:
+        with MeshCluster(self._directory, gateway_arguments=OFTEN_COMPACTED) as mesh:
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
             load = Load(
                 mesh.bootstrap, TOPIC, self.history, partitions=PARTITIONS, sizes=SIZES, pause=PAUSE_SECONDS
             )
             watch = WatermarkWatch(mesh.bootstrap, TOPIC, self.history, PARTITIONS, WATCH_SECONDS)
+            keyed = KeyedLoad(mesh.bootstrap, len(mesh.stores), pause=KEYED_PAUSE_SECONDS, seed=self._seed)
+            commits = CommitLoad(mesh.bootstrap, TOPIC, PARTITIONS, pause=COMMIT_PAUSE_SECONDS)
             load.wait_for_acks(100, WAIT_SECONDS)
             for _ in range(self._count):
                 self._kill(mesh, load)
             load.wait_for_acks(100, WAIT_SECONDS)
             load.stop()
+            keyed.stop()
+            commits.stop()
             watch.stop()
             self.acked = load.acked
             read_all(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
-            problems = check(self.history)
+            problems = check(self.history) + keyed.check() + commits.check()
+            self.compactions = mesh.gateway.log.count("was compacted up to")
             mesh.gateway.kill9()
             mesh.gateway.start()
             mesh.wait_until_all_have_all(WAIT_SECONDS)
@@ -123,7 +134,7 @@ def main() -> int:
             if found:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
-            f"{count} kills, {one.acked} acknowledged, {len(found)} problems, "
+            f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, {len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",
