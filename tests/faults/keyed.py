@@ -1,4 +1,4 @@
-"""A load for a compacted topic, and what must be left of it: of each key the newest record, or what came since.
+"""A load for a compacted topic, and what must be left of it: of each key the newest record, or a later one.
 
 The header of every record says which one it is, and its hash; a deletion (a null value) has one, too.
 """

@@ -18,9 +18,11 @@ from pathlib import Path
 from tests.clients.stored import create_replicated_topic
 from tests.faults.checker import Problem, check, members_differ
 from tests.faults.committing import CommitLoad
+from tests.faults.disks import alter_records
 from tests.faults.history import Event, History
 from tests.faults.keyed import KeyedLoad
 from tests.faults.mesh_scene import PARTITIONS, TOPIC
+from tests.faults.scrubbing import scrub_often, until_scrubbed
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
@@ -39,6 +41,8 @@ OFTEN_COMPACTED = ("--compaction-backoff-ms", "500")
 # How often which kind is killed, and whether what was killed is awaited before the next.
 VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
 AWAITED = 0.7
+DAMAGED = 0.2
+"""How often a store that was killed is damaged before it starts again, until one was."""
 
 KINDS = ("lost", "duplicate", "wrong content", "members differ")
 """Problems that are told by name; all others are told as well."""
@@ -51,13 +55,19 @@ class Round:
         self.history = History()
         self.killed: Counter[str] = Counter()
         self.acked = self.compactions = 0
+        self.altered = 0
+        """Records of which a byte was changed on a store's disk."""
         self._directory, self._count = directory, count
+        self._damaged: int | None = None
+        """The store of which it was: of one alone, so that two good copies are left."""
         self._seed = seed
         self._random = random.Random(seed)
 
     def run(self) -> list[Problem]:
         """Kills, heals, and judges."""
-        with MeshCluster(self._directory, gateway_arguments=OFTEN_COMPACTED) as mesh:
+        mesh = MeshCluster(self._directory, gateway_arguments=OFTEN_COMPACTED)
+        ports = scrub_often(mesh)
+        with mesh:
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
             load = Load(
                 mesh.bootstrap, TOPIC, self.history, partitions=PARTITIONS, sizes=SIZES, pause=PAUSE_SECONDS
@@ -80,6 +90,8 @@ class Round:
             mesh.gateway.kill9()
             mesh.gateway.start()
             mesh.wait_until_all_have_all(WAIT_SECONDS)
+            if self._damaged is not None:
+                until_scrubbed(ports[self._damaged])
             mesh.stop()
             return problems + members_differ({store.name: store.contents() for store in mesh.stores})
 
@@ -98,6 +110,10 @@ class Round:
         victim.kill9()
         self.killed[kind] += 1
         self.history.add(Event(f"{kind} {pick} killed"))
+        if isinstance(victim, StoreProcess) and self._damaged is None and choice.random() < DAMAGED:
+            self._damaged = pick
+            self.altered = alter_records(victim, every=20)
+            self.history.add(Event(f"{self.altered} records of store {pick} altered"))
         _start(victim, awaited=awaited)
 
 
@@ -134,7 +150,8 @@ def main() -> int:
             if found:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
-            f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, {len(found)} problems, "
+            f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, "
+            f"{one.altered} altered records, {len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",
