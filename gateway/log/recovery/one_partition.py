@@ -18,10 +18,11 @@ from gateway.log.compaction.left_over import noted_outputs
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
+from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.recovery.ends import EndAgreement, Inconsistent, SourcesGone
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.store_waits import StoreWaits
-from gateway.log.recovery.verification import Asked, CatalogRefuted, Verification
+from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from mesh import crash_points
 from mesh.reader import NotServed
@@ -50,6 +51,10 @@ class PartitionRecovery:
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
         self._unended: list[str] = []
+        self._contradiction = ""
+        """What cannot be true of the chain as it was loaded."""
+        self._accepted_end = 0
+        """Where the log goes on at least: an accepted loss may have left less than the log start."""
         self._given_up: frozenset[str] = frozenset()
         self._agreement: EndAgreement | None = None
 
@@ -73,11 +78,15 @@ class PartitionRecovery:
     def _name(self) -> str:
         return f"{self.partition.topic.name}-{self.partition.index}"
 
+    @property
+    def _accepts_loss(self) -> bool:
+        return self._accept_loss or bool(self._given_up)
+
     # the catalog ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Everything that the catalog says of the partition; nothing of an earlier attempt is kept but what
-        was shown.
+        was shown. A chain that cannot be true is not shown: `verify` says so.
         """
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
@@ -86,10 +95,13 @@ class PartitionRecovery:
         self._unended = [segment.address for segment in segments if segment.is_open]
         log = log_name(topic_id, partition.index)
         self._unended += [output.address for output in noted_outputs(self._context, log)]
+        entry = catalog.get(keys.partition_key(topic_id, partition.index))
+        record = None if entry is None else keys.unpack(entry.value)
+        self._contradiction = what_contradicts(segments, record)
+        self._accepted_end = 0 if record is None else min(record.get("end", 0), record["log_start"])
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
-        entry = catalog.get(keys.partition_key(topic_id, partition.index))
-        partition.begin_recovery(segments, None if entry is None else keys.unpack(entry.value))
+        partition.begin_recovery(segments, record, withheld=bool(self._contradiction))
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""
@@ -106,8 +118,11 @@ class PartitionRecovery:
     # the steps --------------------------------------------------------------------------------------------
 
     async def verify(self, verification: Verification) -> None:
-        """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified, AskedInVain."""
+        """Whether the catalog does not contradict itself, and no store refutes it. Raises CatalogRefuted,
+        CatalogUnverified, AskedInVain.
+        """
         partition, stores = self.partition, self._context.stores
+        self._check_chain()
 
         def decidable() -> bool:
             # Whoever closed a segment is asked whatever becomes of it; a log without one asks who is there.
@@ -126,7 +141,15 @@ class PartitionRecovery:
         except CatalogRefuted:
             # A transaction that was under way when the catalog was read may be in it by now.
             self.load()
+            self._check_chain()
             verification.check(partition, self._unended)
+
+    def _check_chain(self) -> None:
+        """Raises CatalogRefuted."""
+        if self._contradiction:
+            raise CatalogRefuted(
+                f"the catalog has lost something of this log: {self._contradiction}; {RESTORE}"
+            )
 
     async def close(self, turns: trio.CapacityLimiter) -> None:
         """Agree on the ends of what is open, make them durable, put them in the catalog, with so many other
@@ -178,6 +201,11 @@ class PartitionRecovery:
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
+        # Where a loss was accepted, what is left may end before the log's start, where it goes on.
+        self._accepted_end = record["log_start"] if self._accepts_loss else self._accepted_end
+        record["end"] = max([self._accepted_end, *(one.start_offset for one in empty)])
+        self._contradiction = what_contradicts(partition.chain.closed, record)
+        self._check_chain()
         puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
         await self._context.catalog.transact([], puts, deletes)
         self._context.closer.begin(kept)
@@ -189,9 +217,8 @@ class PartitionRecovery:
         partition = self.partition
         last = partition.chain.last_closed
         end = None if last is None else last.end_offset
-        if end is None:
-            end = partition.log_start_offset
-        if end < partition.high_watermark and not self._accept_loss and not self._given_up:
+        end = partition.log_start_offset if end is None else max(end, self._accepted_end)
+        if end < partition.high_watermark and not self._accepts_loss:
             raise Inconsistent(
                 f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
             )

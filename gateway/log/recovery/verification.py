@@ -52,7 +52,9 @@ SEE_THE_STORE = "look at what that store logs, and put back its data"
 
 
 class CatalogRefuted(Exception):
-    """A store knows more than the catalog; the text says what, and what to do."""
+    """The catalog is not as it was: it contradicts itself, or a store knows more. The text says what, and
+    what to do.
+    """
 
 
 class CatalogUnverified(Exception):

@@ -17,6 +17,7 @@ from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.store import keys as store_keys
+from mesh.store.values import pack_head
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import TOPIC_ID
@@ -366,6 +367,109 @@ def test_what_a_store_cannot_read_of_a_log_is_no_older_catalog(cluster: Cluster)
             assert life.partition.state is PartitionState.FAILED
             assert f"store {STORE} cannot read what it knows" in life.partition.reason
             assert "older" not in life.partition.reason
+
+    cluster(body)
+
+
+# a catalog that has lost rows ------------------------------------------------------------------------------
+
+
+async def write_three_segments(setup: Setup, *, same_epoch: bool) -> list[str]:
+    """Offsets 0 to 29 in three closed segments, of one life or of three; the keys of these, oldest first."""
+    if same_epoch:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            for _ in range(3):
+                await life.write(10)
+                life.context.opener.end(life.partition)
+                await life.settle()
+                await life.settle()
+    else:
+        for _ in range(3):
+            async with setup.life().running() as life:
+                await life.write(10)
+        async with setup.life().running() as life:
+            await life.settle()
+    segments = {entry.key: Segment.unpack(entry.value) for entry in setup.catalog.range(keys.SEGMENTS)}
+    assert [segment.end_offset for segment in segments.values()] == [10, 20, 30]
+    assert len({segment.epoch for segment in segments.values()}) == (1 if same_epoch else 3)
+    return list(segments)
+
+
+def damaged(life: Life) -> str:
+    """Why the partition serves nothing."""
+    partition = life.partition
+    assert partition.state is PartitionState.FAILED
+    assert set(answers(partition, 0, 1, partition.high_watermark, 1000)) == {NOT_LEADER}
+    assert "restore the newest catalog" in partition.reason
+    assert "--rebuild-catalog" in partition.reason
+    return partition.reason
+
+
+@pytest.mark.parametrize("same_epoch", [False, True])
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_chain_that_has_lost_a_row_serves_nothing(
+    cluster: Cluster, lost: int, accept_loss: bool, same_epoch: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        rows = await write_three_segments(setup, same_epoch=same_epoch)
+        await setup.catalog.transact([], {}, [rows[lost]])
+        before = setup.catalog.range("")
+        async with setup.life(accept_loss=accept_loss).running() as life:
+            reason = damaged(life)
+            assert reason.startswith("the catalog has lost something of this log: ")
+            assert ("its first segment at 10" if lost == 0 else "begins at 20") in reason
+            await life.settle()
+        assert setup.catalog.range("") == before
+
+    cluster(body)
+
+
+def test_a_partition_whose_own_record_is_lost_serves_nothing(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        await setup.catalog.transact([], {}, [keys.partition_key(TOPIC_ID, 0)])
+        async with setup.life().running() as life:
+            assert "nothing else is known of the partition" in damaged(life)
+
+    cluster(body)
+
+
+def cut_off(setup: Setup, address: str, head: int) -> None:
+    """The store has lost what came after this record."""
+    state = setup.store.database.load(address)
+    assert state is not None
+    row, running_max = setup.store.database.row(address, head)
+    packed = pack_head(head, row, running_max, state.subject)
+    setup.store.database._db.put(store_keys.head_key(address), packed)
+
+
+@pytest.mark.parametrize("writes_meanwhile", [False, True])
+def test_what_an_accepted_loss_leaves_below_the_log_start_is_no_damage(
+    cluster: Cluster, writes_meanwhile: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(10)
+            await life.context.log_starts.delete_records({life.partition: 8})
+        async with setup.life().running() as life:
+            (segment,) = life.partition.chain.closed
+        cut_off(setup, segment.address, 4)
+        async with setup.life(accept_loss=True).running() as life:
+            partition = life.partition
+            assert (partition.state, partition.high_watermark) == (PartitionState.READY, 8)
+            assert partition.chain.closed[0].end_offset == 5
+            if writes_meanwhile:
+                await life.write(1)
+        for _ in range(2):
+            end = life.partition.high_watermark
+            async with setup.life().running() as life:
+                partition = life.partition
+                assert (partition.state, partition.high_watermark) == (PartitionState.READY, end)
+                if writes_meanwhile:
+                    setup.store.deaf = {b"O"}
+                    await life.write(1)  # its segment will be found empty
+                    setup.store.hear_all()
 
     cluster(body)
 
