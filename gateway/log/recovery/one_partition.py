@@ -22,7 +22,7 @@ from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.recovery.ends import EndAgreement, Inconsistent, SourcesGone
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.store_waits import StoreWaits
-from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Verification
+from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Known, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from mesh import crash_points
 from mesh.reader import NotServed
@@ -50,7 +50,7 @@ class PartitionRecovery:
         self._context = context
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
-        self._unended: list[str] = []
+        self._known = Known((), "", 0, bool)
         self._contradiction = ""
         """What cannot be true of the chain as it was loaded."""
         self._accepted_end = 0
@@ -92,16 +92,30 @@ class PartitionRecovery:
         topic_id = partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
         segments = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
-        self._unended = [segment.address for segment in segments if segment.is_open]
-        log = log_name(topic_id, partition.index)
-        self._unended += [output.address for output in noted_outputs(self._context, log)]
         entry = catalog.get(keys.partition_key(topic_id, partition.index))
         record = None if entry is None else keys.unpack(entry.value)
         self._contradiction = what_contradicts(segments, record)
         self._accepted_end = 0 if record is None else min(record.get("end", 0), record["log_start"])
+        self._known = self._as_known(segments, 0 if record is None else record["log_start"])
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
         partition.begin_recovery(segments, record, withheld=bool(self._contradiction))
+
+    def _as_known(self, segments: Sequence[Segment], log_start: int) -> Known:
+        """What the stores' answers are compared with."""
+        partition, catalog = self.partition, self._context.catalog
+        unended = [segment.address for segment in segments if segment.is_open]
+        log = log_name(partition.topic.id, partition.index)
+        unended += [output.address for output in noted_outputs(self._context, log)]
+        ended = [segment for segment in segments if not segment.is_open]
+        beyond = max([log_start, *(segment.end_offset or segment.start_offset + 1 for segment in segments)])
+        chain = {segment.address for segment in segments}
+
+        def is_known(address: str) -> bool:
+            places = keys.compacting_key(address), keys.segment_tombstone_key(address)
+            return address in chain or any(catalog.get(key) is not None for key in places)
+
+        return Known(unended, ended[-1].address if ended else "", beyond, is_known)
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""
@@ -113,7 +127,7 @@ class PartitionRecovery:
         else:
             members = context.members_for(partition)
             w = context.w_for(partition, members)
-        return Asked(tuple(self._unended), members, len(members) - w + 1)
+        return Asked(self._known.addresses, members, len(members) - w + 1)
 
     # the steps --------------------------------------------------------------------------------------------
 
@@ -137,12 +151,12 @@ class PartitionRecovery:
             await self._waits.a_moment(lambda: verification.complete)
             self._waits.check_wanted()
         try:
-            verification.check(partition, self._unended)
+            verification.check(partition, self._known)
         except CatalogRefuted:
             # A transaction that was under way when the catalog was read may be in it by now.
             self.load()
             self._check_chain()
-            verification.check(partition, self._unended)
+            verification.check(partition, self._known)
 
     def _check_chain(self) -> None:
         """Raises CatalogRefuted."""

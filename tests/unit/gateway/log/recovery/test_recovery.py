@@ -435,6 +435,76 @@ def test_a_partition_whose_own_record_is_lost_serves_nothing(cluster: Cluster) -
     cluster(body)
 
 
+def test_a_closed_segment_that_a_store_has_deleted_refutes_a_catalog_that_has_it(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        backup = await copy_of(setup.catalog)
+        async with setup.life().running() as life:
+            address = life.partition.chain.closed[-1].address
+            await life.context.log_starts.delete_records({life.partition: -1})
+            assert life.partition.chain.closed == []
+        deletion = AddressStatus(address, STATUS_DONE, -1).pack()
+        setup.store.take(Request(b"X", STORE, "R", (deletion,)))
+        async with setup.life(backup).running() as life:
+            assert f"has segment {address} deleted, and the catalog has it in its log" in refuted(life)
+        async with setup.life().running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize("same_epoch", [False, True])
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_the_stores_tell_of_segments_that_are_lost_at_the_end_of_a_chain(
+    cluster: Cluster, lost: int, same_epoch: bool, accept_loss: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        rows = await write_three_segments(setup, same_epoch=same_epoch)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        await setup.catalog.transact([], {}, rows[-lost:])
+        before = setup.catalog.range("")
+        async with setup.life(accept_loss=accept_loss).running() as life:
+            assert f"has segment {last.address}, which begins at offset 20" in refuted(life)
+        assert setup.catalog.range("") == before
+
+    cluster(body)
+
+
+def test_the_stores_tell_of_an_open_segment_that_is_lost(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            roll(life)
+            await life.write(4)
+        *_, last = setup.catalog.range(keys.SEGMENTS)
+        assert Segment.unpack(last.value).is_open
+        await setup.catalog.transact([], {}, [last.key])
+        async with setup.life().running() as life:
+            assert "begins at offset 4" in refuted(life)
+
+    cluster(body)
+
+
+def test_what_a_store_has_not_forgotten_yet_refutes_nothing(cluster: Cluster) -> None:
+    """A segment that left its chain: by a tombstone, or long ago where the store was no member any more."""
+
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        async with setup.life().running() as life:
+            await life.context.log_starts.delete_records({life.partition: 25})
+            await life.context.log_starts.delete_records({life.partition: -1})
+        for forgotten in (False, True):
+            if forgotten:
+                tombstones = setup.catalog.range(keys.SEGMENT_TOMBSTONES)
+                assert len(tombstones) == 3
+                await setup.catalog.transact([], {}, [entry.key for entry in tombstones])
+            async with setup.life().running() as life:
+                assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+
+    cluster(body)
+
+
 def cut_off(setup: Setup, address: str, head: int) -> None:
     """The store has lost what came after this record."""
     state = setup.store.database.load(address)
