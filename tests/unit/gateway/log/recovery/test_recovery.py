@@ -16,6 +16,7 @@ from gateway.catalog import keys
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
+from mesh.protocol.segments import Segments
 from mesh.store import keys as store_keys
 from mesh.store.values import pack_head
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -25,6 +26,7 @@ from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     GetRows,
     Request,
@@ -116,8 +118,7 @@ def test_a_partition_that_cannot_be_recovered_serves_what_is_closed_and_never_sa
         lose(setup, last.address)
         async with setup.life().running() as life:
             partition = life.partition
-            assert partition.state is PartitionState.FAILED
-            assert partition.high_watermark == 20
+            assert (partition.state, partition.high_watermark) == (PartitionState.FAILED, 20)
             assert answers(partition, -1, 0, 19, 20, 22, 25, 1000) == [
                 OUT_OF_RANGE,
                 NONE,
@@ -129,6 +130,31 @@ def test_a_partition_that_cannot_be_recovered_serves_what_is_closed_and_never_sa
             ]
             assert partition.read_hot(7, 1 << 20, whole=True) is None
             assert len(await partition.read_cold(7, 1 << 20)) == 13
+
+    cluster(body)
+
+
+def test_a_store_that_could_not_seal_is_asked_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value).address
+        with monkeypatch.context() as patched:
+            patched.setattr(Segments, "_seal", cannot_seal)
+            life = setup.life()
+            async with life.running():
+                partition = life.partition
+                assert (partition.state, partition.high_watermark) == (PartitionState.RECOVERING, 20)
+                assert f"segment {last} cannot be sealed by store {STORE} (status 2)" in partition.reason
+                patched.undo()
+                while partition.state is PartitionState.RECOVERING:  # noqa: ASYNC110  nothing tells
+                    await trio.sleep(0.5)
+                assert (partition.state, partition.high_watermark) == (PartitionState.READY, 25)
+                await life.write(1)
+
+    def cannot_seal(_self: Segments, wanted: AddressStatus) -> AddressStatus:
+        return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
 
     cluster(body)
 
