@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import noted_outputs
@@ -35,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 
 class AskedInVain(Exception):
-    """Who was asked was removed meanwhile: others are to be asked."""
+    """What the attempt began with is different now: a store that was asked was removed, or a segment has
+    other members. It is to begin anew.
+    """
 
 
 class PartitionRecovery:
@@ -51,6 +54,8 @@ class PartitionRecovery:
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
         self._known = Known((), "", 0, bool)
+        self._compares: dict[str, Compare] = {}
+        """address -> the catalog's entry, as it was loaded, of a segment whose end may be agreed on."""
         self._contradiction = ""
         """What cannot be true of the chain as it was loaded."""
         self._accepted_end = 0
@@ -91,7 +96,13 @@ class PartitionRecovery:
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
-        segments = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
+        entries = catalog.range(prefix)
+        segments = [Segment.unpack(entry.value) for entry in entries]
+        self._compares = {
+            segment.address: Compare(entry.key, entry.mod_revision)
+            for segment, entry in zip(segments, entries, strict=True)
+            if segment.is_open or segment is segments[-1]
+        }
         entry = catalog.get(keys.partition_key(topic_id, partition.index))
         record = None if entry is None else keys.unpack(entry.value)
         self._contradiction = what_contradicts(segments, record)
@@ -167,7 +178,7 @@ class PartitionRecovery:
 
     async def close(self, turns: trio.CapacityLimiter) -> None:
         """Agree on the ends of what is open, make them durable, put them in the catalog, with so many other
-        partitions in one turn of the loop. Raises Inconsistent.
+        partitions in one turn of the loop. Raises Inconsistent, CatalogRefuted, AskedInVain.
         """
         ends: dict[str, tuple[int, bytes]] | None = None
         while ends is None:
@@ -202,7 +213,7 @@ class PartitionRecovery:
             if segment.last_sequence == -1:
                 empty.append(segment)
                 deletes.append(key)
-                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.members})
+                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.keepers})
                 continue
             kept.append(segment)
             puts[key] = segment.pack()
@@ -221,7 +232,12 @@ class PartitionRecovery:
         self._contradiction = what_contradicts(partition.chain.closed, record)
         self._check_chain()
         puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
-        await self._context.catalog.transact([], puts, deletes)
+        try:
+            await self._context.catalog.transact([self._compares[one] for one in ends], puts, deletes)
+        except CompareFailed:
+            # A start that accepts losses recovers what the catalog has closed, and others may change.
+            self._waits.check_wanted()
+            raise AskedInVain from None
         self._context.closer.begin(kept)
         if deletes:
             self._context.segments_dropped()

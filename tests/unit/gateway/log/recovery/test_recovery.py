@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.segments import Segments
@@ -566,6 +568,63 @@ def test_what_an_accepted_loss_leaves_below_the_log_start_is_no_damage(
                     setup.store.deaf = {b"O"}
                     await life.write(1)  # its segment will be found empty
                     setup.store.hear_all()
+
+    cluster(body)
+
+
+OTHER_STORE = "6" * 32
+
+
+async def note_a_copy(setup: Setup) -> str:
+    """The catalog notes that another store is to copy the last segment; that one's address."""
+    entry = setup.catalog.range(keys.SEGMENTS)[-1]
+    segment = Segment.unpack(entry.value)
+    await setup.catalog.transact([], {entry.key: replace(segment, copying=(OTHER_STORE,)).pack()})
+    return segment.address
+
+
+def test_every_store_that_may_have_some_of_it_forgets_a_segment_that_an_accepted_loss_leaves_empty(
+    cluster: Cluster,
+) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        async with setup.life().running() as life:
+            await life.settle()
+        address = await note_a_copy(setup)
+        forget(setup, address)
+        async with setup.life(accept_loss=True).running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
+            tombstone = setup.catalog.get(keys.segment_tombstone_key(address))
+            assert tombstone is not None
+            assert keys.unpack(tombstone.value) == {"members": [STORE, OTHER_STORE]}
+
+    cluster(body)
+
+
+def test_a_segment_that_changes_while_its_end_is_agreed_on_keeps_the_change(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another store is to take a member's place: with --accept-loss, the catalog has it closed."""
+    put_ends = PartitionRecovery._put_ends
+    noted: list[str] = []
+
+    async def body(setup: Setup) -> None:
+        async def note_first(self: PartitionRecovery, ends: Any) -> None:
+            if not noted:
+                noted.append(await note_a_copy(setup))
+            await put_ends(self, ends)
+
+        await write_two_lives(setup)
+        async with setup.life().running() as life:
+            await life.settle()
+        monkeypatch.setattr(PartitionRecovery, "_put_ends", note_first)
+        async with setup.life(accept_loss=True).running() as life:
+            while life.partition.state is not PartitionState.READY:  # noqa: ASYNC110  nothing tells
+                await trio.sleep(0.5)
+            assert life.partition.high_watermark == 25
+            segment = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+            assert (segment.address, segment.copying, segment.end_offset) == (noted[0], (OTHER_STORE,), 25)
+            assert life.partition.chain.closed[-1].copying == (OTHER_STORE,)
 
     cluster(body)
 
