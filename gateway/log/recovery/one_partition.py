@@ -53,7 +53,7 @@ class PartitionRecovery:
         self._context = context
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
-        self._known = Known((), "", 0, bool)
+        self._known = Known((), "", 0, 0, bool)
         self._compares: dict[str, Compare] = {}
         """address -> the catalog's entry, as it was loaded, of a segment whose end may be agreed on."""
         self._contradiction = ""
@@ -119,14 +119,15 @@ class PartitionRecovery:
         log = log_name(partition.topic.id, partition.index)
         unended += [output.address for output in noted_outputs(self._context, log)]
         ended = [segment for segment in segments if not segment.is_open]
-        beyond = max([log_start, *(segment.end_offset or segment.start_offset + 1 for segment in segments)])
+        end = max([log_start, *(segment.end_offset or segment.start_offset for segment in segments)])
+        beyond = max([end, *(segment.start_offset + 1 for segment in segments)])
         chain = {segment.address for segment in segments}
 
         def is_known(address: str) -> bool:
             places = keys.compacting_key(address), keys.segment_tombstone_key(address)
             return address in chain or any(catalog.get(key) is not None for key in places)
 
-        return Known(unended, ended[-1].address if ended else "", beyond, is_known)
+        return Known(unended, ended[-1].address if ended else "", end, beyond, is_known)
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""

@@ -14,9 +14,9 @@ not told. So none of these comes from a crash, and each means that the catalog i
    the chain: two catalogs have used the same epoch;
 3. a store was told the end, or the deletion, of a segment that is open in the catalog;
 4. a store was told to delete the last closed segment of the chain;
-5. a store keeps a segment that begins after everything that the catalog has of the log, and that the catalog
-   knows nowhere: not in the chain, not as a compaction's, not among those that are to be deleted. One that
-   begins before that may be left over at a store that was no member any more when it was deleted.
+5. a store keeps a segment that begins at the end of what the catalog has of the log, or that has records
+   beyond it, and the catalog knows it nowhere: not in the chain, not as a compaction's, not among those that
+   are to be deleted. One that ends before may be left over at a store that was no member when it was deleted.
 
 The third tells a catalog from before a roll, where the next segment has the same epoch
 and the same life. It is reliable, because w members have heard the end of a segment before the next one of
@@ -83,12 +83,14 @@ class Known(NamedTuple):
     """What the catalog says of one log, as it was loaded.
 
     `unended` are the segments of which it knows no end: those that it has open, and those that a compaction
-    had begun. `last_closed` is the address of the last one with an end, "" without one. A segment that begins
-    at `beyond` or after it would be news, if it `is_known` nowhere.
+    had begun. `last_closed` is the address of the last one with an end, "" without one. The log is known to
+    reach to the offset `end`; a segment that begins at `beyond` or after it, or has something beyond `end`,
+    would be news, if it `is_known` nowhere.
     """
 
     unended: Sequence[str]
     last_closed: str
+    end: int
     beyond: int
     is_known: Callable[[str], bool]
 
@@ -185,7 +187,8 @@ def _further(address: str, verified: Verified, known: Known) -> str | None:
         return f"has segment {address} {was}, and the catalog knows no end of it"
     if verified.phase == Phase.DELETED and address == known.last_closed:
         return f"has segment {address} deleted, and the catalog has it in its log"
-    if verified.newest_start >= known.beyond and not known.is_known(verified.newest):
+    is_news = verified.newest_start >= known.beyond or verified.newest_end > known.end
+    if is_news and not known.is_known(verified.newest):
         return (
             f"has segment {verified.newest}, which begins at offset {verified.newest_start}, and the catalog "
             "does not know it"

@@ -10,8 +10,8 @@ from wireproto.dafka.messages import Frames
 
 LEAST_ASKED_BYTES = 1 + 1
 """Of one entry of VERIFY: the lengths of a log and of an address."""
-LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1 + 1 + 8
-"""Of one entry of its answer: status, epoch, a life's length, phase, an address's length, a start offset."""
+LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1 + 1 + 8 + 8
+"""Of one entry of its answer: status, epoch, a life's length, phase, an address's length, two offsets."""
 
 
 class Verify(NamedTuple):
@@ -37,8 +37,8 @@ class Verified(NamedTuple):
 
     `epoch` is the highest that any OPEN announced for the log (-1: none), `life` the gateway life that did,
     `phase` that of the address (0: nothing is known of it, or it was not asked for). `newest` is the segment
-    of the log that begins last, of all that were announced and are not deleted, and `newest_start` the offset
-    where it begins ("" and -1: none is known).
+    of the log that begins last, of all that were announced and are not deleted, `newest_start` the offset
+    where it begins, and `newest_end` the offset after what is here of it ("", -1 and -1: none is known).
     """
 
     status: int
@@ -47,6 +47,7 @@ class Verified(NamedTuple):
     phase: int
     newest: str = ""
     newest_start: int = -1
+    newest_end: int = -1
 
     @staticmethod
     def pack_all(entries: Sequence["Verified"]) -> bytes:
@@ -58,8 +59,9 @@ class Verified(NamedTuple):
                 + fields.string(life)
                 + fields.number1(phase)
                 + fields.string(newest)
-                + fields.sequence_or_none(newest_start)
-                for status, epoch, life, phase, newest, newest_start in entries
+                + fields.sequence_or_none(start)
+                + fields.sequence_or_none(end)
+                for status, epoch, life, phase, newest, start, end in entries
             ]
         )
 
@@ -74,6 +76,7 @@ class Verified(NamedTuple):
                 cursor.string(),
                 cursor.number1(),
                 cursor.string(),
+                cursor.sequence_or_none(),
                 cursor.sequence_or_none(),
             )
             for _ in range(cursor.count(LEAST_VERIFIED_BYTES))
