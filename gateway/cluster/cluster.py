@@ -54,7 +54,7 @@ class Cluster:
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
-        self.deletion = Deletion(context, stores)
+        self.deletion = Deletion(context, stores, settings.delete_delay_ms / 1000)
         self.log_starts = context.log_starts
         self.replacement = Replacement(context, stores, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)

@@ -4,6 +4,11 @@ Rule: the tombstone is in the catalog before any DELETE is sent, and stays until
 absence from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments'
 addresses and its id are never used again.
 
+Rule: nothing is deleted for the last time before it has been in the list for a while, one minute unless the
+operator says otherwise. That is grace and not safety: whoever notices within it that something went which
+should not have stops the gateway, and all of it is still there. What an earlier life has left waits as long
+again.
+
 The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
 it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece after that.
 Segments that left their chain (retention, DeleteRecords, compaction, or recovery that found them empty) take
@@ -24,6 +29,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.topic import Topic
@@ -58,8 +64,11 @@ class _Unconfirmed(NamedTuple):
 class Deletion:
     """Owns the task that empties the stores."""
 
-    def __init__(self, context: LogContext, stores: Stores) -> None:
+    def __init__(self, context: LogContext, stores: Stores, delay_seconds: float = 0.0) -> None:
         self._context = context
+        self._grace = Grace(delay_seconds)
+        self._old = -math.inf
+        """The revision up to which tombstones are old enough, in this round."""
         self._stores = stores
         self._work = trio.Event()
         self._work.set()
@@ -85,14 +94,22 @@ class Deletion:
                 await self._work.wait()
             self._work = trio.Event()
             self._now = trio.current_time()
+            self._old = self._grace.old_at(self._now)
             await self._delete_dropped()
             for entry in self._context.catalog.range(keys.TOMBSTONES):
-                await self._delete_topic(entry)
+                if self._is_old(entry):
+                    await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
-        return min(
-            (one.again for one in self._unconfirmed.values() if one.again > self._now), default=math.inf
-        )
+        again = (one.again for one in self._unconfirmed.values() if one.again > self._now)
+        return min((*again, self._grace.next))
+
+    def _is_old(self, tombstone: Entry) -> bool:
+        """Whether it has been there for a while; else it will be looked at then."""
+        if tombstone.mod_revision <= self._old:
+            return True
+        self._grace.note(trio.current_time(), tombstone.mod_revision)
+        return False
 
     async def _delete_topic(self, tombstone: Entry) -> None:
         catalog = self._context.catalog
@@ -135,6 +152,8 @@ class Deletion:
         while entries := self._context.catalog.range(prefix, after=after, limit=LOOKED_AT_ONCE):
             for entry in entries:
                 after = entry.key
+                if prefix == keys.SEGMENT_TOMBSTONES and not self._is_old(entry):
+                    continue
                 address = _address_of(entry)
                 if self._is_due(address, entry) and not self._waits(entry):
                     due[address] = entry

@@ -8,6 +8,9 @@ that segment goes when it lies below a later one, the open segment once it is cl
 Rule: a segment whose end the members have yet to hear, because the next one waits for that
 (`gateway.log.closer`), is dropped only after they have.
 
+Rule: a segment is dropped from memory only with its entry in the catalog. One that the catalog has no more
+was replaced by a compaction, which is about to say so to the chain: it stays, and the next move looks again.
+
 What waits in the transaction may be overtaken by others who write the same keys: an opening segment, a
 replaced member, another move. Each is compared, and then everything is looked at anew. What an opening
 segment puts after this one has `Partition.next_log_start` in it, so it never takes a log start back.
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
@@ -133,10 +136,17 @@ class LogStarts:
             end = segment.end_offset
             if end is None or end > start or self._context.closer.is_waited_for(segment.address):
                 break
+            if self._entry(partition, segment) is None:
+                break
             dropped.append(segment)
         if start == partition.log_start_offset and not dropped:
             return None
         return _Move(partition, start, dropped)
+
+    def _entry(self, partition: Partition, segment: Segment) -> Entry | None:
+        """A segment as the catalog has it."""
+        topic_id, start = partition.topic.id, segment.start_offset
+        return self._context.catalog.get(keys.segment_key(topic_id, partition.index, start, segment.address))
 
     def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
         partition, start, dropped = move
@@ -168,15 +178,13 @@ class LogStarts:
         puts: dict[str, bytes],
         deletes: list[str],
     ) -> None:
-        key = keys.segment_key(partition.topic.id, partition.index, segment.start_offset, segment.address)
-        entry = self._context.catalog.get(key)
-        if entry is None:
-            return  # the topic is being deleted: its tombstone has it
-        compares.append(Compare(key, entry.mod_revision))
+        entry = self._entry(partition, segment)
+        assert entry is not None, "what the catalog has no more is not dropped"
+        compares.append(Compare(entry.key, entry.mod_revision))
         # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
         members = Segment.unpack(entry.value).keepers
         puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": members})
-        deletes += [key, keys.closing_key(segment.address)]
+        deletes += [entry.key, keys.closing_key(segment.address)]
 
     def _moved(self, move: _Move) -> None:
         partition, start, dropped = move

@@ -73,6 +73,8 @@ class Commit:
         """address -> whether a start must look whether it lacks records."""
         self.epochs: dict[str, tuple[int, str]] = {}
         """log -> (highest epoch, the life that announced it)."""
+        self.announced: dict[tuple[str, int, str], bool] = {}
+        """(log, start offset, address) of a segment -> whether it is kept here from now on, or deleted."""
         self.cluster_id: str | None = None
         self.repairs: list[Repair] = []
         self.truncations: list[Truncation] = []
@@ -90,6 +92,7 @@ class Commit:
         self.metas.update(later.metas)
         self.unfinished.update(later.unfinished)
         self.epochs.update(later.epochs)
+        self.announced.update(later.announced)
         self.cluster_id = self.cluster_id or later.cluster_id
         self.repairs += later.repairs
         self.truncations += later.truncations

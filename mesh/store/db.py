@@ -266,6 +266,24 @@ class Database:
         found = self.get_many([keys.epoch_key(log) for log in logs])
         return [values.unpack_epoch(log, value) for log, value in zip(logs, found, strict=True)]
 
+    def newest_segment(self, log: str) -> tuple[str, int, int]:
+        """The segment of a log that begins last, of those that were announced and are not deleted, its start
+        offset, and the offset after what is here of it; ("", -1, -1) for none. Segments of a version that did
+        not list them count from when they are sealed or closed. Raises `StoreCorrupt`.
+        """
+        prefix = keys.log_prefix(log)
+        try:
+            iterator = self._db.iter()
+            iterator.seek_for_prev(keys.prefix_end(prefix))
+            if iterator.valid() and iterator.key().startswith(prefix):
+                start, address = keys.start_and_address(log, iterator.key())
+                _, row, _, _ = values.unpack_head(self.get(keys.head_key(address)))
+                return address, start, Row.unpack(row).last_offset + 1 if row else start
+            iterator.status()
+        except Exception as error:
+            raise StoreCorrupt(f"the segments of log {log} cannot be listed: {error}") from None
+        return "", -1, -1
+
     def native_addresses(self) -> Iterator[tuple[str, bytes]]:
         """Every native address with what `write_native` last kept of it, b"" if nothing. Raises
         `StoreCorrupt`.

@@ -40,6 +40,22 @@ def epoch_key(log: str) -> bytes:
     return name_key(b"e", log)
 
 
+def log_prefix(log: str) -> bytes:
+    """What the keys of a log's segments start with. Raises ValueError over 255 bytes."""
+    return name_key(b"l", log)
+
+
+def log_key(log: str, start: int, address: str) -> bytes:
+    """There, and empty, while a segment of a log is kept: they lie in the order of their start offsets."""
+    return log_prefix(log) + sequence_bytes(start) + address.encode()
+
+
+def start_and_address(log: str, key: bytes) -> tuple[int, str]:
+    """The start offset and the address in a `log_key`. Raises ValueError, struct.error."""
+    at = len(log_prefix(log))
+    return _SEQUENCE.unpack_from(key, at)[0], key[at + _SEQUENCE.size :].decode()
+
+
 def unfinished_key(address: str) -> bytes:
     """There, and empty, while an address may lack records that other stores have."""
     return name_key(b"u", address)

@@ -272,9 +272,11 @@ class Server:
         try:
             highest, life = self._database.highest_epoch(log) if epoch is None else epoch
             state = self._database.load(address) if address else None
+            newest = self._database.newest_segment(log)
         except StoreCorrupt as error:
             return Verified(self._met(error, address), -1, "", Phase.NATIVE)
-        return Verified(STATUS_DONE, highest, life, Phase.NATIVE if state is None else state.phase)
+        phase = Phase.NATIVE if state is None else state.phase
+        return Verified(STATUS_DONE, highest, life, phase, *newest)
 
     def _list(self, request: ListSegments) -> list[Frames]:
         """Segments that cannot be read are left out, and logged: without an answer the asker would ask for

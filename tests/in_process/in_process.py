@@ -38,6 +38,8 @@ async def running(
     listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
     try:
         async with trio.open_nursery() as nursery:
+            # What is deleted goes at once, unless a test says otherwise.
+            settings = {"delete_delay_ms": 0} | settings
             server = Standalone(Settings(listen=listen, data=data, **settings), directories, context)
             nursery.start_soon(server.main)
             with trio.fail_after(20):

@@ -193,6 +193,7 @@ class Cluster:
         directory = self.path / data
         directory.mkdir(exist_ok=True)
         listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
+        settings = {"delete_delay_ms": 0} | settings
         gateway = Gateway(self, GatewaySettings(listen=listen, data=directory, **settings))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(gateway.run)

@@ -6,7 +6,7 @@ writes. `SimDatabase` is one process's handle: when the process is gone, it can 
 """
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -136,8 +136,11 @@ class SimIterator:
     def seek(self, key: bytes) -> None:
         self._at = bisect_left(self._keys, key)
 
+    def seek_for_prev(self, key: bytes) -> None:
+        self._at = bisect_right(self._keys, key) - 1
+
     def valid(self) -> bool:
-        return self._at < len(self._keys)
+        return 0 <= self._at < len(self._keys)
 
     def key(self) -> bytes:
         return self._keys[self._at]

@@ -170,6 +170,7 @@ def settings_of(plan: Plan) -> Settings:
         group_min_session_timeout_ms=1,
         retention_check_interval_ms=int(plan.retention_seconds * 1000),
         compaction_backoff_ms=int(plan.compaction_seconds * 1000),
+        delete_delay_ms=plan.delete_delay_ms,
     )
 
 

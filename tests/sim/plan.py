@@ -77,6 +77,8 @@ class Plan:
     retention_seconds: float = NEVER
     """Rest between two looks for what retention drops."""
     retention_bytes: int = -1
+    delete_delay_ms: int = 0
+    """How long stores keep what has left the logs."""
     groups: int = 0
     """Consumer groups: every other one with members, the others of a single client that commits."""
     sessions: int = 0
@@ -226,6 +228,7 @@ def _with_cleaning(plan: Plan, chooser: random.Random) -> Plan:
         segment_bytes=chooser.choice((600, 1500, 3000)),
         pace=chooser.choice((0.03, 0.06)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        delete_delay_ms=chooser.choice((0, 0, 300, 2000)),
     )
 
 

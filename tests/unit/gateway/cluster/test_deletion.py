@@ -53,11 +53,11 @@ class Stores(FakeRequests):
 class Setup:
     """A catalog with `TOPIC` (A and B) and `OTHER_TOPIC` (C) deleted, and the empty segment D dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay_seconds: float = 0.0) -> None:
         self.stores = Stores()
         self.log = FakeLog(requests=self.stores)
         self.catalog = self.log.context.catalog
-        self.deletion = Deletion(self.log.context, self.log.stores)
+        self.deletion = Deletion(self.log.context, self.log.stores, delay_seconds)
 
     async def fill(self) -> None:
         puts = {
@@ -288,7 +288,7 @@ def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() ->
         Closer.note(made, puts)
         await catalog.transact([], puts)
         stores.away = {TWO, THREE}
-        broker = Broker(log.context, log.stores, Settings(), lambda: None)
+        broker = Broker(log.context, log.stores, Settings(delete_delay_ms=0), lambda: None)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.context.producer.run)
             nursery.start_soon(broker.run)
@@ -334,3 +334,93 @@ def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# the delay ------------------------------------------------------------------------------------------------
+
+DELAY = 60.0
+
+
+def run_delayed(body: Callable[[Setup], Awaitable[None]]) -> None:
+    async def main() -> None:
+        setup = Setup(DELAY)
+        await setup.fill()
+        with trio.fail_after(100 * RETRY_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(setup.deletion.run)
+                await body(setup)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_nothing_is_deleted_for_the_last_time_before_a_while() -> None:
+    async def body(setup: Setup) -> None:
+        before = setup.left()
+        await trio.sleep(DELAY - 1)
+        assert setup.stores.deleted == {BAD: [], GOOD: []}
+        assert setup.left() == before
+        await trio.sleep(2)
+        assert {store: sorted(asked) for store, asked in setup.stores.deleted.items()} == {
+            BAD: [A, B, C, D],
+            GOOD: [A, B, C, D],
+        }
+        assert setup.left() == set()
+
+    run_delayed(body)
+
+
+def test_each_waits_from_when_it_was_dropped() -> None:
+    async def body(setup: Setup) -> None:
+        dropped = {}
+        for number in range(5):
+            await trio.sleep(DELAY / 4)
+            address = f"{number:032X}"
+            key = keys.segment_tombstone_key(address)
+            await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+            setup.log.context.segments_dropped()
+            dropped[address] = trio.current_time()
+        gone: dict[str, float] = {}
+        while dropped.keys() - gone.keys():
+            await trio.sleep(0.5)
+            for address in setup.stores.deleted[GOOD]:
+                gone.setdefault(address, trio.current_time())
+        for address, at in dropped.items():
+            assert DELAY <= gone[address] - at < DELAY + 1
+
+    run_delayed(body)
+
+
+def test_what_waits_is_not_forgotten_by_the_next_life() -> None:
+    async def body(setup: Setup) -> None:
+        await trio.sleep(DELAY - 1)
+        again = Deletion(setup.log.context, setup.log.stores, DELAY)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(again.run)
+            await trio.sleep(DELAY - 1)
+            assert setup.stores.deleted == {BAD: [], GOOD: []}
+            await trio.sleep(2)
+            assert setup.left() == set()
+            nursery.cancel_scope.cancel()
+
+    async def main() -> None:
+        setup = Setup()
+        await setup.fill()
+        setup.log.context._segments_dropped = None
+        with trio.fail_after(10 * DELAY):
+            await body(setup)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_topic_of_the_same_name_is_there_meanwhile() -> None:
+    """Its segments and its id are its own."""
+
+    async def body(setup: Setup) -> None:
+        key = keys.topic_key("orders")
+        other = keys.segment_key(bytes([9] * 16), 0, 0, "E" * 32)
+        await setup.catalog.transact([], {key: keys.pack({}), other: keys.pack({"address": "E" * 32})})
+        await trio.sleep(2 * DELAY)
+        assert setup.left() == {key, other}
+
+    run_delayed(body)

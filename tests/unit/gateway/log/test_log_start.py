@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -479,3 +480,28 @@ def test_a_tombstone_that_got_another_member_meanwhile_stays_until_that_one_has_
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_a_compaction_has_replaced_in_the_catalog_only_so_far_stays_in_the_chain(tmp_path: Path) -> None:
+    """The catalog shows a transaction before whoever made it goes on: the chain follows a moment later."""
+
+    async def body(life: Life, _store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        await write(life, 10)
+        sources = list(partition.chain.closed[:2])
+        made = replace(sources[0], address="F" * 32, end_offset=6, last_sequence=5, cleaned_to=6)
+
+        def key(segment: Segment) -> str:
+            return keys.segment_key(TOPIC_ID, 0, segment.start_offset, segment.address)
+
+        await catalog.transact([], {key(made): made.pack()}, [key(segment) for segment in sources])
+        assert await life.context.log_starts.delete_records({partition: 4}) == {partition: 4}
+        partition.compacted([segment.address for segment in sources], [made])
+        assert partition.chain.closed[0] == made
+        assert starts(partition) == [0, 6, 9]
+        assert in_catalog(catalog) == (4, [0, 6, 9])
+        assert await life.context.log_starts.delete_records({partition: 7}) == {partition: 7}
+        assert starts(partition) == [6, 9]
+        assert in_catalog(catalog) == (7, [6, 9])
+
+    run(tmp_path, body)

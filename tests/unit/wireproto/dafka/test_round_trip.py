@@ -63,7 +63,16 @@ HEADS = st.one_of(st.just(-1), SEQUENCES)
 COUNTS = st.integers(0, 2**32 - 1)
 BYTES = st.binary(max_size=40)
 DIGESTS = st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
-VERIFIED = st.builds(Verified, st.integers(0, 255), HEADS, STRINGS, st.integers(0, 255))
+VERIFIED = st.builds(
+    Verified,
+    st.integers(0, 255),
+    HEADS,
+    STRINGS,
+    st.integers(0, 255),
+    newest=STRINGS,
+    newest_start=HEADS,
+    newest_end=HEADS,
+)
 STATUSES = st.builds(AddressStatus, NAMES, st.integers(0, 255), HEADS, BYTES)
 SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
     lambda members: st.builds(

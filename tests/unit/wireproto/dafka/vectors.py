@@ -58,7 +58,7 @@ SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
 BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
 DIGEST = hashlib.sha256(b"".join(len(it).to_bytes(8, "big") + it for it in (b"hi", b"ho"))).digest()
-VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3), Verified(STATUS_DONE, -1, "", 0)]
+VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3, "A8", 100, 107), Verified(STATUS_DONE, -1, "", 0)]
 
 OWN: dict[str, Any] = {
     "NODE-BEACON": beacons.NodeBeacon("N1", "127.0.0.1", 49152),
