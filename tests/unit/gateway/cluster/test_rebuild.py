@@ -17,7 +17,17 @@ from gateway.log.compaction.rules import CompactionLimits, cleanable
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
-from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus, Announcement, Verified
+from wireproto.dafka.additions import (
+    KEPT_DONE,
+    KEPT_STORAGE_ERROR,
+    STATUS_DONE,
+    STATUS_STORAGE_ERROR,
+    AddressStatus,
+    Announcement,
+    Recalled,
+    Remembered,
+    Verified,
+)
 from wireproto.records.row import Row
 
 TOPIC, OLDER_TOPIC = bytes(range(16)), bytes(16)
@@ -63,11 +73,21 @@ class Stores:
     unreadable: set[str] = field(default_factory=set)
     epochs: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    kept: dict[str, tuple[Remembered, dict[str, Any]]] = field(default_factory=dict)
+    """What each store keeps of the lost catalog."""
 
     def has(self, store: str, segment: Announcement, phase: Phase, head: int, *, lacks: bool = False) -> None:
         """`lacks`: it is closed, `head` is the end, and something before it is not there."""
         said = b"" if lacks or head < 0 else row(segment.start + head)
         self.listed.setdefault(store, []).append((segment, AddressStatus(segment.address, phase, head, said)))
+
+    async def recall(self, store: str, after: str) -> Recalled:
+        await trio.lowlevel.checkpoint()
+        status = KEPT_STORAGE_ERROR if store in self.unreadable else KEPT_DONE
+        memory, entries = self.kept.get(store, (Remembered(), {}))
+        rest = {key: keys.pack(entries[key]) for key in sorted(entries) if key > after}
+        page = dict(list(rest.items())[:3])
+        return Recalled("R7", store, status, "cluster", memory, page, more=len(rest) > len(page))
 
     async def segments(self, store: str) -> list[tuple[Announcement, AddressStatus]]:
         await trio.lowlevel.checkpoint()

@@ -42,10 +42,11 @@ class Store:
         self.disk: dict[tuple[int, str], bytes] = {}
 
     def keep(
-        self, kind: int, place: Remembered = NEW, *, base: int = 0, parent: str = "", cluster: str = "C1",
+        self, kind: int, place: Remembered = NEW, entries: dict[str, bytes] | None = None, *,
+        base: int = 0, parent: str = "", cluster: str = "C1",
         deletes: tuple[str, ...] = (), **puts: bytes,
     ) -> Kept:  # fmt: skip
-        keep = Keep("S1", "R7", cluster, kind, place, parent, base, puts, deletes)
+        keep = Keep("S1", "R7", cluster, kind, place, parent, base, entries or puts, deletes)
         keeping = self.memory.keep(keep, self.cluster_id)
         self._write(keeping)
         self.cluster_id = self.cluster_id or keeping.answer.cluster_id
@@ -70,7 +71,7 @@ class Store:
         }
 
     def told(self, sequence: int = 10, **puts: bytes) -> "Store":
-        assert self.keep(KEEP_LAST_PIECE, at(sequence), **puts).status == KEPT_DONE
+        assert self.keep(KEEP_LAST_PIECE, at(sequence), puts).status == KEPT_DONE
         return self
 
 
@@ -217,7 +218,7 @@ def test_whatever_comes_the_sequence_never_falls(steps: list[tuple[int, int, int
     highest = -1
     for kind, sequence, base, key in steps:
         place = NEW if kind == KEEP_QUESTION else at(sequence)
-        told = store.keep(kind, place, base=base, **{key: b"%d" % sequence})
+        told = store.keep(kind, place, {key: b"%d" % sequence}, base=base)
         assert told.memory == store.head.memory
         assert told.memory.sequence >= highest
         highest = told.memory.sequence
