@@ -163,11 +163,11 @@ class Remembering:
         assert self._nursery is not None
         entries = map(StoreEntry.unpack, self._catalog.range(keys.STORES))
         wanted = {entry.incarnation: entry for entry in entries if entry.state != REMOVED}
-        for incarnation in self._tasks.keys() - wanted.keys():
+        for incarnation in sorted(self._tasks.keys() - wanted.keys()):
             self._tasks.pop(incarnation).cancel()
             self._known.pop(incarnation, None)
             self._doubtful.pop(incarnation, None)
-        for incarnation in wanted.keys() - self._tasks.keys():
+        for incarnation in sorted(wanted.keys() - self._tasks.keys()):
             scope = self._tasks[incarnation] = trio.CancelScope()
             self._nursery.start_soon(self._serve, wanted[incarnation], scope)
         self._progressed()
