@@ -189,7 +189,10 @@ class CatalogHistory:
         if lineage.settled:
             return Judgement(Verdict.VOUCHES)
         if memory.sequence > lineage.parent_sequence:
-            made = f"{where}, and the catalog was made from sequence {lineage.parent_sequence} of it"
+            made = (
+                f"{where}, and the catalog was imported from sequence {lineage.parent_sequence} of it,"
+                " without --older"
+            )
             return Judgement(Verdict.REFUTES, made)
         if any(life.lineage == memory.lineage for life in self._lives.values()):
             return self._judge_own(memory, where)
