@@ -60,8 +60,8 @@ def export_command(file: Path, data: Path) -> None:
     short_help="Make a catalog from such a file.",
     help="Make the catalog of a gateway whose data directory is empty, or not there, from an export. When "
     "the gateway starts, its stores are asked: if they remember more than the export has, it ends with 3, "
-    "unless --older was given. Then partitions that were written to since serve nothing, and topics that were "
-    "made since are not there: 'dafka gateway rebuild-catalog' is what brings all of them back.",
+    "unless --older was given. Then partitions that were written to since serve nothing, and topics that "
+    "were made since are not there: 'dafka gateway rebuild-catalog' is what brings all of them back.",
 )
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @data_option

@@ -104,7 +104,12 @@ async def recall(reader: Reader, incarnations: Sequence[str], *, accept_loss: bo
         (one for one, memory in memories.items() if memory.lineage == newest),
         key=lambda one: memories[one].sequence,
     )
-    return await _read(reader, store)
+    copy = await _read(reader, store)
+    logger.info(
+        "what only the lost catalog knew is read from store %s: sequence %d of lineage %s",
+        store, copy.memory.sequence, newest,
+    )  # fmt: skip
+    return copy
 
 
 def _newest(lineages: Mapping[str, Lineage], memories: Mapping[str, Remembered]) -> str:

@@ -334,3 +334,59 @@ def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+class Copies:
+    """What stores remember of the catalog, as a test says."""
+
+    def __init__(self) -> None:
+        self.compared = trio.Event()
+        self.remember = True
+
+    async def wait_compared(self) -> None:
+        await self.compared.wait()
+
+    async def keep(self, _seconds: float) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self.remember
+
+
+def test_nothing_is_deleted_before_the_stores_have_vouched_for_the_catalog() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        await setup.fill()
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1000)
+            assert setup.stores.deleted == {BAD: [], GOOD: []}
+            copies.compared.set()
+            await trio.sleep(1)
+            assert not setup.left()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_the_last_segment_of_a_log_goes_when_enough_stores_remember_where_it_ends() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        copies.compared.set()
+        copies.remember = False
+        dropped = {
+            keys.segment_tombstone_key(A): keys.pack({"members": [GOOD], "last": True}),
+            keys.segment_tombstone_key(B): keys.pack({"members": [GOOD]}),
+        }
+        await setup.catalog.transact([], dropped)
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(3 * RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B]
+            copies.remember = True
+            await trio.sleep(RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B, A]
+            assert not setup.left()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
