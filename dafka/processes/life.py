@@ -135,7 +135,8 @@ class Life(abc.ABC):
                 nursery.start_soon(broker.groups.run)
                 await self._create_topics(broker)
                 await self._serve(broker)
-                await self.remembering.keep(LAST_WORD_SECONDS)
+                if self.remembering.compared.is_set():
+                    await self.remembering.keep(LAST_WORD_SECONDS)
                 nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await self.catalog.aclose()

@@ -236,6 +236,10 @@ class Cluster:
                 "administrator has changed may be lost unnoticed with this gateway's disk"
             )
 
+    def remember_soon(self) -> None:
+        """Have the stores remember what was changed, and do not wait for it."""
+        self.context.copies.hurry()
+
     async def _check_compared(self) -> None:
         """Raises KafkaError: NOT_CONTROLLER, too few stores have vouched for the catalog yet."""
         with trio.move_on_after(KEPT_SECONDS) as waited:

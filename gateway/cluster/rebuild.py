@@ -85,9 +85,13 @@ async def read_back(
     """
     copy = await recall(reader, incarnations, accept_loss=accept_loss)
     found = await _collect(reader, incarnations)
-    if not accept_loss:
+    try:
         _check_missing(found.values(), incarnations)
         check_missing(copy, incarnations)
+    except CannotRebuild as error:
+        if not accept_loss:
+            raise
+        logger.warning("--accept-loss is set, so the catalog is rebuilt all the same: %s", error)
     entries: dict[str, bytes] = {}
     chains: Chains = defaultdict(list)
     superseded = superseded_by_compactions(found)

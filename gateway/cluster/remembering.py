@@ -81,16 +81,13 @@ class Remembering:
     catalog.
     """
 
-    def __init__(
-        self, catalog: Catalog, requests: Requests, cluster_id: str, path: Path, *, standalone: bool = False
-    ) -> None:
+    def __init__(self, catalog: Catalog, requests: Requests, cluster_id: str, path: Path) -> None:
         self.compared = trio.Event()
         """Enough stores have vouched for the catalog."""
         self._catalog = catalog
         self._requests = requests
         self._cluster_id = cluster_id
         self._path = path
-        self._standalone = standalone
         self._history = CatalogHistory(catalog)
         self._known: dict[str, Remembered] = {}
         """Store -> what it remembers, of those that have vouched for the catalog."""
@@ -114,13 +111,18 @@ class Remembering:
     async def keep(self, seconds: float) -> bool:
         """Whether enough stores keep what is in the catalog now; waits so long for it."""
         wanted = self._catalog.revision
-        if wanted > self._wanted and not self._is_kept(wanted):
-            self._wanted = wanted
-            self._wake()
+        if not self._is_kept(wanted):
+            self.hurry()
         with trio.move_on_after(seconds):
             while not self._is_kept(wanted):
                 await self._progress.wait()
         return self._is_kept(wanted)
+
+    def hurry(self) -> None:
+        """Tell the stores at once how the catalog is now."""
+        if self._catalog.revision > self._wanted:
+            self._wanted = self._catalog.revision
+            self._wake()
 
     def _is_kept(self, sequence: int) -> bool:
         name = self._history.lineage.name if self._history.lineage is not None else ""

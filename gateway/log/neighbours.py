@@ -62,6 +62,9 @@ class CatalogCopies(Protocol):
         waits so long for it.
         """
 
+    def hurry(self) -> None:
+        """Have the stores remember what is in the catalog now as soon as may be, and wait for nobody."""
+
 
 class NoCopies:
     """Of a catalog that no store remembers: there is nothing to wait for."""
@@ -72,6 +75,9 @@ class NoCopies:
     async def keep(self, _seconds: float) -> bool:
         """At once."""
         return True
+
+    def hurry(self) -> None:
+        """Nobody is told."""
 
 
 class LogTopics(Protocol):

@@ -56,6 +56,9 @@ MAX_WAITING_REQUESTS = 1024
 """OPEN, SEAL, CLOSE, DELETE and COPY that wait for their commit; further ones are not taken, and asked again.
 A gateway has a few on their way at a time."""
 
+MAX_WAITING_KEEPS = 16
+"""KEEPs that wait for their commit, of up to 2 MiB each. A gateway has one on its way."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,6 +79,7 @@ class Ingest:
         """Records from other stores that failed their checks."""
         self._unanswered: set[tuple[bytes, str]] = set()
         """(id of the answer, requester) of the requests that wait, or are in the commit under way."""
+        self._keeps = 0
         self._fenced: dict[str, AddressState] = {}
         # What is looked at for each record.
         self._addresses = segments.addresses
@@ -280,9 +284,10 @@ class Ingest:
         self._addresses.lives.heard(keep.requester)
         if asked in self._unanswered:
             return
-        if len(self._unanswered) >= MAX_WAITING_REQUESTS:
+        if len(self._unanswered) >= MAX_WAITING_REQUESTS or self._keeps >= MAX_WAITING_KEEPS:
             self.refused_requests += 1
             return
+        self._keeps += 1
         waiting = self.segments.queue.here()
         keeping = self.catalog_memory.keep(keep, self.cluster_id)
         if not self.cluster_id and keeping.answer.cluster_id:
@@ -327,6 +332,7 @@ class Ingest:
             statuses = tuple(status_of(answer_id, state) for state in states)
             effects.append(Answer(answer_id, requester, self.incarnation, statuses))
             self._unanswered.discard((answer_id, requester))
+        self._keeps -= len(commit.keepings)
         for keeping in commit.keepings:
             effects.append(keeping.answer)
             self._unanswered.discard((ids.KEPT, keeping.answer.requester))

@@ -205,6 +205,9 @@ class FakeBroker:
             raise self.failure
         del self.topics.topics[topic.name]
 
+    def remember_soon(self) -> None:
+        pass
+
     async def remembered(self) -> None:
         await trio.lowlevel.checkpoint()
 

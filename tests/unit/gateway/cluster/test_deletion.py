@@ -350,6 +350,9 @@ class Copies:
         await trio.lowlevel.checkpoint()
         return self.remember
 
+    def hurry(self) -> None:
+        pass
+
 
 def test_nothing_is_deleted_before_the_stores_have_vouched_for_the_catalog() -> None:
     async def main() -> None:

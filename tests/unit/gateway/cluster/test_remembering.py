@@ -173,6 +173,18 @@ def test_who_waits_waits_for_one_round_that_serves_all() -> None:
     run(body, "A")
 
 
+def test_who_is_in_a_hurry_and_does_not_wait_is_heard_at_once() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await world.change(orders=b"1")
+            life.hurry()
+            await trio.sleep(0.05)
+            assert keys.topic_key("orders") in world.stores["A"].entries
+
+    run(body, "A")
+
+
 @pytest.mark.parametrize(
     ("stores", "away", "enough"), [("A", "A", 0), ("AB", "B", 0), ("ABC", "C", 1), ("ABC", "BC", 0)]
 )

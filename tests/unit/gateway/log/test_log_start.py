@@ -123,6 +123,9 @@ class Forgetful:
     async def keep(self, _seconds: float) -> bool:
         return False
 
+    def hurry(self) -> None:
+        pass
+
 
 def test_what_too_few_stores_remember_is_to_be_asked_again(tmp_path: Path) -> None:
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mesh.protocol.ingest import Ingest
+from mesh.protocol.ingest import MAX_WAITING_KEEPS, Ingest
 from mesh.store import catalog_memory
 from mesh.store.catalog_memory import HEAD_KEY, read_head
 from mesh.store.db import Database
@@ -117,6 +117,17 @@ def test_entries_are_told_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch
     assert {key: value for page in pages for key, value in page.items()} == entries
     monkeypatch.setattr(catalog_memory, "PIECE_BYTES", 10)
     assert len(store.recall().entries) == 1
+
+
+def test_few_keeps_wait_for_a_commit_and_the_others_are_to_be_asked_again(store: Store) -> None:
+    place = Remembered("H1", "G1", 5)
+    for number in range(MAX_WAITING_KEEPS + 3):
+        store.ingest.on_keep(Keep("S1", f"A{number}", "C1", KEEP_LAST_PIECE, place, puts={"/t/a": b"1"}))
+    assert store.ingest.refused_requests == 3
+    commit = store.ingest.take_commit()
+    assert commit is not None
+    assert len(store.ingest.committed(commit)) == MAX_WAITING_KEEPS
+    assert store.keep(KEEP_QUESTION).memory == place
 
 
 def test_a_head_that_cannot_be_read_is_said(store: Store, caplog: pytest.LogCaptureFixture) -> None:

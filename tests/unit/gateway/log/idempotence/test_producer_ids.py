@@ -26,6 +26,9 @@ class Copies:
         self.asked.append(seconds)
         return self.remember
 
+    def hurry(self) -> None:
+        pass
+
 
 def test_ids_are_counted_up_and_a_start_skips_what_is_left_of_a_block() -> None:
     async def main() -> None:
