@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.catalog import keys
+from gateway.catalog.interface import Entry
 from gateway.cluster.found_segments import CannotRebuild
-from gateway.cluster.lineage import Lineage
+from gateway.cluster.lineage import CatalogHistory, Lineage, Verdict
 from gateway.cluster.stores import REMOVED
 from wireproto.dafka.additions import KEPT_DONE, NOTHING_REMEMBERED, Recalled, Remembered
 
@@ -105,6 +106,7 @@ async def recall(reader: Reader, incarnations: Sequence[str], *, accept_loss: bo
         key=lambda one: memories[one].sequence,
     )
     copy = await _read(reader, store)
+    _check_forks(copy, store, memories, accept_loss=accept_loss)
     logger.info(
         "what only the lost catalog knew is read from store %s: sequence %d of lineage %s",
         store, copy.memory.sequence, newest,
@@ -122,6 +124,39 @@ def _newest(lineages: Mapping[str, Lineage], memories: Mapping[str, Remembered])
         f"the stores remember catalogs that do not come from each other ({said}): stop those whose catalog "
         "is not to count, and give --stores the number of the others"
     )
+
+
+def _check_forks(copy: KeptCopy, of: str, memories: Mapping[str, Remembered], *, accept_loss: bool) -> None:
+    """Whether what the other stores remember lies on the history of the newest copy. Raises CannotRebuild."""
+    history = CatalogHistory(_CopyAsCatalog(copy))
+    for store, memory in sorted(memories.items()):
+        if memory.lineage == copy.memory.lineage:
+            verdict, reason = history.judge(memory)
+            if verdict is Verdict.REFUTES:
+                said = (
+                    f"two catalogs went on from the same one: store {store} {reason}, and store {of} has "
+                    "more of the other"
+                )
+                if not accept_loss:
+                    raise CannotRebuild(
+                        f"{said}. Stop the stores whose catalog is not to count, and give --stores the "
+                        "number of the others; or go on with the one that has more, by --accept-loss"
+                    )
+                logger.warning("--accept-loss is set: %s", said)
+
+
+class _CopyAsCatalog:
+    """A copy, as it is read of a catalog."""
+
+    def __init__(self, copy: KeptCopy) -> None:
+        self.revision = copy.memory.sequence
+        self._entries = {key: Entry(key, value, 1, 1) for key, value in copy.entries.items()}
+
+    def get(self, key: str) -> Entry | None:
+        return self._entries.get(key)
+
+    def range(self, prefix: str, /) -> list[Entry]:
+        return [self._entries[key] for key in sorted(self._entries) if key.startswith(prefix)]
 
 
 async def _read(reader: Reader, store: str) -> KeptCopy:

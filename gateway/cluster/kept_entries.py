@@ -27,6 +27,8 @@ KEPT_PREFIXES: Final = (
     keys.STORES,
     keys.TOMBSTONES,
     keys.LINEAGE,
+    keys.LIVES,
+    keys.LIVES_BEFORE,
 )
 """What the keys begin with."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from gateway.catalog import keys
@@ -26,7 +26,7 @@ from gateway.catalog.interface import Compare
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.interface import Entry
     from wireproto.dafka.additions import Remembered
 
 MAX_LIVES: Final = 1000
@@ -132,10 +132,24 @@ class NewLife(NamedTuple):
     deletes: list[str]
 
 
+class Readable(Protocol):
+    """What is read of a catalog, or of a copy of one."""
+
+    @property
+    def revision(self) -> int:
+        """The sequence."""
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of a key."""
+
+    def range(self, prefix: str, /) -> list[Entry]:
+        """The entries whose keys begin so, in the order of keys."""
+
+
 class CatalogHistory:
     """The history of one catalog, as it says itself."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Readable) -> None:
         self._catalog = catalog
         entry = catalog.get(keys.LINEAGE)
         self._entry = entry

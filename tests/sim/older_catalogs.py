@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mesh.store.catalog_memory import load_head
 from tests.sim.loop import BrokenPromise
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class OlderCatalogs:
         """Have the catalog be as it was so long ago."""
         world = self._world
         older = [copy for copy in self._copies if copy.at <= world.loop.now - seconds]
-        if self.in_place or not older or older[-1].revision == world.catalog_file.revision:
+        if self.in_place or not older or not self._is_remembered_since(older[-1]):
             return
         self._newest = self._copy()
         self._hooks = world.catalog_file.on_segment, world.catalog_file.on_transaction
@@ -69,6 +70,13 @@ class OlderCatalogs:
         world.reached["older catalogs put back"] += 1
         self._times += 1
         world.loop.after(REFUSED_SECONDS, self._must_be_refused, self._times)
+
+    def _is_remembered_since(self, copy: Copy) -> bool:
+        """Whether a majority of the stores knows that the catalog went on: what nobody waited for takes a
+        second until then.
+        """
+        memories = [load_head(member.database()).memory for member in self._world.members]
+        return sum(one.sequence > copy.revision for one in memories) >= len(memories) // 2 + 1
 
     def restore(self) -> None:
         """Put the newest one in its place again."""

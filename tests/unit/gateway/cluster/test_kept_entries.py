@@ -17,7 +17,6 @@ from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 NOT_KEPT = {
     keys.CLUSTER, keys.SEGMENTS, keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.REPLACING, keys.COMPACTING,
-    keys.LIVES, keys.LIVES_BEFORE,
 }  # fmt: skip
 
 

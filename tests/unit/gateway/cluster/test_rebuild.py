@@ -413,7 +413,11 @@ def record_of(
     return {keys.partition_key(topic, 0): record}
 
 
-LINEAGE = {keys.LINEAGE: {"lineage": "H1", "parent": None, "parent_sequence": 0}}
+LINEAGE = {
+    keys.LINEAGE: {"lineage": "H1", "parent": None, "parent_sequence": 0},
+    f"{keys.LIVES}G0": {"lineage": "H1", "first": 0, "last": 5},
+    f"{keys.LIVES}G1": {"lineage": "H1", "first": 5},
+}
 ADMITTED = {f"/stores/{1000 + n}": {"incarnation": name, "name": f"store-{n}"} for n, name in enumerate(ALL)}
 
 
@@ -542,11 +546,26 @@ def test_catalogs_that_do_not_come_from_each_other_are_not_mixed() -> None:
     with pytest.raises(CannotRebuild, match=r"do not come from each other.*s0 of H1.*s2 of H2.*stop those"):
         stores.rebuilt()
     child = {"lineage": "H3", "parent": "H2", "parent_sequence": 5, "ancestors": ["H1"]}
-    stores.kept[S2] = Remembered("H3", "G7", 2), {keys.LINEAGE: child} | topic_of("newest")
+    lives: dict[str, Any] = {f"{keys.LIVES}G7": {"lineage": "H3", "first": 1}}
+    stores.kept[S2] = Remembered("H3", "G7", 2), {keys.LINEAGE: child, **lives, **topic_of("newest")}
     entries = stores.rebuilt()
     assert keys.topic_key("newest") in entries
     assert keys.topic_key("orders") not in entries
     assert entries[keys.LINEAGE]["ancestors"] == ["H2", "H1"]
+
+
+@pytest.mark.parametrize(("life", "sequence"), [("G0", 6), ("G9", 3), ("G9", 8)])
+def test_two_catalogs_that_went_on_from_one_are_not_mixed(
+    life: str, sequence: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores = keeping(topic_of("orders"))
+    stores.kept[S0] = Remembered("H1", "G0", 5), stores.kept[S0][1]  # was away, and is of the same history
+    assert keys.topic_key("orders") in stores.rebuilt()
+    stores.kept[S0] = Remembered("H1", life, sequence), stores.kept[S0][1]
+    with pytest.raises(CannotRebuild, match=r"two catalogs went on .* store s0 remembers .*--accept-loss"):
+        stores.rebuilt()
+    assert keys.topic_key("orders") in stores.rebuilt(accept_loss=True)
+    assert "two catalogs went on" in caplog.text
 
 
 def test_a_memory_that_cannot_be_read_is_said() -> None:

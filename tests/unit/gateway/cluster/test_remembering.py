@@ -126,7 +126,13 @@ def test_the_first_life_of_a_catalog_names_it_and_fills_its_stores() -> None:
                 assert store.cluster_id == CLUSTER
                 assert store.told == [KEEP_QUESTION, KEEP_LAST_PIECE]
                 assert store.entries[keys.topic_key("orders")] == b"1"
-                assert sorted(store.entries) == ["/lineage", "/stores/1000", "/stores/1001", "/topics/orders"]
+                assert sorted(store.entries) == [
+                    "/lineage",
+                    "/lives/G1",
+                    "/stores/1000",
+                    "/stores/1001",
+                    "/topics/orders",
+                ]
 
     run(body, "A", "B")
 
@@ -168,7 +174,7 @@ def test_who_waits_waits_for_one_round_that_serves_all() -> None:
                     nursery.start_soon(change, number)
             assert len(store.heard) - heard <= 2
             assert trio.current_time() - began < 0.1
-            assert len(store.entries) == 102
+            assert len(store.entries) == 103
 
     run(body, "A")
 
