@@ -413,7 +413,7 @@ def record_of(
     return {keys.partition_key(topic, 0): record}
 
 
-LINEAGE = {
+LINEAGE: dict[str, dict[str, Any]] = {
     keys.LINEAGE: {"lineage": "H1", "parent": None, "parent_sequence": 0},
     f"{keys.LIVES}G0": {"lineage": "H1", "first": 0, "last": 5},
     f"{keys.LIVES}G1": {"lineage": "H1", "first": 5},
