@@ -23,7 +23,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import HistoryLost
-from gateway.cluster.kept_entries import changes_in_pieces, in_pieces, kept_entries
+from gateway.cluster.kept_entries import QUIET_PREFIXES, changes_in_pieces, in_pieces, kept_entries
 from gateway.cluster.lineage import CatalogHistory, Verdict
 from gateway.cluster.stores import REMOVED, StoreEntry
 from mesh.data_directory import DataDirectoryRefused
@@ -97,6 +97,8 @@ class Remembering:
         """Store -> its task."""
         self._wanted = 0
         """The sequence that somebody waits for."""
+        self._newest = catalog.revision
+        """The sequence of the last change that is to be told, waited for or not."""
         self._news = trio.Event()
         self._progress = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -146,9 +148,12 @@ class Remembering:
                     async for change in watch:
                         if change.key.startswith(keys.STORES):
                             self._take_stores()
-                        self._wake()
+                        if not change.key.startswith(QUIET_PREFIXES):
+                            self._newest = change.revision
+                            self._wake()
                 except HistoryLost:
-                    watch = self._catalog.watch("", self._catalog.revision + 1)
+                    self._newest = self._catalog.revision
+                    watch = self._catalog.watch("", self._newest + 1)
                     self._take_stores()
                     self._wake()
 
@@ -239,7 +244,9 @@ class Remembering:
     async def _until_due(self, memory: Remembered) -> None:
         """Wait until there is something to tell, and somebody waits for it or it is time."""
         assert self._history.lineage is not None
-        while memory.lineage == self._history.lineage.name and memory.sequence >= self._catalog.revision:
+        while memory.lineage == self._history.lineage.name and memory.sequence >= max(
+            self._newest, self._wanted
+        ):
             await self._news.wait()
         if memory.lineage == self._history.lineage.name:
             with trio.move_on_after(INTERVAL_SECONDS):

@@ -157,6 +157,28 @@ def test_what_changes_is_told_once_a_second_and_an_idle_catalog_not_at_all() -> 
     run(body, "A")
 
 
+def test_what_is_noted_of_the_stores_themselves_is_no_news() -> None:
+    """To remember is a commit of the store, and commits are noted: that must not go round and round."""
+
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            store = world.stores["A"]
+            heard = len(store.heard)
+            for number in range(10):
+                await world.catalog.transact([], {"/store-lives/A": b"%d" % number})
+                await trio.sleep(10)
+            assert len(store.heard) == heard
+            await world.change(orders=b"1")
+            await trio.sleep(2)
+            assert store.memory.memory.sequence == world.catalog.revision
+            await world.catalog.transact([], {"/store-lives/A": b""})
+            assert await life.keep(1.0)
+            assert store.memory.memory.sequence == world.catalog.revision
+
+    run(body, "A")
+
+
 def test_who_waits_waits_for_one_round_that_serves_all() -> None:
     async def body(world: World) -> None:
         async with world.life() as life:
