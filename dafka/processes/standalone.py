@@ -172,7 +172,9 @@ class Standalone(Life):
             if store_cluster:
                 accept_loss = self.settings.accept_loss
                 await rebuild_catalog(self.catalog, self.reader, [incarnation], path, accept_loss=accept_loss)
-            first = first_entries([(incarnation, "standalone")])
+            # What was read back knows the store, if it could be read.
+            there = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
+            first = {} if incarnation in there else first_entries([(incarnation, "standalone")])
             await self.catalog.transact([], cluster_entry(cluster_id) | first)
             return cluster_id
         admitted = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}

@@ -31,6 +31,9 @@ BROKER_CONFIGS = "/broker-configs/"
 COMPACTING = "/compacting/"
 PRODUCERS = "/producers/"
 PRODUCER_IDS = "/producer-ids"
+LINEAGE = "/lineage"
+LIVES = "/lives/"
+LIVES_BEFORE = "/lives-before"
 
 FORMAT = 1
 """Version of the keys and values; a newer one in a data directory is refused."""

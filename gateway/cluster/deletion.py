@@ -1,8 +1,9 @@
 """Deleting topics: the tombstone first, then the stores, for as long as it takes.
 
 Rule: the tombstone is in the catalog before any DELETE is sent, and stays until every member has confirmed;
-absence from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments'
-addresses and its id are never used again.
+absence from a catalog never deletes anything. Nor is anything deleted on the word of a catalog that the
+stores have not vouched for (`gateway.cluster.remembering`). A deleted topic's name may be used again at once:
+its segments' addresses and its id are never used again.
 
 Rule: nothing is deleted for the last time before it has been in the list for a while, one minute unless the
 operator says otherwise. That is grace and not safety: whoever notices within it that something went which
@@ -45,6 +46,9 @@ RETRY_SECONDS = 30.0
 """Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
 and that seldom heals by itself."""
 
+KEPT_SECONDS = 1.0
+"""How long a round waits for the stores to remember what has left the catalog."""
+
 ANSWER_SECONDS = 20.0
 """How long a store may take for one request; then it is asked again as one that could not."""
 
@@ -76,6 +80,10 @@ class Deletion:
         """When the round that is under way began."""
         self._unconfirmed: dict[str, _Unconfirmed] = {}
         """By address: those that some member could not delete."""
+        self._remembered = True
+        """Enough stores remember the catalog as it was when this round began."""
+        self._put_off_until = math.inf
+        """When what waits for that is looked at again."""
         context.on_segments_dropped(self._work_is_there)
 
     def _work_is_there(self) -> None:
@@ -89,12 +97,15 @@ class Deletion:
 
     async def run(self) -> None:
         """Work on the tombstones, those of earlier lives first, for ever."""
+        await self._context.copies.wait_compared()
         while True:
             with trio.move_on_at(self._next_retry()):
                 await self._work.wait()
             self._work = trio.Event()
             self._now = trio.current_time()
             self._old = self._grace.old_at(self._now)
+            self._put_off_until = math.inf
+            self._remembered = await self._context.copies.keep(KEPT_SECONDS)
             await self._delete_dropped()
             for entry in self._context.catalog.range(keys.TOMBSTONES):
                 if self._is_old(entry):
@@ -102,7 +113,7 @@ class Deletion:
 
     def _next_retry(self) -> float:
         again = (one.again for one in self._unconfirmed.values() if one.again > self._now)
-        return min((*again, self._grace.next))
+        return min((*again, self._grace.next, self._put_off_until))
 
     def _is_old(self, tombstone: Entry) -> bool:
         """Whether it has been there for a while; else it will be looked at then."""
@@ -175,10 +186,15 @@ class Deletion:
         return False
 
     def _waits(self, entry: Entry) -> bool:
-        """Whether a segment was compacted into others whose ends too few stores have heard yet: without that
-        a lost catalog could not be read back.
+        """Whether a lost catalog could not be read back without this segment: it was compacted into others
+        whose ends too few stores have heard yet, or it was the last one of its log, and too few stores
+        remember where that ends.
         """
-        after = keys.unpack(entry.value).get("after", ())
+        value = keys.unpack(entry.value)
+        if value.get("last") and not self._remembered:
+            self._put_off_until = self._now + RETRY_SECONDS
+            return True
+        after = value.get("after", ())
         return any(map(self._context.closer.is_waited_for, after))
 
     async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:

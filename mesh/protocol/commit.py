@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mesh.protocol.address_state import AddressState
+from mesh.protocol.catalog_memory import Keeping
 from wireproto.dafka.additions import AddressStatus
 
 
@@ -83,6 +84,8 @@ class Commit:
         """Everything of these but their metas goes."""
         self.answers: list[tuple[bytes, str, list[Answered]]] = []
         """(id of the answer, requester, of what)."""
+        self.keepings: list[Keeping] = []
+        """What is to be remembered of the catalog, with the answers."""
         self.bytes = 0
         """Content of the records."""
         self.sealing = False
@@ -99,6 +102,7 @@ class Commit:
         self.closed += later.closed
         self.deletions += later.deletions
         self.answers += later.answers
+        self.keepings += later.keepings
         self.sealing = self.sealing or later.sealing
 
     def __bool__(self) -> bool:
@@ -106,6 +110,7 @@ class Commit:
             self.records
             or self.metas
             or self.answers
+            or self.keepings
             or self.repairs
             or self.truncations
             or self.deletions

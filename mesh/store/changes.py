@@ -6,6 +6,7 @@ from typing import Protocol
 from mesh.protocol.commit import Commit, Repair, Truncation
 from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
+from mesh.store.catalog_memory import put_keeping
 from mesh.store.values import pack_epoch, pack_head
 
 
@@ -48,6 +49,8 @@ def put_commit(batch: Batch, commit: Commit) -> None:
         put(keys.CLUSTER_ID, commit.cluster_id.encode())
     for state in commit.deletions:
         _delete(batch, state.address)
+    for keeping in commit.keepings:
+        put_keeping(batch, keeping)
 
 
 def _list(batch: Batch, key: bytes, *, is_there: bool) -> None:

@@ -1,5 +1,5 @@
-"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, DIGEST, VERIFY, LIST. Disk reads
-happen in worker threads.
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, DIGEST, VERIFY, LIST, RECALL.
+Disk reads happen in worker threads.
 
 Rule: nothing beyond the durable head is served, nothing beyond an agreed end, and nothing that is known to be
 damaged. A read that meets corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked
@@ -19,12 +19,16 @@ from mesh.protocol.copying import is_unfinished
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
+from mesh.store.catalog_memory import read_page
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
 from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
+    KEPT_DONE,
+    KEPT_STORAGE_ERROR,
+    NOTHING_REMEMBERED,
     STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -41,6 +45,8 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    Recall,
+    Recalled,
     Request,
     Rows,
     Verified,
@@ -125,6 +131,9 @@ class Server:
 
     def on_list(self, request: ListSegments) -> None:
         self._enqueue(self._list, request)
+
+    def on_recall(self, request: Recall) -> None:
+        self._enqueue(self._recall, request)
 
     async def run(self) -> None:
         """Serve for ever."""
@@ -277,6 +286,19 @@ class Server:
             return Verified(self._met(error, address), -1, "", Phase.NATIVE)
         phase = Phase.NATIVE if state is None else state.phase
         return Verified(STATUS_DONE, highest, life, phase, *newest)
+
+    def _recall(self, request: Recall) -> list[Frames]:
+        """Entries of the gateways' catalog that are kept here."""
+        cluster_id = self._ingest.cluster_id
+        answer = Recalled(
+            request.requester, self._incarnation, KEPT_STORAGE_ERROR, cluster_id, NOTHING_REMEMBERED
+        )
+        try:
+            head, entries, more = read_page(self._database, request.after)
+        except StoreCorrupt as error:
+            self._met(error, "")
+            return [answer.frames()]
+        return [answer._replace(status=KEPT_DONE, memory=head.memory, entries=entries, more=more).frames()]
 
     def _list(self, request: ListSegments) -> list[Frames]:
         """Segments that cannot be read are left out, and logged: without an answer the asker would ask for

@@ -27,6 +27,7 @@ from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.requests import Requests
 from mesh.routing import store_routes
+from mesh.store.catalog_memory import read_head
 from mesh.store.committer import Committer, Fsync
 from mesh.store.damage import Damage
 from mesh.store.db import Database, StoreFailed, WriteStalled
@@ -37,7 +38,7 @@ from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.server import Server
 from mesh.zmq_trio import Context
 from wireproto.dafka import ids
-from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
+from wireproto.dafka.additions import ANY_STORE, End, Keep, Ping, Pong, Request
 from wireproto.dafka.messages import DirectRecord, Fetch, Head, Record, directed_prefix, directed_topic
 
 STALL_RETRY_SECONDS = 0.005
@@ -84,6 +85,7 @@ class Store:
         self.node = Node(context)
         self.database = Database(settings.path)
         self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
+        self.ingest.catalog_memory.begin(read_head(self.database))
         unique = uuid4().hex.upper()
         self.life = unique[:16]
         """Begins the requester ids of what this store copies from others."""
@@ -233,6 +235,11 @@ class Store:
             self.server.on_beginnings(request)
         else:
             self.ingest.on_request(request)
+
+    def on_keep(self, keep: Keep) -> None:
+        """A gateway has something of its catalog kept here, or asks what is."""
+        if keep.store == self.settings.incarnation:
+            self.ingest.on_keep(keep)
 
     def on_ping(self, ping: Ping) -> None:
         """A gateway asks who is there."""

@@ -40,6 +40,7 @@ from tests.sim.history import History
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
 from tests.sim.network import Network
+from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, NEVER, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from wireproto.kafka.errors import KafkaError
@@ -106,6 +107,7 @@ class World:
         self._healed_at = 0.0
         self._ids = 0
         self.lost_rows = LostRows(self)
+        self.older = OlderCatalogs(self)
         self._write_topics()
 
     # the schedule -----------------------------------------------------------------------------------------
@@ -200,6 +202,9 @@ class World:
 
     def _check(self) -> None:
         if self.loop.over.is_set():
+            return
+        if self.older.in_place:
+            self.loop.after(CHECK_SECONDS, self._check)
             return
         if self.lost_rows.is_one_gone:
             pass  # the catalog is not what the checks go by
@@ -486,6 +491,12 @@ class World:
         self._gateway_down += 1
         self._gateway_up()
 
+    def _fault_catalog_goes_back(self, fault: Fault) -> None:
+        """The gateway dies, and its disk is restored from a copy that is so many seconds old."""
+        self._kill_gateway(keep=True)
+        self.older.put_back(fault.seconds)
+        self.start_gateway()
+
     def _fault_lull(self, fault: Fault) -> None:
         """Nobody has anything to write for a while; what comes before its end was there already."""
         self.lull_until = self.loop.now + fault.seconds
@@ -535,6 +546,15 @@ class World:
             self.catalog_file.crash(keep=keep)
             life.kill()
 
+    def catalog_refused(self, life: Life) -> None:
+        """The stores have refuted the catalog; a zombie's is older, too. An operator puts back the newest."""
+        self.reached["catalogs refused"] += 1
+        if self.older.in_place and not life.zombie:
+            self.older.restore()
+            self.start_gateway()
+        elif not life.zombie:
+            raise BrokenPromise("the stores refute the newest catalog")
+
     def life_ended(self, life: Life) -> None:
         """A life ended by itself; something starts the next one."""
         if not life.zombie and not self._gateway_down:
@@ -583,6 +603,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "Committer", make_committer_for(world)),
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
+        patch("gateway.cluster.lineage.uuid4", world.next_uuid),
         patch.object(store_module, "trio", UnevenTrio()),
         patch.object(coordinator, "time", SimpleNamespace(time_ns=world.time_ns)),
         patch.object(fetch_api, "_answer", plain_answer),

@@ -83,6 +83,8 @@ class Plan:
     """Consumer groups: every other one with members, the others of a single client that commits."""
     sessions: int = 0
     """Consumers of each gateway life that read with fetch sessions."""
+    remembers: bool = False
+    """The stores remember the catalog, and each life compares it with them."""
     faults: tuple[Fault, ...] = ()
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""

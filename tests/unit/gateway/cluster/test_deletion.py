@@ -413,6 +413,44 @@ def test_what_waits_is_not_forgotten_by_the_next_life() -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+# what the stores remember of the catalog ------------------------------------------------------------------
+
+
+class Copies:
+    """What stores remember of the catalog, as a test says."""
+
+    def __init__(self) -> None:
+        self.compared = trio.Event()
+        self.remember = True
+
+    async def wait_compared(self) -> None:
+        await self.compared.wait()
+
+    async def keep(self, _seconds: float) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self.remember
+
+    def hurry(self) -> None:
+        pass
+
+
+def test_nothing_is_deleted_before_the_stores_have_vouched_for_the_catalog() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        await setup.fill()
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1000)
+            assert setup.stores.deleted == {BAD: [], GOOD: []}
+            copies.compared.set()
+            await trio.sleep(1)
+            assert not setup.left()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_a_topic_of_the_same_name_is_there_meanwhile() -> None:
     """Its segments and its id are its own."""
 
@@ -424,3 +462,27 @@ def test_a_topic_of_the_same_name_is_there_meanwhile() -> None:
         assert setup.left() == {key, other}
 
     run_delayed(body)
+
+
+def test_the_last_segment_of_a_log_goes_when_enough_stores_remember_where_it_ends() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        copies.compared.set()
+        copies.remember = False
+        dropped = {
+            keys.segment_tombstone_key(A): keys.pack({"members": [GOOD], "last": True}),
+            keys.segment_tombstone_key(B): keys.pack({"members": [GOOD]}),
+        }
+        await setup.catalog.transact([], dropped)
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(3 * RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B]
+            copies.remember = True
+            await trio.sleep(RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B, A]
+            assert not setup.left()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -29,6 +29,22 @@ BROKEN: dict[str, list[bytes]] = {
     "one byte": [b"M"],
     "one byte and content": [b"M", b"content"],
     "the id of a tower's welcome alone": [b"W"],
+    "a KEEP of no kind": [b"U@S1/\0\1\2R7\0\4\0\0" + NO_SEQUENCE + b"\0" + bytes(8) + bytes(8)],
+    "a sequence of no lineage in a KEEP": [b"U@S1/\0\1\2R7\0\1\0\0" + SEQUENCE + b"\0" + bytes(8) + bytes(8)],
+    "an empty key in a KEEP": [
+        b"U@S1/\0\1\2R7\0\1\0\0" + NO_SEQUENCE + b"\0" + bytes(8) + b"\0\0\0\1" + bytes(8) + bytes(4)
+    ],
+    "a key twice in a KEEP": [
+        b"U@S1/\0\1\2R7\0\1\0\0"
+        + NO_SEQUENCE
+        + b"\0"
+        + bytes(8)
+        + b"\0\0\0\2"
+        + (b"\0\0\0\1k\0\0\0\0") * 2
+        + bytes(4)
+    ],
+    "a key of 1,025 bytes in a RECALL": [b"J@S1/\0\1\2R7\0\0\4\1" + b"k" * 1025],
+    "a truth of 2 in RECALLED": [b"jR7/S1\0\1\0\0\0\0" + NO_SEQUENCE + b"\2" + bytes(4)],
     "no NUL": [b"Kaddress"],
     "NUL and nothing": [b"Kaddress\0"],
     "version 0": [b"Kaddress\0\0\1t" + SEQUENCE],

@@ -21,11 +21,16 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
+    Remembered,
     Request,
     Rows,
     Verified,
@@ -91,6 +96,10 @@ SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
 
 COPIES = st.builds(Copy, SEGMENTS, HEADS, st.lists(NAMES, max_size=4, unique=True).map(tuple))
 
+KEYS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
+ENTRIES = st.dictionaries(KEYS, BYTES, max_size=4)
+MEMORIES = st.one_of(st.just(Remembered()), st.builds(Remembered, STRINGS.filter(bool), STRINGS, SEQUENCES))
+
 
 def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(elements, max_size=4).map(tuple)
@@ -149,6 +158,23 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
     Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
+    Keep: st.builds(
+        Keep,
+        NAMES,
+        NAMES,
+        STRINGS,
+        st.integers(0, 3),
+        MEMORIES,
+        STRINGS,
+        SEQUENCES,
+        ENTRIES,
+        tuples(KEYS),
+    ),
+    Kept: st.builds(Kept, NAMES, NAMES, st.integers(0, 255), STRINGS, MEMORIES, COUNTS),
+    Recall: st.builds(Recall, NAMES, NAMES, st.one_of(st.just(""), KEYS)),
+    Recalled: st.builds(
+        Recalled, NAMES, NAMES, st.integers(0, 255), STRINGS, MEMORIES, ENTRIES, st.booleans()
+    ),
     End: st.builds(End, NAMES, NAMES, STATUSES),
 }
 
@@ -289,6 +315,12 @@ TOO_LONG: dict[str, Any] = {
     "no sequence in a direct record": DirectRecord("R7", "", "A9", "t", -1, b""),
     "a head below none": End("R7", "S1", AddressStatus("A9", 0, -2)),
     "a byte cap for a FETCH of nobody": Fetch("A9", "R7", "t", 5, 1, "", 1024),
+    "a sequence of no lineage": Kept("R7", "S1", 0, "C1", Remembered("", "G1", 5)),
+    "a lineage without a sequence": Kept("R7", "S1", 0, "C1", Remembered("H1", "G1", -1)),
+    "an entry's key of 1,025 bytes": Recall("S1", "R7", "k" * 1025),
+    "an empty key of an entry": Recalled("R7", "S1", 0, "C1", Remembered(), {"": b""}),
+    "4097 entries to be kept": Keep("S1", "R7", "C1", 1, puts={f"{n}": b"" for n in range(4097)}),
+    "a KEEP of no kind": Keep("S1", "R7", "C1", 4),
     "a status of two bytes": End("R7", "S1", AddressStatus("A9", 256, 5)),
 }
 

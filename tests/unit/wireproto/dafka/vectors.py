@@ -9,6 +9,11 @@ from typing import Any
 
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
+    KEEP_CHANGES,
+    KEEP_LAST_PIECE,
+    KEEP_QUESTION,
+    KEPT_DONE,
+    KEPT_OTHER_HISTORY,
     LOOKUP_TIMESTAMP,
     STATUS_ANSWER_FULL,
     STATUS_BEGINS_LATER,
@@ -27,11 +32,16 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
+    Remembered,
     Request,
     Rows,
     Verified,
@@ -58,6 +68,7 @@ SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
 BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
 DIGEST = hashlib.sha256(b"".join(len(it).to_bytes(8, "big") + it for it in (b"hi", b"ho"))).digest()
+AT = Remembered("H1", "G1", 7)
 VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3, "A8", 100, 107), Verified(STATUS_DONE, -1, "", 0)]
 
 OWN: dict[str, Any] = {
@@ -103,6 +114,13 @@ OWN: dict[str, Any] = {
     "DIGESTED/BAD": Digested("R7", "S1", AddressStatus("A9", STATUS_STORAGE_ERROR, -1)),
     "LIST": ListSegments("S1", "R7", "A8", 128),
     "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
+    "KEEP": Keep("S1", "R7", "C1", KEEP_CHANGES, AT, "", 5, {"/t/a": b"x"}, ("/t/b",)),
+    "KEEP/QUESTION": Keep("S1", "R7", "C1", KEEP_QUESTION),
+    "KEEP/WHOLE": Keep("S1", "R7", "C1", KEEP_LAST_PIECE, AT, "H0", 1, {"/t/a": b"x"}),
+    "KEPT": Kept("R7", "S1", KEPT_DONE, "C1", AT, 2),
+    "KEPT/REFUSED": Kept("R7", "S1", KEPT_OTHER_HISTORY, "C1", Remembered("H2", "G9", 8)),
+    "RECALL": Recall("S1", "R7", "/t/a"),
+    "RECALLED": Recalled("R7", "S1", KEPT_DONE, "C1", AT, {"/t/b": b"y"}, more=True),
     "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
     "END/NOT-HERE": End("R7", "S1", AddressStatus("A9", STATUS_NOT_HERE, 4)),
     "END/BEGINS-LATER": End("R7", "S1", AddressStatus("A9", STATUS_BEGINS_LATER, 64)),
