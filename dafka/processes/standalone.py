@@ -15,7 +15,7 @@ import trio
 
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import Life, open_catalog
+from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
@@ -94,6 +94,37 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
+class _OnlyStore:
+    """The identity of a store that nobody else can take the place of: it stays who it is, or nothing starts.
+
+    Before there is a catalog nothing was acknowledged, and it may become another one: a first start may have
+    been killed before the database knew who it was.
+    """
+
+    def __init__(self, directories: Directories) -> None:
+        self._directories = directories
+
+    @property
+    def incarnation(self) -> str:
+        return self._directories.store.incarnation
+
+    @property
+    def is_new(self) -> bool:
+        return self._directories.store.is_new
+
+    def allow_another(self, cause: str) -> None:
+        """Raises DataDirectoryRefused where there is a catalog."""
+        if (self._directories.gateway.path / CATALOG_FILE).exists():
+            raise DataDirectoryRefused(
+                self._directories.path,
+                f"the store in it is not the one that the catalog counts on: {cause}",
+                "Mount the disk that belongs to store/db, or put store/ back as it was",
+            )
+
+    def become(self, incarnation: str) -> None:
+        self._directories.store.become(incarnation)
+
+
 class Standalone(Life):
     """One run of `dafka standalone`."""
 
@@ -124,6 +155,7 @@ class Standalone(Life):
                 fsync=Fsync(settings.fsync),
                 fsync_interval_seconds=settings.fsync_interval_ms / 1000,
             ),
+            _OnlyStore(self.directories),
             accept_loss=settings.accept_loss,
         )
 
