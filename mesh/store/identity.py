@@ -11,8 +11,8 @@ Rules:
 """
 
 import logging
-import uuid
 from typing import Protocol
+from uuid import uuid4
 
 from mesh.store import keys, values
 from mesh.store.db import Database, StoreFailed
@@ -43,7 +43,7 @@ class Identity(Protocol):
 
 def make_incarnation() -> str:
     """32 upper-case hex characters, never given before."""
-    return uuid.uuid4().hex.upper()
+    return uuid4().hex.upper()
 
 
 def known_incarnations(database: Database) -> tuple[str, ...]:
