@@ -35,7 +35,7 @@ from mesh.store.values import unpack_number
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
 from tests.sim.clients import Producer
-from tests.sim.disk import Disk, SimRocks
+from tests.sim.disk import SimRocks
 from tests.sim.fetch_sessions import plain_answer
 from tests.sim.gateway_node import Life, state_of
 from tests.sim.groups import Commits, audit, start_clients
@@ -287,9 +287,12 @@ class World:
             return
         member = self.member(fault.target)
         self._take_down(member, fault)
-        self.lost.add(member.incarnation)
-        member.disk = Disk()
-        self.nursery.start_soon(self._replace, member, member.incarnation)
+        member.emptied = True
+
+    def gave_up(self, member: Member, old: str) -> None:
+        """A store is another one from now on; an operator lets it take the old one's place."""
+        self.lost.add(old)
+        self.nursery.start_soon(self._replace, member, old)
 
     def _fault_set_back(self, fault: Fault) -> None:
         """A copy of a store's disk is made now, and put back when the fault ends."""
@@ -324,7 +327,7 @@ class World:
 
     def _make_another(self, member: Member) -> None:
         """What an operator does with a store that is refused: `dafka store restored`, then a replacement."""
-        old, new = member.incarnation, member.next_incarnation()
+        new = member.next_incarnation()
         member.wanted_down += 1
         member.crash(keep=True)
         member.disk.full = False
@@ -337,7 +340,6 @@ class World:
             if state is not None:
                 self.history.fsynced[address, new] = state.head
         self._bring_up(member)
-        self.nursery.start_soon(self._replace, member, old)
 
     async def _replace(self, member: Member, old: str) -> None:
         """What an operator does: admit the new store, have it take the lost one's place, remove that one."""

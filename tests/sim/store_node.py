@@ -86,6 +86,8 @@ class Member:
         self.slow = 0
         """Faults that make the disk slow now."""
         self.full = 0
+        self.emptied = False
+        """The next process finds an empty disk."""
         self.wanted_down = 0
         """Faults that keep it down now."""
         self.store: Store | None = None
@@ -113,7 +115,8 @@ class Member:
         """As an identity: it may become another store by itself."""
 
     def become(self, incarnation: str) -> None:
-        """As an identity: it is another store now, whatever the process wants to call it."""
+        """As an identity: it is another store now, whatever the process was started as."""
+        self.world.gave_up(self, self.incarnation)
         self.incarnation = incarnation
 
     @property
@@ -136,6 +139,8 @@ class Member:
     async def _run(self) -> None:
         if self.store is not None or self.wanted_down:
             return
+        if self.emptied:
+            self.disk, self.emptied = Disk(), False
         self.disk.full = bool(self.full)
         clock_here.set(self.clock)
         with trio.CancelScope() as self._scope:

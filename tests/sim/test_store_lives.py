@@ -18,7 +18,10 @@ from tests.sim.shrink import describe
 PLAN = Plan(1, stores=3, replication_factor=3, clients=3, pace=0.03)
 
 SET_BACK = (Fault("", "set back", 1.0, 1.5, store_name(0)),)
-EMPTIED = (Fault("", "empty", 2.5, 0.05, store_name(0)),)
+EMPTIED = (
+    Fault("", "crash", 0.5, 0.05, GATEWAY, keep=True),  # what was written until then is closed, and confirmed
+    Fault("", "empty", 2.5, 0.05, store_name(0)),
+)
 
 LAGGING = (Fault("", "isolate", 1.2, 1.3, store_name(2)),)
 AWAY = (
@@ -45,7 +48,7 @@ def test_a_store_that_is_emptied_is_another_one() -> None:
     ("bug", "faults"),
     [("a store that was set back counts", SET_BACK), ("a store that was emptied counts", EMPTIED)],
 )
-def test_it_would_cost_records_if_it_counted(bug: str, faults: tuple[Fault, ...]) -> None:
+def test_the_checks_find_it_if_it_counts(bug: str, faults: tuple[Fault, ...]) -> None:
     with planted(bug):
         outcome = cluster.run(plan_of(faults))
     assert isinstance(outcome.failure, BrokenPromise), describe(outcome)
