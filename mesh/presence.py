@@ -28,8 +28,8 @@ characters.
 
 REFUSED_NEXT_STEP = (
     "It was set back to an older copy, or is a second process on a copy: stop it, and start the one that is "
-    "newest. If that is gone, run 'dafka store restored --data DIR' on its directory, start it, and have it take "
-    "the old one's place (dafka store admit, then dafka store replace)"
+    "newest. If that is gone, run 'dafka store restored --data DIR' on its directory, start it, and have it "
+    "take the old one's place (dafka store admit, then dafka store replace)"
 )
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class StorePresence:
         self._changed = trio.Event()
         self.vouching = Vouching()
         self.keep: Callable[[Keep], None] = lambda keep: self.counts_now(*keep)
-        """Has a start remembered, and then calls `counts_now`. Whoever remembers none has it count at once."""
+        """Has a start remembered, then calls `counts_now`. Whoever remembers none has it count at once."""
         requests.introduced = self._on_pong
         requests.vouched = self.vouching.counts
         requests.stranger = self._on_stranger

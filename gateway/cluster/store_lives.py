@@ -27,9 +27,7 @@ logger = logging.getLogger(__name__)
 class StoreLives:
     """`counted` tells whether the catalog counts on an incarnation."""
 
-    def __init__(
-        self, catalog: Catalog, presence: StorePresence, counted: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, catalog: Catalog, presence: StorePresence, counted: Callable[[str], bool]) -> None:
         """To be made before the presence runs: what is remembered must be known when the first PONG comes."""
         self._catalog = catalog
         self._presence = presence

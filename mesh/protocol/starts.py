@@ -13,7 +13,8 @@ NONCE_BYTES = 8
 """A start's nonce: the sixteen hex characters that the store's own requests begin with, as bytes."""
 
 MAX_STARTS = 1024
-"""Starts that are kept, the latest. Who remembers an earlier one takes the store for one that never had it."""
+"""Starts that are kept, the latest. Who remembers an earlier one takes the store for one that never had it.
+"""
 
 _START = struct.Struct(f">{NONCE_BYTES}sq")
 

@@ -1,16 +1,16 @@
 """Whether what answers under a store's name is the store that acknowledged: not an older copy of it, not a
 second process on a copy of it, and not an emptied one.
 
-Each start of a store has a nonce, its commits have numbers, and it keeps the chain of its starts with the last
-commit of each (`mesh.protocol.starts`). Of each store a (nonce, commit) is remembered, the last that was seen
-of it. Rule: who answers has that start on its chain, with a last commit that is not lower; a start that goes
-on tells no lower number than before. Until that is shown nothing counts that a start says.
+Each start of a store has a nonce, its commits have numbers, and it keeps the chain of its starts with the
+last commit of each (`mesh.protocol.starts`). Of each store a (nonce, commit) is remembered, the last that was
+seen of it. Rule: who answers has that start on its chain, with a last commit that is not lower; a start that
+goes on tells no lower number than before. Until that is shown nothing counts that a start says.
 
 Theory of operation: `told` is given what PONGs say. Where they leave the question open the store is PINGed by
 name with the remembered nonce (`Ask`); only an answer to that question refuses anybody, so a late frame of an
 earlier start of the same store accuses nobody. A start that passes is remembered before it counts (`Keep`,
-then `kept` and `count`): or a copy from before it could pass as well. From then on it is the one that the next start has
-to know, so of two processes on copies of one directory one goes on, and the other is refused.
+then `kept` and `count`), or a copy from before it could pass as well. From then on it is the one that the
+next start has to know: so of two processes on copies of one directory one goes on, and the other is refused.
 
 A store of which nothing is remembered is taken as it is seen first, also one of an older version, which tells
 no nonce (b""); it may begin to tell one, and not stop to.
@@ -77,7 +77,8 @@ class Vouching:
 
     def __init__(self) -> None:
         self.counts: dict[str, bytes] = {}
-        """Incarnation -> the nonce of the start that counts. Everybody may look at it; only this changes it."""
+        """Incarnation -> the nonce of the start that counts. Everybody may look at it; only this changes it.
+        """
         self.refused: dict[str, Refusal] = {}
         """Incarnation -> the last start under this name that does not count."""
         self._known: dict[str, StoreLife] = {}
@@ -189,7 +190,8 @@ class Vouching:
 
     def _refuse(self, told: Told, reason: str, now: float) -> Refuse:
         store, known = told.store, self._known[told.store]
-        reason = f"what was seen last of it was commit {known.commit} of its start {known.nonce.hex()}, and {reason}"
+        seen = f"what was seen last of it was commit {known.commit} of its start {known.nonce.hex()}"
+        reason = f"{seen}, and {reason}"
         self.refused[store] = Refusal(told.nonce, reason, now)
         return Refuse(store, reason)
 

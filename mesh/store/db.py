@@ -195,7 +195,7 @@ class Database:
         return self._commit
 
     def put_now(self, puts: Mapping[bytes, bytes]) -> None:
-        """Write these values and fsync them, before the store serves. Raises `StoreCorrupt`, `StoreFailed`."""
+        """Write these values, fsynced, before the store serves. Raises `StoreCorrupt`, `StoreFailed`."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, value in puts.items():
             batch.put(key, value)

@@ -11,6 +11,7 @@ Rules:
 """
 
 import logging
+from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
@@ -75,6 +76,18 @@ def settle(database: Database, identity: Identity) -> str:
         learn(database, named)
         return named
     return _become_another(database, identity, emptied=not known)
+
+
+def become_another(path: Path, identity: Identity) -> str:
+    """Make another incarnation of a stopped store, whose database is in `path`. Raises as `settle`."""
+    database = Database(path)
+    try:
+        new = make_incarnation()
+        learn(database, new)
+    finally:
+        database.close()
+    identity.become(new)
+    return new
 
 
 def _become_another(database: Database, identity: Identity, *, emptied: bool) -> str:

@@ -1,6 +1,6 @@
-"""How heads, epochs and numbers look in RocksDB. The other values are packed by their owners: the state of an address
-by `AddressState`, rows by `Row`, what is kept of native addresses by `native_keeping`; contents are as they
-came.
+"""How heads, epochs, names and numbers look in RocksDB. The other values are packed by their owners: the
+state of an address by `AddressState`, rows by `Row`, what is kept of native addresses by `native_keeping`,
+the starts of a store by `starts`; contents are as they came.
 """
 
 import struct

@@ -325,8 +325,8 @@ def test_an_idempotent_producer_goes_on_behind_a_recovery(
 def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
     stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same incarnation with an empty database: its "never heard of it" is no answer, also where nothing is
-    remembered of its starts.
+    """The same incarnation with an empty database: its "never heard of it" is no answer, also where nothing
+    is remembered of its starts.
     """
 
     async def body(made: Cluster) -> None:

@@ -206,8 +206,8 @@ def make_plan(
 
 
 def _with_copies(plan: Plan, chooser: random.Random) -> Plan:
-    """The same with a store that is set back to a copy of its disk, or that starts with an empty one, in some of
-    the schedules that can bear it.
+    """The same with a store that is set back to a copy of its disk, or that starts with an empty one, in some
+    of the schedules that can bear it.
     """
     if plan.w >= plan.replication_factor or chooser.random() >= SETS_A_STORE_BACK:
         return plan

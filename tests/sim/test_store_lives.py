@@ -1,4 +1,5 @@
-"""Stores that are not what they were: set back to a copy of their disk, or emptied while their identity stayed.
+"""Stores that are not what they were: set back to a copy of their disk, or emptied while their identity
+stayed.
 
 The schedules are those in which it would cost acknowledged records if such a store counted: it and one that
 lagged decide where a log ends, while the one that has everything is away.

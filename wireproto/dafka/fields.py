@@ -123,7 +123,7 @@ def sequence_or_none(value: int) -> bytes:
 
 
 def nonce(value: bytes) -> bytes:
-    """Encode a store's nonce; b"" for none, as last field of a message. Raises ValueError for another length."""
+    """Encode a store's nonce, the last field; b"" for none. Raises ValueError for another size."""
     if len(value) not in (0, NONCE_BYTES):
         raise ValueError(f"a nonce of {len(value)} bytes")
     return value

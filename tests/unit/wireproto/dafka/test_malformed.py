@@ -153,13 +153,11 @@ def test_broken_entries_of_what_is_known_are_refused(content: bytes) -> None:
         Verified.unpack_all(content)
 
 
-LEFT_OUT = dict.fromkeys(
-    (
-        "ACK/OURS OPENED SEALED SEALED/NOTICE CLOSED COPIED DELETED ROWS/ANSWER BEGINNINGS/ANSWER "
-        "VERIFY/ANSWER LISTED PING/REMEMBERED"
-    ).split(),
-    (8,),
-) | {"PONG": (16, 24), "PONG/REMEMBERED": (16, 32, 40)}
+TELL_A_NONCE = (
+    "ACK/OURS", "OPENED", "SEALED", "SEALED/NOTICE", "CLOSED", "COPIED", "DELETED", "ROWS/ANSWER",
+    "BEGINNINGS/ANSWER", "VERIFY/ANSWER", "LISTED", "PING/REMEMBERED",
+)  # fmt: skip
+LEFT_OUT = dict.fromkeys(TELL_A_NONCE, (8,)) | {"PONG": (16, 24), "PONG/REMEMBERED": (16, 32, 40)}
 """How many of the last bytes of a vector may be missing."""
 
 
