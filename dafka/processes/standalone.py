@@ -23,6 +23,7 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
+from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
@@ -132,6 +133,7 @@ class Standalone(Life):
 
     def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
         self.directories = directories
+        self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
 
@@ -166,8 +168,9 @@ class Standalone(Life):
             await self.run()
             outer.cancel_scope.cancel()
 
-    async def _join(self, nursery: trio.Nursery) -> None:  # noqa: ARG002
+    async def _join(self, nursery: trio.Nursery) -> None:
         """Connect gateway and store, and confirm the link both ways before anything is published."""
+        self._background = nursery
         name = uuid.uuid4().hex
         for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
@@ -181,6 +184,11 @@ class Standalone(Life):
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
         cluster_id = await self._cluster_id()
+        life = OnlyStoreLife(self.catalog, self.directories.store.incarnation, self.store.starts)
+        if not self.settings.accept_loss:
+            life.check(self.directories.path)
+        await life.keep()
+        self._background.start_soon(life.run)
         stores = Stores.always(self.catalog, [self.directories.store.incarnation])
         stores.own_disk_bytes = self.disk_bytes or None
         return cluster_id, stores

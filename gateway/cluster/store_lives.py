@@ -7,21 +7,21 @@ Of a store that is not admitted nothing is kept: it counts for nothing, and `Sto
 of it into the transaction that lets it count.
 """
 
-import logging
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
 
 import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Catalog, Compare, CompareFailed
+from mesh.data_directory import DataDirectoryRefused
 from mesh.presence import StorePresence
 from mesh.protocol.vouching import Keep, StoreLife
 
 KEEP_SECONDS = 2.0
 """How often it is kept how far the stores are. Stores tell it once a second (`ROUND_SECONDS`), so a copy that
 was made within the last three seconds of a store may not be noticed."""
-
-logger = logging.getLogger(__name__)
 
 
 class StoreLives:
@@ -83,6 +83,64 @@ class StoreLives:
         for store, life in lives.items():
             self._vouching.kept(store, life)
             self._presence.counts_now(store, life)
+
+
+class Starts(Protocol):
+    """What a store knows of its own starts (`mesh.store.starting`)."""
+
+    @property
+    def nonce(self) -> bytes:
+        """Of the start that is under way."""
+
+    @property
+    def durable_commit(self) -> int:
+        """The number of its last commit that is fsynced."""
+
+    def last_commit_of(self, nonce: bytes) -> int:
+        """The last commit of a start, -1 if this store never had it."""
+
+
+class OnlyStoreLife:
+    """The life of the store that is in the gateway's own process: nobody has to be asked."""
+
+    def __init__(self, catalog: Catalog, incarnation: str, starts: Starts) -> None:
+        self._catalog = catalog
+        self._key = keys.store_life_key(incarnation)
+        self._incarnation = incarnation
+        self._starts = starts
+
+    def check(self, path: Path) -> None:
+        """Raises DataDirectoryRefused if the store is older than what the catalog remembers of it; `path` is
+        for people.
+        """
+        entry = self._catalog.get(self._key)
+        if entry is None:
+            return
+        life = _unpack(entry.value)
+        last = self._starts.last_commit_of(life.nonce)
+        if last < life.commit:
+            has = "never had that start" if last < 0 else f"has {last} commits of it"
+            raise DataDirectoryRefused(
+                path,
+                f"store/ is older than gateway/, which has seen commit {life.commit} of its start "
+                f"{life.nonce.hex()}: what is here {has}, so acknowledged records may be missing",
+                "Put back gateway/ and store/ of the same copy; or go on with what is here, once with "
+                "--rebuild-catalog",
+            )
+
+    async def keep(self) -> None:
+        """Remember how far it is, if that has changed."""
+        seen = {self._incarnation: StoreLife(self._starts.nonce, self._starts.durable_commit)}
+        entry = self._catalog.get(self._key)
+        if entry is None or entry.value != puts(seen)[self._key]:
+            compare = Compare(self._key, 0 if entry is None else entry.mod_revision)
+            await self._catalog.transact([compare], puts(seen))
+
+    async def run(self) -> None:
+        """Keep what is seen, for ever."""
+        while True:
+            await trio.sleep(KEEP_SECONDS)
+            await self.keep()
 
 
 def puts(lives: dict[str, StoreLife]) -> dict[str, bytes]:

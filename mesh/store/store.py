@@ -95,13 +95,17 @@ class Store:
         `settings.incarnation`. Raises `StoreFailed`, `StoreCorrupt`, and what the identity raises.
         """
         self._context = context
-        self.node = Node(context)
         self.database = Database(settings.path)
-        settings = self.settings = _settled(settings, self.database, identity)
         unique = uuid4().hex.upper()
         self.life = unique[:16]
         """Begins the requester ids of what this store copies from others; the nonce of this start."""
-        self.starts = OwnStarts(self.database, bytes.fromhex(self.life))
+        try:
+            settings = self.settings = _settled(settings, self.database, identity)
+            self.starts = OwnStarts(self.database, bytes.fromhex(self.life))
+        except BaseException:
+            self.database.close()
+            raise
+        self.node = Node(context)
         self.ingest = Ingest(
             settings.incarnation, self.database, self.database.cluster_id(), self.starts.nonce
         )

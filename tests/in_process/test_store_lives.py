@@ -17,12 +17,12 @@ from dafka.commands.exits import CommandFailed
 from dafka.operators.restored import restored
 from gateway.catalog import keys
 from gateway.log.partition import PartitionState
-from mesh.data_directory import DataDirectory, Kind
+from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
 from mesh.store.db import Database
 from mesh.store.identity import settle
 from mesh.store.store import Store, StoreSettings
-from tests.in_process.in_process import RawClient
+from tests.in_process.in_process import RawClient, running
 from tests.in_process.several_stores import (
     Cluster,
     Gateway,
@@ -265,3 +265,53 @@ def test_the_command_names_what_is_wrong_with_a_directory(tmp_path: Path) -> Non
     DataDirectory(tmp_path, Kind.STORE).close()
     with pytest.raises(CommandFailed, match="there is no database in it"):
         list(restored(tmp_path))
+
+
+async def one_record(data: Path, monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
+    """One life of `dafka standalone`, in which a record gets this offset."""
+    async with (
+        running(data, monkeypatch, topics=(("orders", 1),)) as (_, port),
+        await RawClient.connect(port) as client,
+    ):
+        assert await produce(client, batch()) == (0, offset)
+
+
+async def not_started(data: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    refusal = pytest.RaisesExc(DataDirectoryRefused, match=why)
+    with pytest.RaisesGroup(refusal, flatten_subgroups=True, allow_unwrapped=True):
+        async with running(data, monkeypatch):
+            pass
+
+
+def test_standalone_refuses_a_store_that_is_older_than_its_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        older, newer, mixed = (tmp_path / name for name in ("older", "newer", "mixed"))
+        await one_record(tmp_path / "data", monkeypatch, 0)
+        shutil.copytree(tmp_path / "data", older)
+        shutil.copytree(older, newer)
+        await one_record(newer, monkeypatch, 1)
+        shutil.copytree(newer / "gateway", mixed / "gateway")
+        shutil.copytree(older / "store", mixed / "store")
+        await not_started(mixed, monkeypatch, "store/ is older than gateway/")
+        await one_record(older, monkeypatch, 1)  # both of one copy
+
+    trio.run(main)
+
+
+def test_standalone_starts_nothing_where_its_stores_disk_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        data = tmp_path / "data"
+        await one_record(tmp_path / "first", monkeypatch, 0)
+        shutil.copytree(tmp_path / "first", data)
+        disk = data / "store" / "db"
+        disk.rename(tmp_path / "unmounted")
+        await not_started(data, monkeypatch, "the database is empty")
+        shutil.rmtree(disk)
+        (tmp_path / "unmounted").rename(disk)
+        await one_record(data, monkeypatch, 1)
+
+    trio.run(main)
