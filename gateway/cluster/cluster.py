@@ -101,6 +101,8 @@ class Cluster:
                 self.compaction.run,
             ):
                 nursery.start_soon(worker)
+            if self.stores.lives is not None:
+                nursery.start_soon(self.stores.lives.run)
             # These look whose ends are yet to be heard: the closer has to know that first.
             await self._closer_loaded.wait()
             nursery.start_soon(self.deletion.run)

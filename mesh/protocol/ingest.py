@@ -63,9 +63,12 @@ logger = logging.getLogger(__name__)
 
 
 class Ingest:
-    """The machine of one store: it owns what is on its way into the segments, and asks them for the rest."""
+    """The machine of one store: it owns what is on its way into the segments, and asks them for the rest.
+    `nonce` is that of the store's start: its answers and acknowledgements tell it.
+    """
 
-    def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "") -> None:
+    def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "", nonce: bytes = b"") -> None:
+        self._nonce = nonce
         self.segments = segments = Segments(incarnation, disk, cluster_id)
         self.catalog_memory = CatalogMemory(incarnation)
         self.queued_bytes = 0
@@ -330,7 +333,7 @@ class Ingest:
         ]
         for answer_id, requester, states in commit.answers:
             statuses = tuple(status_of(answer_id, state) for state in states)
-            effects.append(Answer(answer_id, requester, self.incarnation, statuses))
+            effects.append(Answer(answer_id, requester, self.incarnation, statuses, self._nonce))
             self._unanswered.discard((answer_id, requester))
         self._keeps -= len(commit.keepings)
         for keeping in commit.keepings:
@@ -354,7 +357,7 @@ class Ingest:
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
-            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,)))
+            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,), self._nonce))
         self._fenced.clear()
         if self._gaps.is_idle(now):
             return effects
@@ -368,9 +371,12 @@ class Ingest:
         return self._gaps.next_due()
 
     def _ack(self, state: AddressState) -> Ack:
-        """Under another name where nothing was announced: it counts for no segment."""
-        store = UNANNOUNCED + self.incarnation if state.phase is Phase.NATIVE else self.incarnation
-        return Ack(state.address, store, state.subject, state.head)
+        """Under another name where nothing was announced: it counts for no segment, and C producers get it as
+        they know it.
+        """
+        if state.phase is Phase.NATIVE:
+            return Ack(state.address, UNANNOUNCED + self.incarnation, state.subject, state.head)
+        return Ack(state.address, self.incarnation, state.subject, state.head, self._nonce)
 
     # states -----------------------------------------------------------------------------------------------
 

@@ -6,14 +6,22 @@ that one address's records lie together in order, and no name can run into anoth
 
 import struct
 
-FORMAT = 1
-"""Version of everything below and of the values; kept in the data directory's identity."""
+FORMAT = 2
+"""Version of everything below and of the values. From 2 on a database has it in itself (`FORMAT_KEY`), with
+its incarnations, its commit number and its starts; one of version 1 is taken over once."""
 
 _SEQUENCE = struct.Struct(">Q")
 
 CLUSTER_ID = b"i\x07cluster"
 NATIVE_LISTED = b"i\x06native"
 """There once every native address has its `native_key`: stores did not always write them."""
+FORMAT_KEY = b"i\x06format"
+INCARNATIONS = b"i\x0cincarnations"
+"""Every incarnation that the database was, the latest last."""
+COMMIT = b"i\x06commit"
+"""The number of the last write: in each of them, one more than in the one before."""
+STARTS = b"i\x06starts"
+"""`mesh.protocol.starts`; written at a start only."""
 
 
 RECORDS = b"m"

@@ -74,7 +74,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    """Serves reads of one store. `incarnation` is the sender in every answer."""
+    """Serves reads of one store. `incarnation` is the sender in every answer, `nonce` that of its start."""
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class Server:
         ingest: Ingest,
         database: Database,
         damage: Damage | None = None,
+        nonce: bytes = b"",
     ) -> None:
         self.on_corrupt: Callable[[str], None] = lambda _address: None
         """Called with an address of which something could not be read."""
@@ -91,6 +92,7 @@ class Server:
         self.dropped = 0
         self._publisher = publisher
         self._incarnation = incarnation
+        self._nonce = nonce
         self._ingest = ingest
         self._database = database
         self._damage = damage or Damage()
@@ -216,7 +218,7 @@ class Server:
         except StoreCorrupt as error:
             status = self._met(error, request.address)
         answered = AddressStatus(request.address, status, last)
-        return [Rows(request.requester, self._incarnation, answered, content).frames()]
+        return [Rows(request.requester, self._incarnation, answered, content, self._nonce).frames()]
 
     def _beginnings(self, request: Request) -> list[Frames]:
         statuses: list[AddressStatus] = []
@@ -227,7 +229,8 @@ class Server:
                 size += len(statuses[-1].row)
             else:
                 statuses.append(AddressStatus(asked.address, STATUS_ANSWER_FULL, -1))
-        return [Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses)).frames()]
+        begun = Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses), self._nonce)
+        return [begun.frames()]
 
     def _beginning(self, address: str, last: int) -> AddressStatus:
         """What the segment's OPEN announced, and its rows up to `last`, as far as they are here."""
@@ -275,7 +278,8 @@ class Server:
             for (log, address), epoch in zip(request.entries, epochs, strict=True)
         ]
         answered = AddressStatus(self._incarnation, STATUS_DONE, -1)
-        return [Rows(request.requester, self._incarnation, answered, Verified.pack_all(found)).frames()]
+        content = Verified.pack_all(found)
+        return [Rows(request.requester, self._incarnation, answered, content, self._nonce).frames()]
 
     def _verified(self, log: str, address: str, epoch: tuple[int, str] | None) -> Verified:
         try:
@@ -319,7 +323,7 @@ class Server:
                 first, page, behind = addresses[-1], LIST_COUNT, True
         except StoreCorrupt as error:
             self._met(error, "")
-        return [Listed(request.requester, self._incarnation, tuple(found)).frames()]
+        return [Listed(request.requester, self._incarnation, tuple(found), self._nonce).frames()]
 
     def _listed(self, address: str) -> tuple[Announcement, AddressStatus] | None:
         """What LIST says of one address; None if it was never announced, or deleted."""

@@ -26,9 +26,12 @@ from gateway.log.compaction import compactor as compaction
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.rules import KEY_BYTES
 from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.starts import last_commit_of, unpack_starts
 from mesh.store import db as store_db
 from mesh.store import keys as store_keys
 from mesh.store import store as store_module
+from mesh.store.identity import learn
+from mesh.store.values import unpack_number
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
 from tests.sim.clients import Producer
@@ -94,6 +97,8 @@ class World:
         self.retired: set[str] = set()
         """Incarnations that an operator has taken out of service."""
         self.retiring = 0
+        self.restored: set[str] = set()
+        """Incarnations that an operator has made of older copies: what others have deleted lies on there."""
         self.lull_until = 0.0
         """No producer makes new batches until then."""
         self.producers: list[Producer] = []
@@ -284,6 +289,66 @@ class World:
         self.lost.add(old)
         member.new_incarnation()
         self.nursery.start_soon(self._replace, member, old)
+
+    def _fault_empty(self, fault: Fault) -> None:
+        """A store starts with an empty database, as where a disk is not mounted; its identity is there."""
+        if self.lost:
+            return
+        member = self.member(fault.target)
+        self._take_down(member, fault)
+        member.emptied = True
+
+    def gave_up(self, member: Member, old: str) -> None:
+        """A store is another one from now on; an operator lets it take the old one's place."""
+        self.lost.add(old)
+        self.nursery.start_soon(self._replace, member, old)
+
+    def _fault_set_back(self, fault: Fault) -> None:
+        """A copy of a store's disk is made now, and put back when the fault ends."""
+        member = self.member(fault.target)
+        self.loop.after(fault.seconds, self._set_back, member, member.incarnation, member.disk.durable())
+
+    def _set_back(self, member: Member, incarnation: str, copy: dict[bytes, bytes]) -> None:
+        if not self.working or self.lost or member.incarnation != incarnation or member.wanted_down:
+            return
+        if self._has_what_is_remembered(incarnation, copy):
+            self.reached["copies too new to be told from their store"] += 1
+            return
+        self.lost.add(incarnation)
+        member.wanted_down += 1
+        member.crash(keep=True)
+        member.disk.data = copy
+        self.loop.after(0.05, self._bring_up, member)
+        self.loop.after(1.0, self._make_another, member)
+        self.reached["stores set back"] += 1
+
+    def _has_what_is_remembered(self, incarnation: str, copy: dict[bytes, bytes]) -> bool:
+        """Whether a copy has all that the catalog remembers of its store: that is not promised to be told."""
+        entry = self.catalog_file.entries.get(keys.store_life_key(incarnation))
+        if entry is None:
+            return True
+        value = keys.unpack(entry.value)
+        starts = unpack_starts(copy.get(store_keys.STARTS, b""))
+        end = last_commit_of(starts, bytes.fromhex(value["nonce"]))
+        if starts and starts[-1].nonce.hex() == value["nonce"]:
+            end = unpack_number("commit number", copy.get(store_keys.COMMIT))
+        return bool(end >= value["commit"])
+
+    def _make_another(self, member: Member) -> None:
+        """What an operator does with a store that is refused: `dafka store restored`, then a replacement."""
+        new = member.next_incarnation()
+        member.wanted_down += 1
+        member.crash(keep=True)
+        member.disk.full = False
+        database = member.database()
+        learn(database, new)
+        member.become(new)
+        self.restored.add(new)
+        for address in database.addresses("", 1000):
+            state = database.load(address)
+            if state is not None:
+                self.history.fsynced[address, new] = state.head
+        self._bring_up(member)
 
     async def _replace(self, member: Member, old: str) -> None:
         """What an operator does: admit the new store, have it take the lost one's place, remove that one."""
@@ -604,6 +669,8 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
         patch("gateway.cluster.lineage.uuid4", world.next_uuid),
+        patch("mesh.store.identity.uuid4", world.next_uuid),
+        patch("gateway.cluster.store_lives.KEEP_SECONDS", 0.3),
         patch.object(store_module, "trio", UnevenTrio()),
         patch.object(coordinator, "time", SimpleNamespace(time_ns=world.time_ns)),
         patch.object(fetch_api, "_answer", plain_answer),

@@ -82,6 +82,16 @@ class Disk:
     def flush(self) -> None:
         self._undo.clear()
 
+    def durable(self) -> dict[bytes, bytes]:
+        """What a copy has that is made now: what is flushed."""
+        copy = dict(self.data)
+        for key, old in reversed(self._undo):
+            if old is None:
+                copy.pop(key, None)
+            else:
+                copy[key] = old
+        return copy
+
     def crash(self, *, keep: bool) -> None:
         """The process, or the machine, is gone; `keep` what was written and not flushed."""
         if not keep:

@@ -190,6 +190,7 @@ def test_a_damaged_table_that_is_merged_ends_the_store_with_the_next_step(tmp_pa
     key = keys.record_prefix(ADDRESS) + keys.sequence_bytes(3)
     with pytest.raises(StoreCorrupt):
         database.get(key)
+    database._db.put(keys.COMMIT, bytes(8))  # in the damaged block, too
     database._db.put(key, batch(3))
     assert database.get(key) == batch(3)
     database._db.flush()

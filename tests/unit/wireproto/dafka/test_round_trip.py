@@ -67,6 +67,9 @@ SEQUENCES = st.one_of(st.integers(0, 10), st.integers(0, MAX_SEQUENCE))
 HEADS = st.one_of(st.just(-1), SEQUENCES)
 COUNTS = st.integers(0, 2**32 - 1)
 BYTES = st.binary(max_size=40)
+NONCE = st.binary(min_size=8, max_size=8)
+NONCES = st.one_of(st.just(b""), NONCE)
+PONG = (NAMES, NAMES, STRINGS, STRINGS, SEQUENCES, SEQUENCES)
 DIGESTS = st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
 VERIFIED = st.builds(
     Verified,
@@ -108,7 +111,7 @@ def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...
 MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     Record: st.builds(Record, NAMES, STRINGS, SEQUENCES, BYTES),
     Head: st.builds(Head, NAMES, STRINGS, SEQUENCES),
-    Ack: st.builds(Ack, NAMES, st.one_of(st.just(""), NAMES), STRINGS, SEQUENCES),
+    Ack: st.builds(Ack, NAMES, st.one_of(st.just(""), NAMES), STRINGS, SEQUENCES, NONCES),
     Fetch: st.one_of(
         st.builds(Fetch, NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, st.just(""), st.just(0)),
         st.builds(Fetch, SHORT_NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, SHORT_NAMES, COUNTS),
@@ -132,10 +135,14 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         ),
     ),
     Answer: st.builds(
-        Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)
+        Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES), NONCES
     ),
-    Ping: st.builds(Ping, NAMES, NAMES),
-    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES, SEQUENCES),
+    Ping: st.builds(Ping, NAMES, NAMES, NONCES),
+    Pong: st.one_of(
+        st.builds(Pong, *PONG, st.just(b""), st.just(0), st.just(b""), st.just(-1)),
+        st.builds(Pong, *PONG, NONCE, SEQUENCES, st.just(b""), st.just(-1)),
+        st.builds(Pong, *PONG, NONCE, SEQUENCES, NONCE, HEADS),
+    ),
     Lookup: st.builds(
         Lookup,
         NAMES,
@@ -147,7 +154,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     Found: st.builds(Found, NAMES, NAMES, STATUSES),
     GetRows: st.builds(GetRows, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
-    Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES),
+    Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES, NONCES),
     Verify: st.builds(Verify, NAMES, NAMES, tuples(st.tuples(STRINGS, STRINGS))),
     Digest: st.builds(Digest, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
     Digested: st.one_of(
@@ -157,7 +164,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         ),
     ),
     ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
-    Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
+    Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES)), NONCES),
     Keep: st.builds(
         Keep,
         NAMES,
