@@ -33,7 +33,7 @@ KEPT_PREFIXES: Final = (
 """What the keys begin with."""
 
 
-QUIET_PREFIXES: Final = ("/store-lives/",)
+QUIET_PREFIXES: Final = (keys.STORE_LIVES,)
 """What a gateway notes because its stores have written: no news by itself, or the catalog and the stores
 would keep each other busy for ever. It is told with the next news."""
 

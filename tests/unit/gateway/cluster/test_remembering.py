@@ -166,13 +166,13 @@ def test_what_is_noted_of_the_stores_themselves_is_no_news() -> None:
             store = world.stores["A"]
             heard = len(store.heard)
             for number in range(10):
-                await world.catalog.transact([], {"/store-lives/A": b"%d" % number})
+                await world.catalog.transact([], {keys.STORE_LIVES + "A": b"%d" % number})
                 await trio.sleep(10)
             assert len(store.heard) == heard
             await world.change(orders=b"1")
             await trio.sleep(2)
             assert store.memory.memory.sequence == world.catalog.revision
-            await world.catalog.transact([], {"/store-lives/A": b""})
+            await world.catalog.transact([], {keys.STORE_LIVES + "A": b""})
             assert await life.keep(1.0)
             assert store.memory.memory.sequence == world.catalog.revision
 
