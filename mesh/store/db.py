@@ -308,7 +308,7 @@ class Database:
         """
         prefix = keys.log_prefix(log)
         try:
-            iterator = self._db.iter()
+            iterator = self._db.iter()  # without a lower bound: with rocksdict's it gives keys below that
             iterator.seek_for_prev(keys.prefix_end(prefix))
             if iterator.valid() and iterator.key().startswith(prefix):
                 start, address = keys.start_and_address(log, iterator.key())
