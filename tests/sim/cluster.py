@@ -295,6 +295,7 @@ class World:
         if self.lost:
             return
         member = self.member(fault.target)
+        self.lost.add(member.incarnation)
         self._take_down(member, fault)
         member.emptied = True
 

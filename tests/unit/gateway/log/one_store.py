@@ -114,6 +114,7 @@ class _Requests:
         self.prefix = f"{next(_lives):016X}"
         self.unclaimed: Any = None
         self.heard: set[str] = set()
+        self.vouched: dict[str, bytes] | None = None
         self._store = store
         self._count = itertools.count(1)
 
