@@ -93,6 +93,13 @@ class Plan:
         """How many members of a segment must have a record."""
         return max(self.min_insync_replicas, self.replication_factor // 2 + 1)
 
+    def least_w(self, members: int) -> int:
+        """How many of so many members of a segment must have a record before it counts: a majority, and no
+        fewer than the lowest `min.insync.replicas` that a topic is ever given.
+        """
+        given = [int(fault.other) for fault in self.happening if fault.kind == "alter topic"]
+        return min(members, max(members // 2 + 1, min([self.min_insync_replicas, *given])))
+
     def policy(self, topic: str) -> str:
         """Of a topic by its name."""
         if topic == OFFSETS_TOPIC:

@@ -1,14 +1,17 @@
 """The database keeps exactly what a commit says: truncations, deletions, epochs, and what a close leaves."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
+from mesh.protocol.copying import Taken
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
@@ -172,6 +175,24 @@ def test_a_restarted_store_answers_close_of_what_it_lacks_with_incomplete(tmp_pa
     database.close()
 
 
+def test_what_a_segment_lacks_is_remembered_until_it_is_here(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    ingest = Ingest(STORE, database)
+    fill(ingest, database, ADDRESS, OTHER)
+    ingest.on_request(request(b"C", sequence=BATCHES))
+    ingest.on_request(request(b"C", OTHER, BATCHES - 1))
+    settle(ingest, database)
+    database.close()
+    database = Database(tmp_path / "db")
+    assert database.unfinished("", 10) == [ADDRESS]
+    ingest = Ingest(STORE, database, "cluster")
+    ingest.resume(ADDRESS)
+    assert ingest.on_copy(ADDRESS, BATCHES, batch(BATCHES), OTHER, 0.0) is Taken.TAKEN
+    settle(ingest, database)
+    assert database.unfinished("", 10) == []
+    database.close()
+
+
 def test_a_damaged_table_that_is_merged_ends_the_store_with_the_next_step(tmp_path: Path) -> None:
     """What lies in it can be written again beside it; RocksDB reads it all the same when it merges."""
     database = Database(tmp_path / "db")
@@ -252,3 +273,30 @@ def test_contents_that_cannot_be_read_are_found_before_they_are_moved(tmp_path: 
     with pytest.raises(StoreCorrupt):
         database.check_contents(OTHER)
     database.close()
+
+
+# what is promised of the disk -----------------------------------------------------------------------------
+
+
+def test_a_flush_is_an_fsync(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB's `flush_wal` writes to the page cache, unless it is told to sync."""
+    asked: list[bool] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_db", SimpleNamespace(flush_wal=asked.append))
+        database.flush()
+    assert asked == [True]
+
+
+def test_a_log_that_is_damaged_in_the_middle_is_not_opened(tmp_path: Path) -> None:
+    """Nor cut there in silence, which is what RocksDB does if nobody tells it otherwise."""
+    database = Database(tmp_path / "db")
+    ingest = Ingest(STORE, database)
+    fill(ingest, database, ADDRESS)
+    shutil.copytree(tmp_path / "db", tmp_path / "left")
+    database.close()
+    (log,) = (tmp_path / "left").glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    with pytest.raises(StoreFailed, match="Corruption"):
+        Database(tmp_path / "left")

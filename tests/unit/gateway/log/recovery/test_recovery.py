@@ -19,7 +19,7 @@ from mesh.protocol.address_state import Phase
 from mesh.store import keys as store_keys
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
-from tests.unit.gateway.log.fake_log import TOPIC_ID
+from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -137,6 +137,40 @@ def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> N
         await write_two_lives(setup)
         async with setup.life().running() as life:
             assert answers(life.partition, 25, 26) == [NONE, OUT_OF_RANGE]
+
+    cluster(body)
+
+
+# idempotent producers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4, 6, 7, 9, 10, 11, 30])
+@pytest.mark.parametrize("first_rows", [0, 2, 3])
+def test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take(
+    cluster: Cluster, batches: int, first_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment of more rows than an answer has, in small: those of the announcement, those of one round."""
+    monkeypatch.setattr("mesh.store.server.BEGINNING_ROWS", first_rows)
+    monkeypatch.setattr("gateway.log.recovery.producers_at_end.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("mesh.reader.ROWS_COUNT", 3)
+
+    def send_all(life: Life) -> list[tuple[int, int]]:
+        """A batch of each of so many producers: where it is."""
+        appends = []
+        for producer_id in range(batches):
+            view = memoryview(bytearray(batch(b"one", b"two", pid=producer_id)))
+            append = life.partition.append(header_of(view), view, -1, NOW_MS)
+            appends.append((append.base_offset, append.last_offset))
+        return appends
+
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            stored = send_all(life)
+            await life.settle()
+        assert stored == [(2 * number, 2 * number + 1) for number in range(batches)]
+        async with setup.life().running() as life:
+            assert send_all(life) == stored
+            assert life.partition.next_offset == 2 * batches
 
     cluster(body)
 
