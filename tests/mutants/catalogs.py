@@ -1,3 +1,287 @@
 """What the catalog keeps, how it is read back from the stores, and what is deleted or moved on its word."""
 
-MUTANTS = ()
+from tests.mutants.mutant import Mutant
+
+CONFORMANCE = "tests/unit/gateway/catalog/test_conformance.py::"
+DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
+LOG_START = "tests/unit/gateway/log/test_log_start.py::"
+LOG_TAIL = "tests/unit/gateway/catalog/test_log_tail.py::"
+REBUILD = "tests/unit/gateway/cluster/test_rebuild.py::"
+REPLACEMENT = "tests/unit/gateway/cluster/test_replacement.py::"
+SQLITE = "tests/unit/gateway/catalog/test_sqlite.py::"
+
+MUTANTS = (
+    Mutant(
+        "commits-not-forced",
+        "A power loss takes transactions on whose word records were acknowledged or deleted.",
+        "gateway/catalog/sqlite.py",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA synchronous = NORMAL",
+        (f"{SQLITE}test_the_journal_is_fsynced_with_every_commit",),
+    ),
+    Mutant(
+        "log-that-was-left-believed",
+        "After a failed fsync the page cache is believed, and commits build on what is not on the disk.",
+        "gateway/catalog/sqlite.py",
+        "            if not was_closed(self.path):\n",
+        "            if not was_closed(self.path) and is_new:\n",
+        (f"{SQLITE}test_killed_while_it_is_written_anew",),
+    ),
+    Mutant(
+        "rows-not-checked",
+        "A flipped bit in a row is believed.",
+        "gateway/catalog/sqlite_rows.py",
+        "    if crc != crc_of(entry):\n",
+        "    if crc < 0:\n",
+        (f"{SQLITE}test_a_damaged_row_is_refused",),
+    ),
+    Mutant(
+        "missing-rows-believed",
+        "A damaged page drops rows, and the catalog is served without them.",
+        "gateway/catalog/sqlite_rows.py",
+        "    if written != content.to_bytes():\n",
+        "    if not written:\n",
+        (f"{SQLITE}test_rows_that_are_missing_or_too_many_are_refused",),
+    ),
+    Mutant(
+        "state-not-checked",
+        "A flipped bit in the revision lets it go back.",
+        "gateway/catalog/sqlite_rows.py",
+        "    if crc != _state_crc(revision, written):\n",
+        "    if crc < 0:\n",
+        (f"{SQLITE}test_a_damaged_row_is_refused",),
+    ),
+    Mutant(
+        "damaged-log-believed",
+        "One flipped bit takes fsynced transactions, and stale notes become deletions.",
+        "gateway/catalog/sqlite_files.py",
+        "    if tail.damage:\n",
+        "    if tail.damage and tail.cut:\n",
+        (f"{SQLITE}test_a_flipped_bit_in_the_log_takes_no_acknowledged_commit",),
+    ),
+    Mutant(
+        "log-without-its-file-believed",
+        "An empty catalog is served where its file has gone, and its log has not.",
+        "gateway/catalog/sqlite_files.py",
+        "    if not path.exists() or (tail.frames and not path.stat().st_size):\n",
+        "    if not path.exists() and not tail.frames:\n",
+        (f"{SQLITE}test_a_file_that_lost_its_bytes_is_no_new_catalog",),
+    ),
+    Mutant(
+        "written-anew-without-an-fsync",
+        "A power loss after a start leaves neither the old file nor the new one.",
+        "gateway/catalog/sqlite_files.py",
+        "            os.fsync(file.fileno())\n",
+        "            pass\n",
+        (f"{SQLITE}test_the_copy_is_on_the_disk_before_it_takes_the_place_and_that_before_the_log_goes",),
+    ),
+    Mutant(
+        "renamed-without-an-fsync",
+        "The same: the log goes before the new file is in its place for good.",
+        "gateway/catalog/sqlite_files.py",
+        "        copy.replace(path)\n        sync_directory(path.parent)\n",
+        "        copy.replace(path)\n",
+        (f"{SQLITE}test_the_copy_is_on_the_disk_before_it_takes_the_place_and_that_before_the_log_goes",),
+    ),
+    Mutant(
+        "later-transactions-are-no-proof",
+        "A flipped bit in the middle of the log is taken for a power loss.",
+        "gateway/catalog/log_tail.py",
+        "    if present[-1] > end:\n",
+        "    if present[-1] > len(frames):\n",
+        (f"{LOG_TAIL}test_more_than_a_bit_in_the_middle_is_told_by_the_transactions_behind_it",),
+    ),
+    Mutant(
+        "one-bit-in-the-last-transaction",
+        "A flipped bit in the last transaction is taken for a power loss.",
+        "gateway/catalog/log_tail.py",
+        "frames.is_whole(bad) and _is_one_bit_off(frames, bad, salt, sums)",
+        "not frames.is_whole(bad) and _is_one_bit_off(frames, bad, salt, sums)",
+        (f"{LOG_TAIL}test_each_flipped_bit_that_takes_acknowledged_commits_is_seen",),
+    ),
+    Mutant(
+        "frames-of-before-are-damage",
+        "A catalog that is whole is refused, and an operator rebuilds it without need.",
+        "gateway/catalog/log_tail.py",
+        "return frame[2] == salt[0] or frame[3] == salt[1]",
+        "return bool(frame[0])",
+        (f"{LOG_TAIL}test_frames_of_an_earlier_use_of_the_log_are_none",),
+    ),
+    Mutant(
+        "goes-on-after-a-failed-commit",
+        "After an fsync that failed the next commit succeeds, over one that is not on the disk.",
+        "gateway/catalog/mirrored.py",
+        """            except CatalogFailed as failure:
+                self._refuse_all(failure)
+""",
+        """            except CatalogFailed as failure:
+                for waiting in batch:
+                    waiting.outcome = failure
+                return
+""",
+        (f"{SQLITE}test_after_a_disk_error_nothing_is_written_any_more",),
+    ),
+    Mutant(
+        "shown-before-it-is-durable",
+        "What others read from the catalog, and act on, is gone after a crash.",
+        "gateway/catalog/mirrored.py",
+        "                if plan.changes_something:\n                    await self._commit(plan)\n",
+        """                if plan.changes_something:
+                    self._mirror.apply(plan)
+                    await self._commit(plan)
+""",
+        (f"{SQLITE}test_everything_survives_but_the_history",),
+    ),
+    Mutant(
+        "compares-not-looked-at",
+        "Of two who change the same entry one takes back what the other did.",
+        "gateway/catalog/mirror.py",
+        "                raise CompareFailed(compare.key)\n",
+        "                pass\n",
+        (f"{CONFORMANCE}test_all_compares_must_hold",),
+    ),
+    Mutant(
+        "taken-rows-stay-in-the-sum",
+        "A catalog that is whole is refused at the next start.",
+        "gateway/catalog/content.py",
+        "(_of_entry(entry) if entry else 0) - (_of_entry(old) if old else 0)",
+        "(_of_entry(entry) if entry else 0)",
+        (f"{SQLITE}test_everything_survives_but_the_history",),
+    ),
+    Mutant(
+        "deleted-segments-come-back",
+        "A rebuilt catalog has what was deleted, where a store was away then.",
+        "gateway/cluster/rebuild.py",
+        "        if segment.deleted_at or segment",
+        "        if segment",
+        (f"{REBUILD}test_what_one_store_has_deleted_comes_back_from_no_other",),
+    ),
+    Mutant(
+        "rebuilt-without-w-stores",
+        "The newest segment is one that nobody here tells of, and its offsets are given again.",
+        "gateway/cluster/rebuild.py",
+        "    if len(missing) >= least:\n",
+        "    if len(missing) > least:\n",
+        (f"{REBUILD}test_so_many_stores_may_be_missing_that_none_of_their_segments_is_unheard_of",),
+    ),
+    Mutant(
+        "rebuilt-without-lost-epochs",
+        "The first epoch of a rebuilt catalog is one that another life has used.",
+        "gateway/cluster/rebuild.py",
+        "    await _raise_epochs(reader, incarnations, entries)\n    return entries",
+        "    return entries",
+        (f"{REBUILD}test_epochs_that_left_no_segment_are_not_used_again",),
+    ),
+    Mutant(
+        "rebuilt-without-spare-producer-ids",
+        "A producer is given the id of another one, and its records count as duplicates.",
+        "gateway/cluster/rebuild.py",
+        "keys.pack(floor + LOST_BLOCKS * BLOCK)",
+        "keys.pack(floor - floor % BLOCK)",
+        (f"{REBUILD}test_producer_ids_that_may_have_been_taken_since_are_not_given_again",),
+    ),
+    Mutant(
+        "rebuilt-with-what-was-dropped",
+        "DeleteRecords is forgotten: what it took is read again.",
+        "gateway/cluster/rebuild.py",
+        """max(one.details["log_start"] for one in chain)""",
+        """min(one.details["log_start"] for one in chain)""",
+        (f"{REBUILD}test_what_was_dropped_while_its_stores_were_away_stays_dropped",),
+    ),
+    Mutant(
+        "both-sides-of-a-compaction",
+        "A rebuilt log has the segments that a compaction replaced beside those that it wrote.",
+        "gateway/cluster/found_segments.py",
+        """            superseded.update(outputs[0].details["replaces"])\n""",
+        "            pass\n",
+        (f"{REBUILD}test_a_compaction_has_happened_when_some_store_knows_an_end_of_it",),
+    ),
+    Mutant(
+        "begun-compaction-taken-for-done",
+        "A rebuilt log has half of a compaction in the place of what is whole.",
+        "gateway/cluster/found_segments.py",
+        "        if any(told.status == Phase.CLOSED for segment",
+        "        if any(told.status >= Phase.OPEN for segment",
+        (f"{REBUILD}test_a_compaction_has_happened_when_some_store_knows_an_end_of_it",),
+    ),
+    Mutant(
+        "chain-with-a-hole-rebuilt",
+        "Records are missing in the middle of a log, and it is served.",
+        "gateway/cluster/found_segments.py",
+        "        if ends_at != following.announcement.start:\n",
+        "        if ends_at is None:\n",
+        (f"{REBUILD}test_each_segment_ends_where_the_next_one_begins_or_nothing_is_rebuilt",),
+    ),
+    Mutant(
+        "different-ends-believed",
+        "Stores know different ends of one segment, and any of them is taken.",
+        "gateway/cluster/found_segments.py",
+        "        if len(set(ends.values())) > 1:\n",
+        "        if not ends and self.told is None:\n",
+        (f"{REBUILD}test_stores_that_contradict_each_other_are_refused",),
+    ),
+    Mutant(
+        "rebuilt-members-believed-whole",
+        "A member that lacks a part of a closed segment is never told to copy it.",
+        "gateway/cluster/found_segments.py",
+        'is None or not told.row or told._replace(row=b"") != whole',
+        "is None",
+        (f"{REBUILD}test_a_store_that_was_told_the_end_and_lacks_something_decides_no_other_end",),
+    ),
+    Mutant(
+        "refused-deletion-taken-for-done",
+        "A store keeps what was deleted, and a rebuilt catalog brings it back.",
+        "gateway/cluster/deletion.py",
+        "for status in statuses if status.status != STATUS_DONE}",
+        "for status in statuses if status.status < 0}",
+        (f"{DELETION}test_what_some_member_could_not_delete_stays_and_is_tried_again",),
+    ),
+    Mutant(
+        "absent-store-taken-for-done",
+        "The same, for a store that is away.",
+        "gateway/cluster/deletion.py",
+        "                refused[address].append(member)  # others must not wait for it\n",
+        "                pass\n",
+        (f"{DELETION}test_a_store_that_is_away_holds_up_nothing_and_confirms_when_it_is_back",),
+    ),
+    Mutant(
+        "topic-forgotten-before-its-segments",
+        "The same: nobody knows any more that a deleted topic's segments are to go.",
+        "gateway/cluster/deletion.py",
+        "            return  # some member has not confirmed yet\n",
+        "            pass\n",
+        (f"{DELETION}test_what_some_member_could_not_delete_stays_and_is_tried_again",),
+    ),
+    Mutant(
+        "moved-before-it-is-copied",
+        "A segment counts on a store that has not got it, and the old one is taken away.",
+        "gateway/cluster/replacement.py",
+        "            ):  # fmt: skip\n                copying",
+        "            ) or target:  # fmt: skip\n                copying",
+        (f"{REPLACEMENT}test_a_segment_counts_on_the_new_store_when_that_has_it",),
+    ),
+    Mutant(
+        "replaced-before-all-is-moved",
+        "A store is said to be free to go while segments count on it.",
+        "gateway/cluster/replacement.py",
+        "        return being_written or bool(segments)\n",
+        "        return being_written\n",
+        (f"{REPLACEMENT}test_a_segment_counts_on_the_new_store_when_that_has_it",),
+    ),
+    Mutant(
+        "move-not-compared",
+        "A member is put into a segment that retention or a compaction has taken out of its chain.",
+        "gateway/cluster/replacement.py",
+        "transact([Compare(entry.key, entry.mod_revision)], puts)",
+        "transact([], puts)",
+        (f"{LOG_START}test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_meanwhile",),
+    ),
+    Mutant(
+        "copy-not-noted",
+        "A segment that goes while it is copied stays on the new store for ever.",
+        "gateway/cluster/replacement.py",
+        "                puts[entry.key] = replace(segment, copying=(*segment.copying, target)).pack()\n",
+        "                pass\n",
+        (f"{LOG_START}test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_meanwhile",),
+    ),
+)

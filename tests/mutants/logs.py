@@ -2,6 +2,21 @@
 
 from tests.mutants.mutant import Mutant
 
+CLOSER = "tests/unit/gateway/log/test_closer.py::"
+COMPACTOR = "tests/unit/gateway/log/compaction/test_compactor.py::"
+CONTEXT = "tests/unit/gateway/log/test_context.py::"
+DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
+LOG_START = "tests/unit/gateway/log/test_log_start.py::"
+OPENER = "tests/unit/gateway/log/test_opener.py::"
+PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
+PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
+RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
+RETENTION_RULES = "tests/unit/gateway/log/test_retention_rules.py::"
+SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
+SIM_CLUSTER = "tests/sim/test_cluster.py::"
+SNAPSHOT = "tests/unit/gateway/log/idempotence/test_snapshot.py::"
+STATE = "tests/unit/gateway/log/idempotence/test_state.py::"
+
 MUTANTS = (
     Mutant(
         "w-is-half",
@@ -10,8 +25,8 @@ MUTANTS = (
         "len(members) // 2 + 1)",
         "(len(members) + 1) // 2)",
         (
-            "tests/unit/gateway/log/test_context.py::test_a_batch_counts_on_a_majority_or_as_many_as_the_topic_asks_for",
-            "tests/sim/test_cluster.py::test_the_promises_hold_with_several_stores[2]",
+            f"{CONTEXT}test_a_batch_counts_on_a_majority_or_as_many_as_the_topic_asks_for",
+            f"{SIM_CLUSTER}test_the_promises_hold_with_several_stores[2]",
         ),
     ),
     Mutant(
@@ -20,9 +35,7 @@ MUTANTS = (
         "gateway/log/context.py",
         "max(partition.topic.settings.min_insync_replicas, len",
         "max(1, len",
-        (
-            "tests/unit/gateway/log/test_context.py::test_a_batch_counts_on_a_majority_or_as_many_as_the_topic_asks_for",
-        ),
+        (f"{CONTEXT}test_a_batch_counts_on_a_majority_or_as_many_as_the_topic_asks_for",),
     ),
     Mutant(
         "rows-beyond-the-first-answer-dropped",
@@ -30,9 +43,7 @@ MUTANTS = (
         "gateway/log/recovery/producers_at_end.py",
         "    if applied <= last:\n",
         "    if applied <= last and not applied:\n",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",
-        ),
+        (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
     ),
     Mutant(
         "rows-beyond-the-first-round-dropped",
@@ -40,9 +51,7 @@ MUTANTS = (
         "gateway/log/recovery/producers_at_end.py",
         "range(applied, last + 1, ROWS_AT_ONCE)",
         "range(applied, min(last + 1, applied + ROWS_AT_ONCE), ROWS_AT_ONCE)",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",
-        ),
+        (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
     ),
     Mutant(
         "last-row-not-read",
@@ -50,9 +59,7 @@ MUTANTS = (
         "gateway/log/recovery/producers_at_end.py",
         "min(last, first + ROWS_AT_ONCE - 1)",
         "min(last - 1, first + ROWS_AT_ONCE - 1)",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",
-        ),
+        (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
     ),
     Mutant(
         "epoch-not-used-up",
@@ -60,9 +67,57 @@ MUTANTS = (
         "gateway/log/opener.py",
         '{"next_epoch": partition.leader_epoch + 1,',
         '{"next_epoch": partition.leader_epoch,',
-        (
-            "tests/unit/gateway/log/test_opener.py::test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_know",
-        ),
+        (f"{OPENER}test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_know",),
+    ),
+    Mutant(
+        "segments-announced-without-producers",
+        "After a start a retry of an earlier segment's batch is stored twice.",
+        "gateway/log/opener.py",
+        "OpenSegment(segment, writer, partition.producers.snapshot(now_ms))",
+        'OpenSegment(segment, writer, b"")',
+        (f"{RECOVERY}test_the_producers_of_earlier_segments_are_known_too",),
+    ),
+    Mutant(
+        "next-segment-announced-before-the-end-is-heard",
+        "A catalog from before the roll is believed, and offsets are given twice.",
+        "gateway/log/opener.py",
+        "        untold = {segment.address for segment in before}\n",
+        "        self._announce(partition, opening)\n        untold = {one.address for one in before}\n",
+        (f"{RECOVERY}test_no_record_of_the_next_segment_before_the_end_of_the_one_before_is_heard",),
+    ),
+    Mutant(
+        "next-segment-opened-before-the-last-is-durable",
+        "A crash leaves a chain with a hole.",
+        "gateway/log/opener.py",
+        """                partition.state is not PartitionState.READY
+                or partition.high_watermark < opening.segment.start_offset
+""",
+        "                partition.state is not PartitionState.READY\n",
+        (f"{OPENER}test_a_segment_is_not_opened_before_all_of_the_last_one_is_durable",),
+    ),
+    Mutant(
+        "close-not-noted",
+        "After a restart the members of a closed segment never hear its end, nor copy what they lack.",
+        "gateway/log/opener.py",
+        "            Closer.note(segment, puts)\n",
+        "",
+        (f"{RECOVERY}test_an_end_that_nobody_has_heard_is_told_by_the_next_life",),
+    ),
+    Mutant(
+        "recovered-close-not-noted",
+        "The same, for an end that a recovery has decided.",
+        "gateway/log/recovery/one_partition.py",
+        "            Closer.note(segment, puts)\n",
+        "",
+        (f"{RECOVERY}test_an_end_that_nobody_has_heard_is_told_by_the_next_life",),
+    ),
+    Mutant(
+        "incomplete-member-confirmed",
+        "A member that has not all of a closed segment counts as one that has.",
+        "gateway/log/closer.py",
+        "        if status.status == STATUS_DONE:\n            closing",
+        "        if status.status in {STATUS_DONE, STATUS_INCOMPLETE}:\n            closing",
+        (f"{CLOSER}test_a_member_that_lacks_something_is_told_again_when_it_has_copied_that",),
     ),
     Mutant(
         "end-heard-by-one",
@@ -70,9 +125,7 @@ MUTANTS = (
         "gateway/log/closer.py",
         "len(closing.heard) >= closing.w:",
         "len(closing.heard) >= 1:",
-        (
-            "tests/unit/gateway/log/test_closer.py::test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered",
-        ),
+        (f"{CLOSER}test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered",),
     ),
     Mutant(
         "restart-forgets-closes",
@@ -80,9 +133,7 @@ MUTANTS = (
         "gateway/cluster/cluster.py",
         "        self.context.closer.load()\n",
         "",
-        (
-            "tests/unit/gateway/cluster/test_deletion.py::test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard",
-        ),
+        (f"{DELETION}test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard",),
     ),
     Mutant(
         "verification-off",
@@ -90,9 +141,7 @@ MUTANTS = (
         "gateway/log/recovery/verification.py",
         "            if why is not None:\n                raise CatalogRefuted",
         "            if why is not None and not store:\n                raise CatalogRefuted",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_a_catalog_from_before_the_last_life_is_refuted",
-        ),
+        (f"{RECOVERY}test_a_catalog_from_before_the_last_life_is_refuted",),
     ),
     Mutant(
         "closed-segment-believed-open",
@@ -100,9 +149,7 @@ MUTANTS = (
         "gateway/log/recovery/verification.py",
         "verified.phase >= Phase.CLOSED and address in unended",
         "verified.phase > Phase.CLOSED and address in unended",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_a_catalog_from_before_a_roll_of_the_same_life_is_refuted",
-        ),
+        (f"{RECOVERY}test_a_catalog_from_before_a_roll_of_the_same_life_is_refuted",),
     ),
     Mutant(
         "epoch-of-another-life-believed",
@@ -110,9 +157,39 @@ MUTANTS = (
         "gateway/log/recovery/verification.py",
         "        if lives and verified.life not in lives:\n",
         "        if lives and not verified.life:\n",
-        (
-            "tests/unit/gateway/log/recovery/test_recovery.py::test_an_epoch_that_two_catalogs_have_used_is_refuted",
-        ),
+        (f"{RECOVERY}test_an_epoch_that_two_catalogs_have_used_is_refuted",),
+    ),
+    Mutant(
+        "n-w-stores-asked-about-the-catalog",
+        "An older catalog is believed because the store that knows better was not waited for.",
+        "gateway/log/recovery/one_partition.py",
+        "members, len(members) - w + 1)",
+        "members, max(1, len(members) - w))",
+        (f"{RECOVERY}test_so_many_members_are_asked_that_any_w_meet_one_of_them",),
+    ),
+    Mutant(
+        "noted-outputs-not-asked-about",
+        "An older catalog with a note of a compaction that went well is believed.",
+        "gateway/log/recovery/one_partition.py",
+        "        self._unended += [output.address for output in noted_outputs(self._context, log)]\n",
+        "",
+        (f"{RECOVERY}test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted",),
+    ),
+    Mutant(
+        "shorter-than-shown",
+        "After a recovery a log ends before what was shown, and serves.",
+        "gateway/log/recovery/one_partition.py",
+        "        if end < partition.high_watermark and not",
+        "        if end < 0 and not",
+        (f"{RECOVERY}test_a_log_that_ends_before_what_was_shown_serves_nothing",),
+    ),
+    Mutant(
+        "confirmations-forgotten",
+        "A wiped store is asked where a segment ends as if it had never had it: what it acknowledged goes.",
+        "gateway/log/recovery/ends.py",
+        "        return segment.confirmed\n",
+        "        return ()\n",
+        (f"{SEVERAL_STORES}test_a_store_that_lost_what_it_had_confirmed_does_not_count",),
     ),
     Mutant(
         "duplicate-needs-no-count",
@@ -120,7 +197,7 @@ MUTANTS = (
         "gateway/log/idempotence/producer.py",
         "if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:",
         "if batch.first_sequence == first_sequence:",
-        ("tests/unit/gateway/log/idempotence/test_state.py::test_what_kafka_answers",),
+        (f"{STATE}test_what_kafka_answers",),
     ),
     Mutant(
         "four-batches-kept",
@@ -128,7 +205,15 @@ MUTANTS = (
         "gateway/log/idempotence/producer.py",
         "BATCHES_KEPT: Final = 5\n",
         "BATCHES_KEPT: Final = 4\n",
-        ("tests/unit/gateway/log/idempotence/test_state.py::test_what_kafka_answers",),
+        (f"{STATE}test_what_kafka_answers",),
+    ),
+    Mutant(
+        "producer-ids-not-durable",
+        "After a restart a producer is given another one's id, and its records count as duplicates.",
+        "gateway/log/idempotence/producer_ids.py",
+        "await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})",
+        "await trio.lowlevel.checkpoint()",
+        (f"{PRODUCER_IDS}test_no_life_gives_an_id_again",),
     ),
     Mutant(
         "newest-producer-forgotten",
@@ -136,9 +221,7 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "                self._producers.popitem(last=False)\n",
         "                self._producers.popitem()\n",
-        (
-            "tests/unit/gateway/log/idempotence/test_state.py::test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",
-        ),
+        (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
     ),
     Mutant(
         "used-producer-stays-oldest",
@@ -146,9 +229,7 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "        self._producers.move_to_end(producer_id)\n",
         "",
-        (
-            "tests/unit/gateway/log/idempotence/test_state.py::test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",
-        ),
+        (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
     ),
     Mutant(
         "snapshot-forgets-the-living",
@@ -156,7 +237,7 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "if producer.used_ms <= oldest]",
         "if producer.used_ms >= oldest]",
-        ("tests/unit/gateway/log/idempotence/test_state.py::test_a_refused_batch_changes_nothing",),
+        (f"{STATE}test_a_refused_batch_changes_nothing",),
     ),
     Mutant(
         "rows-applied-twice",
@@ -164,9 +245,31 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "row.last_offset <= producer.batches[-1].last_offset",
         "row.last_offset < producer.batches[-1].last_offset",
-        (
-            "tests/unit/gateway/log/idempotence/test_snapshot.py::test_snapshot_and_rows_give_the_state_that_was",
-        ),
+        (f"{SNAPSHOT}test_snapshot_and_rows_give_the_state_that_was",),
+    ),
+    Mutant(
+        "producers-over-the-cap-revived-whole",
+        "A snapshot of more producers than are kept loses those that were heard last.",
+        "gateway/log/idempotence/state.py",
+        "            state._producers.popitem(last=False)\n",
+        "            state._producers.popitem()\n",
+        (f"{SNAPSHOT}test_of_more_producers_than_are_kept_those_heard_last_are_read",),
+    ),
+    Mutant(
+        "later-batch-overtakes-a-refused-one",
+        "The second batch of a new producer is taken for its first; the first is refused for ever.",
+        "gateway/log/idempotence/producers.py",
+        "        if duplicate is None and self._refused and",
+        "        if duplicate is not None and self._refused and",
+        (f"{PARTITION_APPENDS}test_a_first_batch_that_was_refused_is_not_overtaken",),
+    ),
+    Mutant(
+        "duplicate-answered-early",
+        "A retry is acknowledged before what it repeats is durable.",
+        "gateway/log/partition.py",
+        "        if duplicate.last_offset < self.high_watermark:\n",
+        "        if duplicate.last_offset < self.next_offset:\n",
+        (f"{PARTITION_APPENDS}test_a_duplicate_is_answered_when_its_original_is_durable",),
     ),
     Mutant(
         "log-start-not-in-the-catalog",
@@ -174,9 +277,7 @@ MUTANTS = (
         "gateway/log/log_start.py",
         """record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}""",
         """record |= {"epochs": epochs.to_list()}""",
-        (
-            "tests/unit/gateway/log/test_log_start.py::test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",
-        ),
+        (f"{LOG_START}test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",),
     ),
     Mutant(
         "segment-with-the-log-start-dropped",
@@ -184,9 +285,7 @@ MUTANTS = (
         "gateway/log/log_start.py",
         "end > start or self",
         "segment.start_offset >= start or self",
-        (
-            "tests/unit/gateway/log/test_log_start.py::test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",
-        ),
+        (f"{LOG_START}test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",),
     ),
     Mutant(
         "log-start-not-compared",
@@ -194,9 +293,7 @@ MUTANTS = (
         "gateway/log/log_start.py",
         "        compares.append(Compare(key, entry.mod_revision))\n        puts[key] = keys.pack(record)\n",
         "        puts[key] = keys.pack(record)\n",
-        (
-            "tests/unit/gateway/log/test_log_start.py::test_a_move_and_an_opening_segment_that_meet_in_the_catalog_lose_nothing",
-        ),
+        (f"{LOG_START}test_a_move_and_an_opening_segment_that_meet_in_the_catalog_lose_nothing",),
     ),
     Mutant(
         "producers-of-an-emptied-log-not-kept",
@@ -204,9 +301,7 @@ MUTANTS = (
         "gateway/log/log_start.py",
         "        if dropped and len(dropped) == len(partition.chain.closed):\n",
         "        if dropped and not partition.chain.closed:\n",
-        (
-            "tests/unit/gateway/log/test_log_start.py::test_a_late_retry_is_known_though_all_records_have_expired",
-        ),
+        (f"{LOG_START}test_a_late_retry_is_known_though_all_records_have_expired",),
     ),
     Mutant(
         "retention-takes-one-more",
@@ -214,7 +309,7 @@ MUTANTS = (
         "gateway/log/retention_rules.py",
         "count < len(segments) and too_much - segments[count].size >= 0:",
         "count < len(segments):",
-        ("tests/unit/gateway/log/test_retention_rules.py::test_how_many_segments_go",),
+        (f"{RETENTION_RULES}test_how_many_segments_go",),
     ),
     Mutant(
         "retention-passes-over-a-young-segment",
@@ -222,7 +317,7 @@ MUTANTS = (
         "gateway/log/retention_rules.py",
         "now_ms - segments[count].largest_timestamp > retention_ms",
         "now_ms - segments[-1].largest_timestamp > retention_ms",
-        ("tests/unit/gateway/log/test_retention_rules.py::test_how_many_segments_go",),
+        (f"{RETENTION_RULES}test_how_many_segments_go",),
     ),
     Mutant(
         "tombstones-for-ever-gone",
@@ -230,9 +325,7 @@ MUTANTS = (
         "gateway/log/compaction/reading.py",
         "keep_tombstones = horizon is None or now_ms < horizon",
         "keep_tombstones = horizon is None",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_a_log_that_does_not_fit_memory_takes_several_passes",
-        ),
+        (f"{COMPACTOR}test_a_log_that_does_not_fit_memory_takes_several_passes",),
     ),
     Mutant(
         "unreadable-batches-go",
@@ -240,9 +333,7 @@ MUTANTS = (
         "gateway/log/compaction/reading.py",
         "            left.append((header, batch))\n            continue\n",
         "            continue\n",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_a_batch_that_does_not_parse_stays_as_it_is",
-        ),
+        (f"{COMPACTOR}test_a_batch_that_does_not_parse_stays_as_it_is",),
     ),
     Mutant(
         "end-of-a-compacted-log-goes",
@@ -250,7 +341,7 @@ MUTANTS = (
         "gateway/log/compaction/reading.py",
         "        if kept is None and header.last_offset >= last_offset:\n",
         "        if kept is None and header.last_offset > last_offset:\n",
-        ("tests/unit/gateway/log/compaction/test_compactor.py::test_a_long_chain_is_swapped_in_parts",),
+        (f"{COMPACTOR}test_a_long_chain_is_swapped_in_parts",),
     ),
     Mutant(
         "newest-record-goes",
@@ -258,9 +349,23 @@ MUTANTS = (
         "gateway/log/compaction/rules.py",
         "        return offset >= self._offsets.get(_digest(key), -1) and",
         "        return offset > self._offsets.get(_digest(key), -1) and",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_the_newest_of_each_key_stays_where_it_was",
-        ),
+        (f"{COMPACTOR}test_the_newest_of_each_key_stays_where_it_was",),
+    ),
+    Mutant(
+        "clean-as-far-as-it-was-written",
+        "With more keys than memory the rest counts as compacted, and old values stay for ever.",
+        "gateway/log/compaction/run.py",
+        "cleaned_to = min(self._newest.upto, sources[-1].end_offset or 0)",
+        "cleaned_to = sources[-1].end_offset or 0",
+        (f"{COMPACTOR}test_a_log_that_does_not_fit_memory_takes_several_passes",),
+    ),
+    Mutant(
+        "swap-not-compared",
+        "A compaction puts back what retention has dropped meanwhile, or loses a new member.",
+        "gateway/log/compaction/run.py",
+        "            compares.append(Compare(key, entry.mod_revision))\n",
+        "",
+        (f"{COMPACTOR}test_a_segment_that_goes_while_the_swap_is_on_its_way_to_the_disk_is_not_put_back",),
     ),
     Mutant(
         "swapped-before-it-is-durable",
@@ -268,9 +373,7 @@ MUTANTS = (
         "gateway/log/compaction/run.py",
         "            await writer.finish()\n",
         "",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_the_newest_of_each_key_stays_where_it_was",
-        ),
+        (f"{COMPACTOR}test_the_newest_of_each_key_stays_where_it_was",),
     ),
     Mutant(
         "sources-deleted-before-ends-are-heard",
@@ -278,9 +381,7 @@ MUTANTS = (
         "gateway/cluster/deletion.py",
         "        return any(map(self._context.closer.is_waited_for, after))",
         "        return False",
-        (
-            "tests/unit/gateway/cluster/test_deletion.py::test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard",
-        ),
+        (f"{COMPACTOR}test_what_is_replaced_goes_only_when_the_stores_know_the_new_ends",),
     ),
     Mutant(
         "outputs-not-noted",
@@ -288,7 +389,7 @@ MUTANTS = (
         "gateway/log/compaction/output.py",
         "        await self._note(segment)\n",
         "",
-        ("tests/unit/gateway/log/compaction/test_compactor.py::test_killed_at_any_point_nothing_is_lost",),
+        (f"{COMPACTOR}test_killed_at_any_point_nothing_is_lost",),
     ),
     Mutant(
         "old-notes-delete",
@@ -296,9 +397,7 @@ MUTANTS = (
         "gateway/log/compaction/left_over.py",
         "            if answer.phase >= Phase.CLOSED:\n",
         "            if answer.phase > Phase.DELETED:\n",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_a_catalog_from_before_the_swap_deletes_nothing_that_was_written",
-        ),
+        (f"{COMPACTOR}test_a_catalog_from_before_the_swap_deletes_nothing_that_was_written",),
     ),
     Mutant(
         "notes-judged-by-one",
@@ -306,8 +405,6 @@ MUTANTS = (
         "gateway/log/compaction/left_over.py",
         "        return len(known) >= one.needed\n",
         "        return True\n",
-        (
-            "tests/unit/gateway/log/compaction/test_compactor.py::test_what_was_left_over_waits_for_members_that_say_so",
-        ),
+        (f"{COMPACTOR}test_what_was_left_over_waits_for_members_that_say_so",),
     ),
 )

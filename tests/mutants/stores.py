@@ -2,6 +2,22 @@
 
 from tests.mutants.mutant import Mutant
 
+CATCH_UP = "tests/unit/mesh/protocol/test_catch_up.py::"
+COMMITTER = "tests/unit/mesh/store/test_committer.py::"
+COPY = "tests/unit/mesh/protocol/test_copy.py::"
+DB = "tests/unit/mesh/store/test_db.py::"
+INGEST = "tests/unit/mesh/protocol/test_ingest.py::"
+MESH_SCRUB = "tests/mesh/test_scrub.py::"
+OPENING = "tests/unit/mesh/protocol/test_opening.py::"
+RANGES = "tests/unit/mesh/store/test_ranges.py::"
+RECOVERY = "tests/unit/mesh/protocol/test_recovery.py::"
+SCRUB = "tests/unit/mesh/store/test_scrub.py::"
+SCRUBBING = "tests/unit/mesh/protocol/test_scrubbing.py::"
+VERIFY = "tests/unit/mesh/store/test_verify.py::"
+WAL = "tests/unit/mesh/store/test_wal.py::"
+WAL_CUT = "tests/unit/mesh/store/test_wal_cut.py::"
+WRITER = "tests/unit/mesh/protocol/test_writer.py::"
+
 MUTANTS = (
     Mutant(
         "reported-before-the-fsync",
@@ -21,7 +37,7 @@ MUTANTS = (
                     crash_points.reach("during-seal")
                 crash_points.reach("before-ack")
 """,
-        ("tests/unit/mesh/store/test_committer.py::test_each_is_reported_after_its_own_fsync",),
+        (f"{COMMITTER}test_each_is_reported_after_its_own_fsync",),
     ),
     Mutant(
         "never-fsynced",
@@ -29,7 +45,7 @@ MUTANTS = (
         "mesh/store/committer.py",
         "                commit = following\n                self._flush()\n",
         "                commit = following\n",
-        ("tests/unit/mesh/store/test_committer.py::test_each_is_reported_after_its_own_fsync",),
+        (f"{COMMITTER}test_each_is_reported_after_its_own_fsync",),
     ),
     Mutant(
         "failed-fsync-reported-as-done",
@@ -41,9 +57,7 @@ MUTANTS = (
         except StoreFailed:
             pass
 """,
-        (
-            "tests/unit/mesh/store/test_committer.py::test_an_fsync_that_fails_is_reported_and_nothing_after_it",
-        ),
+        (f"{COMMITTER}test_an_fsync_that_fails_is_reported_and_nothing_after_it",),
     ),
     Mutant(
         "log-flushed-and-not-fsynced",
@@ -55,7 +69,7 @@ MUTANTS = (
         """            self._db.flush_wal(False)
         except Exception as error:
             raise StoreFailed(f"fsync""",
-        ("tests/unit/mesh/store/test_db.py::test_a_flush_is_an_fsync",),
+        (f"{DB}test_a_flush_is_an_fsync",),
     ),
     Mutant(
         "damaged-log-ends-in-silence",
@@ -63,7 +77,7 @@ MUTANTS = (
         "mesh/store/db.py",
         "DBRecoveryMode.tolerate_corrupted_tail_records()",
         "DBRecoveryMode.point_in_time()",
-        ("tests/unit/mesh/store/test_db.py::test_a_log_that_is_damaged_in_the_middle_is_not_opened",),
+        (f"{DB}test_a_log_that_is_damaged_in_the_middle_is_not_opened",),
     ),
     Mutant(
         "store-forgets-epochs",
@@ -71,7 +85,7 @@ MUTANTS = (
         "mesh/store/changes.py",
         "        put(keys.epoch_key(log), pack_epoch(epoch, life))\n",
         "        pass\n",
-        ("tests/unit/mesh/store/test_db.py::test_an_epoch_is_kept_with_the_life_that_announced_it",),
+        (f"{DB}test_an_epoch_is_kept_with_the_life_that_announced_it",),
     ),
     Mutant(
         "cut-leaves-the-head",
@@ -79,7 +93,7 @@ MUTANTS = (
         "mesh/store/changes.py",
         "    batch.put(keys.head_key(state.address), pack_head(head, row, running_max, state.subject))\n",
         "",
-        ("tests/unit/mesh/store/test_db.py::test_a_truncation_leaves_the_row_of_its_end_wherever_that_was",),
+        (f"{DB}test_a_truncation_leaves_the_row_of_its_end_wherever_that_was",),
     ),
     Mutant(
         "cut-leaves-the-records",
@@ -87,7 +101,7 @@ MUTANTS = (
         "mesh/store/changes.py",
         "        batch.delete_range(prefix + first, keys.prefix_end(prefix))\n",
         "        pass\n",
-        ("tests/unit/mesh/store/test_db.py::test_a_truncation_leaves_the_row_of_its_end_wherever_that_was",),
+        (f"{DB}test_a_truncation_leaves_the_row_of_its_end_wherever_that_was",),
     ),
     Mutant(
         "lack-not-remembered",
@@ -95,7 +109,7 @@ MUTANTS = (
         "mesh/store/changes.py",
         '            put(keys.unfinished_key(address), b"")\n',
         "            pass\n",
-        ("tests/unit/mesh/store/test_db.py::test_what_a_segment_lacks_is_remembered_until_it_is_here",),
+        (f"{DB}test_what_a_segment_lacks_is_remembered_until_it_is_here",),
     ),
     Mutant(
         "close-does-not-note-the-lack",
@@ -103,7 +117,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "            self.queue.latest.unfinished[state.address] = state.accepted < end\n",
         "",
-        ("tests/unit/mesh/protocol/test_copy.py::test_what_a_start_must_look_at_is_noted_and_struck_out",),
+        (f"{COPY}test_what_a_start_must_look_at_is_noted_and_struck_out",),
     ),
     Mutant(
         "close-does-not-cut-the-disk",
@@ -111,9 +125,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "                self.queue.latest.truncations.append(cut)\n",
         "",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing",
-        ),
+        (f"{INGEST}test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing",),
     ),
     Mutant(
         "older-epoch-opened",
@@ -121,7 +133,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "segment.epoch < self.addresses.highest_epoch(segment.log)[0] or self._is_of",
         "self._is_of",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_which_announcements_are_taken",),
+        (f"{INGEST}test_which_announcements_are_taken",),
     ),
     Mutant(
         "same-epoch-of-another-life-opened",
@@ -129,7 +141,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "[0] or self._is_of_another_life(segment):",
         "[0]:",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_which_announcements_are_taken",),
+        (f"{INGEST}test_which_announcements_are_taken",),
     ),
     Mutant(
         "sealed-segment-opened-again",
@@ -137,7 +149,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "        if state.phase is not Phase.NATIVE:\n            return AddressStatus(segment",
         "        if state.phase > Phase.SEALED:\n            return AddressStatus(segment",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_an_unknown_address_can_be_sealed_and_stays_so",),
+        (f"{INGEST}test_an_unknown_address_can_be_sealed_and_stays_so",),
     ),
     Mutant(
         "seal-not-on-the-disk",
@@ -147,7 +159,7 @@ MUTANTS = (
             self.queue.latest.sealing = True
 """,
         "            self.queue.latest.sealing = True\n",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_a_meta_is_written_as_it_was_when_it_changed",),
+        (f"{INGEST}test_a_meta_is_written_as_it_was_when_it_changed",),
     ),
     Mutant(
         "another-clusters-segment-opened",
@@ -157,7 +169,7 @@ MUTANTS = (
         state = self.addresses.state(segment.address, segment.subject)
 """,
         "            pass\n        state = self.addresses.state(segment.address, segment.subject)\n",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_which_announcements_are_taken",),
+        (f"{INGEST}test_which_announcements_are_taken",),
     ),
     Mutant(
         "deleted-segment-copied-back",
@@ -165,7 +177,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "            state.phase is Phase.DELETED\n            or (state",
         "            (state",
-        ("tests/unit/mesh/protocol/test_copy.py::test_a_copy_changes_nothing_of_what_was_deleted",),
+        (f"{COPY}test_a_copy_changes_nothing_of_what_was_deleted",),
     ),
     Mutant(
         "request-answered-before-earlier-records",
@@ -173,9 +185,7 @@ MUTANTS = (
         "mesh/protocol/commit_queue.py",
         "        behind = self._taken + len(self.records)\n",
         "        behind = self._taken\n",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_a_request_waits_for_every_record_that_came_before_it",
-        ),
+        (f"{INGEST}test_a_request_waits_for_every_record_that_came_before_it",),
     ),
     Mutant(
         "acknowledged-what-waits",
@@ -183,9 +193,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "return Ack(state.address, store, state.subject, state.head)",
         "return Ack(state.address, store, state.subject, state.accepted)",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_a_commit_is_bounded_by_the_count_of_its_records_too",
-        ),
+        (f"{INGEST}test_a_commit_is_bounded_by_the_count_of_its_records_too",),
     ),
     Mutant(
         "unannounced-records-count",
@@ -193,9 +201,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "UNANNOUNCED + self.incarnation if state.phase is Phase.NATIVE else self.incarnation",
         "self.incarnation",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_a_commit_is_bounded_by_the_count_of_its_records_too",
-        ),
+        (f"{INGEST}test_native_addresses_are_kept_without_rows_and_never_parsed_and_count_for_no_segment",),
     ),
     Mutant(
         "sealed-address-takes-records",
@@ -203,7 +209,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "        if state.phase >= Phase.SEALED:\n            self._fenced",
         "        if state.phase >= Phase.CLOSED:\n            self._fenced",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_a_seal_counts_the_records_before_it_and_none_after",),
+        (f"{INGEST}test_a_seal_counts_the_records_before_it_and_none_after",),
     ),
     Mutant(
         "records-with-holes-taken",
@@ -211,9 +217,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "        elif sequence == expected:\n",
         "        elif sequence >= expected:\n",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled",
-        ),
+        (f"{INGEST}test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled",),
     ),
     Mutant(
         "copies-with-holes-taken",
@@ -221,9 +225,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "state.announcement is None or sequence != state.accepted + 1:",
         "state.announcement is None or sequence <= state.accepted:",
-        (
-            "tests/unit/mesh/protocol/test_copy.py::test_records_are_copied_in_order_and_only_while_there_is_room",
-        ),
+        (f"{COPY}test_records_are_copied_in_order_and_only_while_there_is_room",),
     ),
     Mutant(
         "copied-beyond-the-end",
@@ -231,9 +233,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "        if sequence > end:\n            return Taken.UNWANTED\n",
         "",
-        (
-            "tests/unit/mesh/protocol/test_copy.py::test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_end",
-        ),
+        (f"{COPY}test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_end",),
     ),
     Mutant(
         "copy-not-checked",
@@ -247,9 +247,7 @@ MUTANTS = (
     if not fits_epoch(announcement, header.leader_epoch):
         raise corrupt(f"leader epoch {header.leader_epoch} in a segment of epoch {announcement.epoch}")
     if header.leader_epoch <""",
-        (
-            "tests/unit/mesh/protocol/test_copy.py::test_a_bad_copy_is_counted_with_its_source_and_changes_nothing",
-        ),
+        (f"{COPY}test_a_bad_copy_is_counted_with_its_source_and_changes_nothing",),
     ),
     Mutant(
         "copies-acknowledged",
@@ -257,9 +255,7 @@ MUTANTS = (
         "mesh/protocol/answering.py",
         "state.phase < Phase.SEALED or (state.phase is Phase.SEALED and state.wanted == NO_END)",
         "state.phase <= Phase.SEALED",
-        (
-            "tests/unit/mesh/protocol/test_copy.py::test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_end",
-        ),
+        (f"{COPY}test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_end",),
     ),
     Mutant(
         "half-a-segment-said-to-be-whole",
@@ -267,9 +263,7 @@ MUTANTS = (
         "mesh/protocol/answering.py",
         "answer_id == ids.CLOSED and is_unfinished(state)",
         "answer_id == ids.CLOSED and not state",
-        (
-            "tests/unit/mesh/protocol/test_ingest.py::test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing",
-        ),
+        (f"{INGEST}test_close_cuts_what_lies_behind_the_end_and_says_what_is_missing",),
     ),
     Mutant(
         "unknown-segment-sealed-as-empty",
@@ -277,7 +271,7 @@ MUTANTS = (
         "mesh/protocol/answering.py",
         "answer_id == ids.SEALED and state.announcement is None and",
         "answer_id == ids.SEALED and not state and",
-        ("tests/unit/mesh/protocol/test_ingest.py::test_an_unknown_address_can_be_sealed_and_stays_so",),
+        (f"{INGEST}test_an_unknown_address_can_be_sealed_and_stays_so",),
     ),
     Mutant(
         "copy-confirmed-before-it-is-durable",
@@ -285,9 +279,7 @@ MUTANTS = (
         "mesh/protocol/answering.py",
         "    if state.head >= end and state.phase",
         "    if state.accepted >= end and state.phase",
-        (
-            "tests/unit/mesh/protocol/test_copy.py::test_what_comes_while_an_answer_is_on_its_way_to_the_disk_is_not_in_that_answer",
-        ),
+        (f"{COPY}test_what_comes_while_an_answer_is_on_its_way_to_the_disk_is_not_in_that_answer",),
     ),
     Mutant(
         "open-needs-w-only",
@@ -295,7 +287,7 @@ MUTANTS = (
         "mesh/protocol/opening.py",
         "return max(self.w, len(self.members) - self.w + 1)",
         "return self.w",
-        ("tests/unit/mesh/protocol/test_opening.py::test_never_both_and_always_one_once_all_have_answered",),
+        (f"{OPENING}test_never_both_and_always_one_once_all_have_answered",),
     ),
     Mutant(
         "wiped-member-counts",
@@ -306,9 +298,7 @@ MUTANTS = (
             return
 """,
         "",
-        (
-            "tests/unit/mesh/protocol/test_recovery.py::test_a_member_that_confirmed_and_never_heard_of_it_does_not_count",
-        ),
+        (f"{RECOVERY}test_a_member_that_confirmed_and_never_heard_of_it_does_not_count",),
     ),
     Mutant(
         "n-w-answers-are-enough",
@@ -316,7 +306,7 @@ MUTANTS = (
         "mesh/protocol/recovery.py",
         "return min(len(self.members) - self.w + 1, self._left)",
         "return min(max(1, len(self.members) - self.w), self._left)",
-        ("tests/unit/mesh/protocol/test_recovery.py::test_enough_answers_decide_and_fewer_do_not",),
+        (f"{RECOVERY}test_enough_answers_decide_and_fewer_do_not",),
     ),
     Mutant(
         "lowest-head-is-the-end",
@@ -324,7 +314,7 @@ MUTANTS = (
         "mesh/protocol/recovery.py",
         "        member = max(self._heads,",
         "        member = min(self._heads,",
-        ("tests/unit/mesh/protocol/test_recovery.py::test_enough_answers_decide_and_fewer_do_not",),
+        (f"{RECOVERY}test_enough_answers_decide_and_fewer_do_not",),
     ),
     Mutant(
         "end-changes-with-later-answers",
@@ -332,7 +322,7 @@ MUTANTS = (
         "mesh/protocol/recovery.py",
         "        if self._end is None:\n",
         "        if self.decidable:\n",
-        ("tests/unit/mesh/protocol/test_recovery.py::test_enough_answers_decide_and_fewer_do_not",),
+        (f"{RECOVERY}test_enough_answers_decide_and_fewer_do_not",),
     ),
     Mutant(
         "tail-not-copied",
@@ -340,9 +330,15 @@ MUTANTS = (
         "mesh/protocol/recovery.py",
         "return self.end()[0] < 0 or len(self.holders()) >= min(self.w, self._left)",
         "return self.end()[0] < 0 or len(self.holders()) >= 1",
-        (
-            "tests/unit/mesh/protocol/test_recovery.py::test_once_decided_the_end_stays_and_who_lacks_something_copies_it",
-        ),
+        (f"{RECOVERY}test_once_decided_the_end_stays_and_who_lacks_something_copies_it",),
+    ),
+    Mutant(
+        "peers-never-asked",
+        "A store that missed what the producer no longer keeps never gets it.",
+        "mesh/protocol/gaps.py",
+        "        return behind > 0 and behind % 2 == 1",
+        "        return False",
+        (f"{CATCH_UP}test_the_writer_is_asked_first_and_the_members_when_it_gave_nothing_twice",),
     ),
     Mutant(
         "silent-segment-never-looked-at",
@@ -350,7 +346,7 @@ MUTANTS = (
         "mesh/protocol/gaps.py",
         "                    lagging.setdefault(state.address, (state, -1))\n",
         "                    pass\n",
-        ("tests/unit/mesh/protocol/test_catch_up.py::test_a_silent_open_address_is_looked_at_now_and_then",),
+        (f"{CATCH_UP}test_a_silent_open_address_is_looked_at_now_and_then",),
     ),
     Mutant(
         "bad-copy-not-asked-for-again",
@@ -358,9 +354,7 @@ MUTANTS = (
         "mesh/protocol/catch_up.py",
         "                    copied.put_back(front.first, front.last)\n",
         "",
-        (
-            "tests/unit/mesh/protocol/test_catch_up.py::test_a_bad_copy_is_asked_of_another_source_and_not_of_that_one",
-        ),
+        (f"{CATCH_UP}test_a_bad_copy_is_asked_of_another_source_and_not_of_that_one",),
     ),
     Mutant(
         "committed-at-the-highest-head",
@@ -368,7 +362,7 @@ MUTANTS = (
         "mesh/protocol/writer.py",
         "sorted(self._heads.values(), reverse=True)[self.w - 1]",
         "sorted(self._heads.values(), reverse=True)[self.w - 2]",
-        ("tests/unit/mesh/protocol/test_writer.py::test_committed_is_what_w_members_have",),
+        (f"{WRITER}test_committed_is_what_w_members_have",),
     ),
     Mutant(
         "strangers-acknowledge",
@@ -376,7 +370,7 @@ MUTANTS = (
         "mesh/protocol/writer.py",
         "        head = self._heads.get(member)\n",
         "        head = self._heads.get(member, -1)\n",
-        ("tests/unit/mesh/protocol/test_writer.py::test_acknowledgements_that_do_not_count",),
+        (f"{WRITER}test_acknowledgements_that_do_not_count",),
     ),
     Mutant(
         "acknowledged-before-it-was-published",
@@ -384,7 +378,7 @@ MUTANTS = (
         "mesh/protocol/writer.py",
         "head is None or sequence >= self.next_sequence or self.state",
         "head is None or self.state",
-        ("tests/unit/mesh/protocol/test_writer.py::test_acknowledgements_that_do_not_count",),
+        (f"{WRITER}test_acknowledgements_that_do_not_count",),
     ),
     Mutant(
         "missing-records-left-out",
@@ -392,9 +386,7 @@ MUTANTS = (
         "mesh/store/ranges.py",
         "    if len(whole) != len(values):\n",
         "    if values and not whole:\n",
-        (
-            "tests/unit/mesh/store/test_ranges.py::test_a_range_with_something_missing_is_corrupt_and_never_shorter",
-        ),
+        (f"{RANGES}test_a_range_with_something_missing_is_corrupt_and_never_shorter",),
     ),
     Mutant(
         "search-begins-one-too-late",
@@ -402,9 +394,7 @@ MUTANTS = (
         "mesh/store/ranges.py",
         "row.last_offset >= target)",
         "row.base_offset >= target)",
-        (
-            "tests/unit/mesh/store/test_ranges.py::test_every_offset_is_found_in_the_batch_that_holds_it_or_the_next_one",
-        ),
+        (f"{RANGES}test_every_offset_is_found_in_the_batch_that_holds_it_or_the_next_one",),
     ),
     Mutant(
         "damage-is-served",
@@ -412,7 +402,7 @@ MUTANTS = (
         "mesh/store/scrub.py",
         "            if self.damage.mark(state.address, one):\n",
         "            if one.why:\n",
-        ("tests/unit/mesh/store/test_scrub.py::test_damage_is_told_and_the_rest_goes_on",),
+        (f"{SCRUB}test_damage_is_told_and_the_rest_goes_on",),
     ),
     Mutant(
         "copies-not-compared",
@@ -420,9 +410,7 @@ MUTANTS = (
         "mesh/store/scrub.py",
         "        if decided.verdict is Verdict.DIFFERS and",
         "        if decided.verdict is Verdict.NO_COPY and",
-        (
-            "tests/mesh/test_scrub.py::test_stores_that_differ_and_are_good_for_themselves_are_told_and_left_alone",
-        ),
+        (f"{MESH_SCRUB}test_stores_that_differ_and_are_good_for_themselves_are_told_and_left_alone",),
     ),
     Mutant(
         "damage-not-mended",
@@ -430,7 +418,7 @@ MUTANTS = (
         "mesh/store/scrub.py",
         "        for one in bad:\n            await self._mend(state, one)\n",
         "",
-        ("tests/unit/mesh/store/test_scrub.py::test_damage_is_told_and_the_rest_goes_on",),
+        (f"{SCRUB}test_damage_is_told_and_the_rest_goes_on",),
     ),
     Mutant(
         "mended-without-a-look",
@@ -438,9 +426,7 @@ MUTANTS = (
         "mesh/store/mender.py",
         "        if digest != digest_of(taken.contents):\n",
         "        if not digest:\n",
-        (
-            "tests/unit/mesh/store/test_scrub.py::test_what_was_written_again_is_believed_only_when_it_reads_back",
-        ),
+        (f"{SCRUB}test_what_was_written_again_is_believed_only_when_it_reads_back",),
     ),
     Mutant(
         "mended-from-any-copy",
@@ -448,9 +434,7 @@ MUTANTS = (
         "mesh/protocol/scrubbing.py",
         "        if len(set(self._digests.values())) > 1:\n",
         "        if not self._digests and self._sources:\n",
-        (
-            "tests/unit/mesh/protocol/test_scrubbing.py::test_what_is_damaged_here_is_taken_only_where_nobody_contradicts",
-        ),
+        (f"{SCRUBBING}test_what_is_damaged_here_is_taken_only_where_nobody_contradicts",),
     ),
     Mutant(
         "taken-records-not-compared",
@@ -458,9 +442,7 @@ MUTANTS = (
         "mesh/protocol/scrubbing.py",
         "        if digest and digest == self._digests[source]:\n",
         "        if digest:\n",
-        (
-            "tests/unit/mesh/protocol/test_scrubbing.py::test_what_has_not_the_digest_that_was_told_is_not_taken",
-        ),
+        (f"{SCRUBBING}test_what_has_not_the_digest_that_was_told_is_not_taken",),
     ),
     Mutant(
         "row-not-compared",
@@ -468,7 +450,7 @@ MUTANTS = (
         "mesh/store/checking.py",
         "        elif row != self._row:\n",
         "        elif not row:\n",
-        ("tests/unit/mesh/store/test_verify.py::test_damage_is_named_and_the_rest_is_read",),
+        (f"{VERIFY}test_damage_is_named_and_the_rest_is_read",),
     ),
     Mutant(
         "cut-names-too-little",
@@ -476,7 +458,7 @@ MUTANTS = (
         "mesh/store/wal_cut.py",
         "(state.phase is Phase.CLOSED and not is_unfinished(state))",
         "state.phase is Phase.CLOSED",
-        ("tests/unit/mesh/store/test_wal_cut.py::test_a_closed_segment_that_lacks_something_then_is_named",),
+        (f"{WAL_CUT}test_a_closed_segment_that_lacks_something_then_is_named",),
     ),
     Mutant(
         "cut-does-not-see-later-logs",
@@ -484,8 +466,6 @@ MUTANTS = (
         "mesh/store/wal_salvage.py",
         "        if number < int(report.file.stem):\n",
         "        if number != int(report.file.stem):\n",
-        (
-            "tests/unit/mesh/store/test_wal.py::test_what_lies_behind_a_damaged_place_is_read_from_the_later_logs_too",
-        ),
+        (f"{WAL}test_what_lies_behind_a_damaged_place_is_read_from_the_later_logs_too",),
     ),
 )
