@@ -52,6 +52,14 @@ MUTANTS = (
         (f"{SQLITE}test_a_damaged_row_is_refused",),
     ),
     Mutant(
+        "newer-rows-believed",
+        "In a file of format 1 a revision that has gone back is believed, and given again.",
+        "gateway/catalog/sqlite_rows.py",
+        "        if entry.mod_revision > revision:\n",
+        "        if entry.mod_revision < 0:\n",
+        (f"{SQLITE}test_format_1_with_rows_of_a_later_revision_is_refused",),
+    ),
+    Mutant(
         "damaged-log-believed",
         "One flipped bit takes fsynced transactions, and stale notes become deletions.",
         "gateway/catalog/sqlite_files.py",

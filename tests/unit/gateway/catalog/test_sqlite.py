@@ -577,14 +577,26 @@ def test_after_a_kill_nobody_believes_the_page_cache(tmp_path: Path) -> None:
     assert path.stat().st_ino == after
 
 
+def make_format_1(path: Path, revision: int) -> None:
+    damage(path, "DROP TABLE state")
+    damage(path, "CREATE TABLE revision (only_row INTEGER PRIMARY KEY, revision INTEGER NOT NULL)")
+    damage(path, f"INSERT INTO revision VALUES (0, {revision})")
+    damage(path, "PRAGMA user_version = 1")
+
+
+def test_format_1_with_rows_of_a_later_revision_is_refused(tmp_path: Path) -> None:
+    """It has no sum of its rows: that they are its own is told by their revisions alone."""
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    make_format_1(path, 2)
+    assert "is damaged" in refusal(path).cause
+
+
 def test_format_1_is_brought_to_this_one(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with_catalog(path, fill)
     expected = content_of(path)
-    damage(path, "DROP TABLE state")
-    damage(path, "CREATE TABLE revision (only_row INTEGER PRIMARY KEY, revision INTEGER NOT NULL)")
-    damage(path, "INSERT INTO revision VALUES (0, 3)")
-    damage(path, "PRAGMA user_version = 1")
+    make_format_1(path, 3)
     assert content_of(path) == expected
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
