@@ -13,6 +13,7 @@ PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 RETENTION_RULES = "tests/unit/gateway/log/test_retention_rules.py::"
 SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
+SIM_CLEANING = "tests/sim/test_cleaning.py::"
 SIM_CLUSTER = "tests/sim/test_cluster.py::"
 SNAPSHOT = "tests/unit/gateway/log/idempotence/test_snapshot.py::"
 STATE = "tests/unit/gateway/log/idempotence/test_state.py::"
@@ -43,7 +44,10 @@ MUTANTS = (
         "gateway/log/recovery/producers_at_end.py",
         "    if applied <= last:\n",
         "    if applied <= last and not applied:\n",
-        (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
+        (
+            f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",
+            f"{SIM_CLEANING}test_the_promises_hold_where_segments_have_more_rows_than_an_answer[5]",
+        ),
     ),
     Mutant(
         "rows-beyond-the-first-round-dropped",

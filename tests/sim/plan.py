@@ -16,6 +16,9 @@ NEVER = 86_400.0
 
 DAY_MS = 86_400_000
 
+MANY_ROWS = 4096
+"""More than the batches of any segment in a schedule."""
+
 
 class Fault(NamedTuple):
     """One fault. It begins at `at` and heals itself `seconds` later (seconds of the world's time).
@@ -64,6 +67,8 @@ class Plan:
     fsync_seconds: float = 0.004
     scrub_seconds: float = 3600.0
     """Rest between two looks of a store at its closed segments: one schedule has none, unless it is less."""
+    rows_in_an_answer: int = MANY_ROWS
+    """Rows of a segment that a store gives at once: a segment has more of them, or not."""
     policies: tuple[str, ...] = ("delete",)
     """`cleanup.policy` of the topics, again and again from the first."""
     compaction_seconds: float = NEVER
@@ -151,6 +156,8 @@ CLEANS = 0.5
 READS = 0.4
 """Share of the schedules with groups and fetch sessions."""
 
+ROWS_IN_AN_ANSWER = (MANY_ROWS, MANY_ROWS, 2, 7)
+
 RESTS = 0.5
 """Share of these in which nobody writes for a while."""
 
@@ -201,6 +208,7 @@ def make_plan(
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
     plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
+    plan = replace(plan, rows_in_an_answer=random.Random(f"rows {seed}").choice(ROWS_IN_AN_ANSWER))
     chooser = random.Random(f"reading {seed}")
     drawn_reads = chooser.random() < READS
     if not (drawn_reads if reads is None else reads):

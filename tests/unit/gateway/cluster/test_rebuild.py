@@ -387,23 +387,26 @@ def test_epochs_that_left_no_segment_are_not_used_again() -> None:
 
 @pytest.mark.parametrize(
     ("known", "left", "forgotten"),
-    [(OPEN, "A", "B"), (SEALED, "A", "B"), (CLOSED, "B", "A")],
+    [(OPEN, ["A", "B"], ["C"]), (SEALED, ["A", "B"], ["C"]), (CLOSED, ["C"], ["A", "B"])],
     ids=["begun", "killed", "done"],
 )
 def test_a_compaction_has_happened_when_some_store_knows_an_end_of_it(
-    known: Phase, left: str, forgotten: str
+    known: Phase, left: list[str], forgotten: list[str]
 ) -> None:
     """Until then everything that it was to replace is there; after that none of it counts."""
-    source, made = announcement("A", 0), announcement("B", 0, epoch=1)
-    told = json.loads(made.details) | {"compaction": "B", "replaces": ["A"]}
+    made = announcement("C", 0, epoch=1)
+    told = json.loads(made.details) | {"compaction": "C", "replaces": ["A", "B"]}
     made = made._replace(details=json.dumps(told).encode())
     stores = Stores()
     for store in ALL:
-        stores.has(store, source, CLOSED, 9)
-        stores.has(store, made, known if store == S1 else SEALED, 9)
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("B", 10), CLOSED, 9)
+        stores.has(store, made, known if store == S1 else SEALED, 19)
     entries = stores.rebuilt()
-    assert ends(entries) == [(left, 9, 10)]
-    assert entries[keys.segment_tombstone_key(forgotten)] == {"members": list(ALL)}
+    assert [segment.address for segment in chain(entries)] == left
+    assert chain(entries)[-1].end_offset == 20
+    buried = {key for key in entries if key.startswith(keys.SEGMENT_TOMBSTONES)}
+    assert buried == set(map(keys.segment_tombstone_key, forgotten))
 
 
 def test_each_segment_ends_where_the_next_one_begins_or_nothing_is_rebuilt() -> None:
