@@ -6,10 +6,10 @@ CLOSER = "tests/unit/gateway/log/test_closer.py::"
 COMPACTOR = "tests/unit/gateway/log/compaction/test_compactor.py::"
 CONTEXT = "tests/unit/gateway/log/test_context.py::"
 DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
+ID_BLOCKS = "tests/unit/gateway/log/idempotence/test_id_blocks.py::"
 LOG_START = "tests/unit/gateway/log/test_log_start.py::"
 OPENER = "tests/unit/gateway/log/test_opener.py::"
 PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
-PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 RETENTION_RULES = "tests/unit/gateway/log/test_retention_rules.py::"
 SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
@@ -217,7 +217,7 @@ MUTANTS = (
         "gateway/log/idempotence/producer_ids.py",
         "await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})",
         "await trio.lowlevel.checkpoint()",
-        (f"{PRODUCER_IDS}test_no_life_gives_an_id_again",),
+        (f"{ID_BLOCKS}test_no_life_gives_an_id_again",),
     ),
     Mutant(
         "newest-producer-forgotten",
