@@ -6,6 +6,7 @@ CATCH_UP = "tests/unit/mesh/protocol/test_catch_up.py::"
 COMMITTER = "tests/unit/mesh/store/test_committer.py::"
 COPY = "tests/unit/mesh/protocol/test_copy.py::"
 DB = "tests/unit/mesh/store/test_db.py::"
+DB_LOG = "tests/unit/mesh/store/test_db_log.py::"
 INGEST = "tests/unit/mesh/protocol/test_ingest.py::"
 MESH_SCRUB = "tests/mesh/test_scrub.py::"
 OPENING = "tests/unit/mesh/protocol/test_opening.py::"
@@ -69,7 +70,7 @@ MUTANTS = (
         """            self._db.flush_wal(False)
         except Exception as error:
             raise StoreFailed(f"fsync""",
-        (f"{DB}test_a_flush_is_an_fsync",),
+        (f"{DB_LOG}test_a_flush_is_an_fsync",),
     ),
     Mutant(
         "damaged-log-ends-in-silence",
@@ -77,7 +78,7 @@ MUTANTS = (
         "mesh/store/db.py",
         "DBRecoveryMode.tolerate_corrupted_tail_records()",
         "DBRecoveryMode.point_in_time()",
-        (f"{DB}test_a_log_that_is_damaged_in_the_middle_is_not_opened",),
+        (f"{DB_LOG}test_a_log_that_is_damaged_in_the_middle_is_not_opened",),
     ),
     Mutant(
         "store-forgets-epochs",

@@ -204,11 +204,11 @@ def make_plan(
         seconds=seconds,
     )
     plan = replace(plan, faults=tuple(_faults(plan, chooser)))
-    # Of another stream: the schedules without are those that they were before there was any.
+    # Of streams of their own: the schedules without are those that they were before there was any.
+    plan = replace(plan, rows_in_an_answer=random.Random(f"rows {seed}").choice(ROWS_IN_AN_ANSWER))
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
     plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
-    plan = replace(plan, rows_in_an_answer=random.Random(f"rows {seed}").choice(ROWS_IN_AN_ANSWER))
     chooser = random.Random(f"reading {seed}")
     drawn_reads = chooser.random() < READS
     if not (drawn_reads if reads is None else reads):

@@ -1,10 +1,8 @@
 """The database keeps exactly what a commit says: truncations, deletions, epochs, and what a close leaves."""
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -273,30 +271,3 @@ def test_contents_that_cannot_be_read_are_found_before_they_are_moved(tmp_path: 
     with pytest.raises(StoreCorrupt):
         database.check_contents(OTHER)
     database.close()
-
-
-# what is promised of the disk -----------------------------------------------------------------------------
-
-
-def test_a_flush_is_an_fsync(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RocksDB's `flush_wal` writes to the page cache, unless it is told to sync."""
-    asked: list[bool] = []
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "_db", SimpleNamespace(flush_wal=asked.append))
-        database.flush()
-    assert asked == [True]
-
-
-def test_a_log_that_is_damaged_in_the_middle_is_not_opened(tmp_path: Path) -> None:
-    """Nor cut there in silence, which is what RocksDB does if nobody tells it otherwise."""
-    database = Database(tmp_path / "db")
-    ingest = Ingest(STORE, database)
-    fill(ingest, database, ADDRESS)
-    shutil.copytree(tmp_path / "db", tmp_path / "left")
-    database.close()
-    (log,) = (tmp_path / "left").glob("*.log")
-    content = bytearray(log.read_bytes())
-    content[len(content) // 2] ^= 1
-    log.write_bytes(content)
-    with pytest.raises(StoreFailed, match="Corruption"):
-        Database(tmp_path / "left")

@@ -143,6 +143,30 @@ def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> N
     cluster(body)
 
 
+# a store that is older ------------------------------------------------------------------------------------
+
+
+def test_a_log_that_ends_before_what_was_shown_serves_nothing(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            partition = life.partition
+            await life.write(3)
+            assert partition.chain.current is not None
+            address = partition.chain.current.segment.address
+            key = store_keys.head_key(address)
+            (head,) = setup.store.database.get_many([key])
+            await life.write(2)
+            assert partition.high_watermark == 5
+            setup.store.database._db.put(key, head)
+            setup.store.open()
+            partition.fenced(partition.chain.current.writer, "sealed")
+            await trio.sleep(5)
+            assert partition.state is PartitionState.FAILED
+            assert "the log ends at offset 3, and 5 was shown before" in partition.reason
+
+    cluster(body)
+
+
 # idempotent producers -------------------------------------------------------------------------------------
 
 
@@ -370,6 +394,37 @@ def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
     cluster(body)
 
 
+def test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted(cluster: Cluster) -> None:
+    """The store knows the end of what it was to write: there is a newer catalog."""
+
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        closed = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value)
+        note = Noted(closed.address, closed.members, closed.w, LOG)
+        await setup.catalog.transact([], note.put())
+        async with setup.life().running() as life:
+            assert f"has segment {closed.address} closed" in refuted(life)
+
+    cluster(body)
+
+
+@pytest.mark.parametrize(
+    ("members", "w", "needed"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (3, 3, 1), (4, 3, 2), (5, 3, 3), (5, 4, 2)]
+)
+def test_so_many_members_are_asked_that_any_w_meet_one_of_them(members: int, w: int, needed: int) -> None:
+    async def main() -> None:
+        stores = tuple(f"store-{number}" for number in range(members))
+        log = FakeLog(stores=stores, configs={"min.insync.replicas": str(w)})
+        recovery = PartitionRecovery(log.context, log.partition, accept_loss=False, settled=lambda: None)
+        asked = recovery.asked()
+        assert (set(asked.members), asked.needed) == (set(stores), needed)
+        log.partition.chain.load([Segment("A" * 32, 0, 0, stores[::-1], w, 0).closed(5, 4, 0)])
+        asked = recovery.asked()
+        assert (asked.members, asked.needed) == (stores[::-1], needed)
+
+    run(main)
+
+
 def test_an_epoch_that_two_catalogs_have_used_is_refuted(cluster: Cluster) -> None:
     async def body(setup: Setup) -> None:
         async with setup.life().running() as life:
@@ -424,93 +479,7 @@ def test_what_a_store_cannot_read_of_a_log_is_no_older_catalog(cluster: Cluster)
     cluster(body)
 
 
-def test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted(cluster: Cluster) -> None:
-    """The store knows the end of what it was to write: there is a newer catalog."""
-
-    async def body(setup: Setup) -> None:
-        await write_two_lives(setup)
-        closed = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value)
-        note = Noted(closed.address, closed.members, closed.w, LOG)
-        await setup.catalog.transact([], note.put())
-        async with setup.life().running() as life:
-            assert f"has segment {closed.address} closed" in refuted(life)
-
-    cluster(body)
-
-
-@pytest.mark.parametrize(
-    ("members", "w", "needed"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (3, 3, 1), (4, 3, 2), (5, 3, 3), (5, 4, 2)]
-)
-def test_so_many_members_are_asked_that_any_w_meet_one_of_them(members: int, w: int, needed: int) -> None:
-    async def main() -> None:
-        stores = tuple(f"store-{number}" for number in range(members))
-        log = FakeLog(stores=stores, configs={"min.insync.replicas": str(w)})
-        recovery = PartitionRecovery(log.context, log.partition, accept_loss=False, settled=lambda: None)
-        asked = recovery.asked()
-        assert (set(asked.members), asked.needed) == (set(stores), needed)
-        log.partition.chain.load([Segment("A" * 32, 0, 0, stores[::-1], w, 0).closed(5, 4, 0)])
-        asked = recovery.asked()
-        assert (asked.members, asked.needed) == (stores[::-1], needed)
-
-    run(main)
-
-
-# a store that is older ------------------------------------------------------------------------------------
-
-
-def test_a_log_that_ends_before_what_was_shown_serves_nothing(cluster: Cluster) -> None:
-    async def body(setup: Setup) -> None:
-        async with setup.life().running() as life:
-            partition = life.partition
-            await life.write(3)
-            assert partition.chain.current is not None
-            address = partition.chain.current.segment.address
-            key = store_keys.head_key(address)
-            (head,) = setup.store.database.get_many([key])
-            await life.write(2)
-            assert partition.high_watermark == 5
-            setup.store.database._db.put(key, head)
-            setup.store.open()
-            partition.fenced(partition.chain.current.writer, "sealed")
-            await trio.sleep(5)
-            assert partition.state is PartitionState.FAILED
-            assert "the log ends at offset 3, and 5 was shown before" in partition.reason
-
-    cluster(body)
-
-
 # crashes that leave catalog and store apart -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("by", ["a roll", "a recovery"])
-def test_an_end_that_nobody_has_heard_is_told_by_the_next_life(cluster: Cluster, by: str) -> None:
-    def phase(setup: Setup, address: str) -> Phase:
-        state = setup.store.database.load(address)
-        assert state is not None
-        return state.phase
-
-    async def body(setup: Setup) -> None:
-        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
-            await life.write(4)
-            assert life.partition.chain.current is not None
-            address = life.partition.chain.current.segment.address
-            setup.store.deaf = {b"C"}
-            if by == "a roll":
-                roll(life)
-                await life.write()
-        if by == "a recovery":
-            async with setup.life().running():
-                pass
-        assert phase(setup, address) < Phase.CLOSED
-        assert Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value).end_offset == 4
-        setup.store.hear_all()
-        async with setup.life().running() as life:
-            await trio.sleep(1)
-            await life.settle()
-            assert phase(setup, address) is Phase.CLOSED
-            assert setup.catalog.range(keys.CLOSING) == []
-
-    cluster(body)
 
 
 @pytest.mark.parametrize("deaf_to", [b"O", b"C", Verify])
@@ -540,6 +509,37 @@ def test_a_crash_between_catalog_and_store_is_recovered(cluster: Cluster, deaf_t
             assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, end)
             await life.write(2)
             assert life.partition.high_watermark == end + 2
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("by", ["a roll", "a recovery"])
+def test_an_end_that_nobody_has_heard_is_told_by_the_next_life(cluster: Cluster, by: str) -> None:
+    def phase(setup: Setup, address: str) -> Phase:
+        state = setup.store.database.load(address)
+        assert state is not None
+        return state.phase
+
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            assert life.partition.chain.current is not None
+            address = life.partition.chain.current.segment.address
+            setup.store.deaf = {b"C"}
+            if by == "a roll":
+                roll(life)
+                await life.write()
+        if by == "a recovery":
+            async with setup.life().running():
+                pass
+        assert phase(setup, address) < Phase.CLOSED
+        assert Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value).end_offset == 4
+        setup.store.hear_all()
+        async with setup.life().running() as life:
+            await trio.sleep(1)
+            await life.settle()
+            assert phase(setup, address) is Phase.CLOSED
+            assert setup.catalog.range(keys.CLOSING) == []
 
     cluster(body)
 
