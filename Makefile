@@ -21,6 +21,9 @@ N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
 GROUPS_ARGS ?=
+# Mutations: every n-th one, and those of these names.
+PART       ?= 1/1
+ONLY       ?=
 PIPELINE_ARGS ?=
 FAULT_TESTS = $(if $(QUICK),-m 'not long' tests/faults/test_mesh_*.py,tests/faults)
 
@@ -46,7 +49,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults kills groups compat pipelines clean
+.PHONY: help run test lint format bench bench-pipelines sim faults kills mutants groups compat pipelines clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -56,6 +59,7 @@ help:
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
+	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
 	@echo 'make pipelines  the Spark jobs, killed at every step           (QUICK=1, PIPELINE_ARGS=)'
@@ -89,6 +93,9 @@ faults: $(VENV)/.test-stamp
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
+
+mutants: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.mutants --part $(PART) $(addprefix --only ,$(ONLY))
 
 groups: SECONDS = 300
 groups: $(VENV)/.test-stamp

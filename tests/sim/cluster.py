@@ -25,10 +25,13 @@ from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.log.compaction import compactor as compaction
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.rules import KEY_BYTES
+from gateway.log.recovery import producers_at_end
+from mesh import reader
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.starts import last_commit_of, unpack_starts
 from mesh.store import db as store_db
 from mesh.store import keys as store_keys
+from mesh.store import server
 from mesh.store import store as store_module
 from mesh.store.identity import learn
 from mesh.store.values import unpack_number
@@ -683,6 +686,9 @@ def simulated_parts(world: World) -> Iterator[None]:
         ),
         patch.object(compaction_run, "PIECE_RECORDS", 3),
         patch.object(compaction_run, "MAX_SOURCES", 4),
+        patch.object(server, "BEGINNING_ROWS", world.plan.rows_in_an_answer),
+        patch.object(producers_at_end, "ROWS_AT_ONCE", world.plan.rows_in_an_answer + 1),
+        patch.object(reader, "ROWS_COUNT", world.plan.rows_in_an_answer),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
             store_module,

@@ -163,12 +163,15 @@ class History:
                 raise BrokenPromise(f"{member} became a member of {segment.address} without the whole of it")
 
     def check_durable(self, segment: Any, sequence: int) -> None:
-        """What is shown or acknowledged was fsynced by w members (some may have been lost since)."""
+        """What is shown or acknowledged was fsynced by w members (some may have been lost since). The w that
+        the product has noted counts only where it is higher than what is due.
+        """
+        needed = max(segment.w, self._world.plan.least_w(len(segment.members)))
         have = sum(self.fsynced[segment.address, member] >= sequence for member in segment.members)
-        if have < segment.w:
+        if have < needed:
             raise BrokenPromise(
                 f"sequence {sequence} of {segment.address} counts as durable, and {have} members have fsynced"
-                f" it, not {segment.w}"
+                f" it, not {needed}"
             )
 
     def watch(self, life: Life, partition: Partition) -> None:

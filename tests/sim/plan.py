@@ -16,6 +16,9 @@ NEVER = 86_400.0
 
 DAY_MS = 86_400_000
 
+MANY_ROWS = 4096
+"""More than the batches of any segment in a schedule."""
+
 
 class Fault(NamedTuple):
     """One fault. It begins at `at` and heals itself `seconds` later (seconds of the world's time).
@@ -64,6 +67,8 @@ class Plan:
     fsync_seconds: float = 0.004
     scrub_seconds: float = 3600.0
     """Rest between two looks of a store at its closed segments: one schedule has none, unless it is less."""
+    rows_in_an_answer: int = MANY_ROWS
+    """Rows of a segment that a store gives at once: a segment has more of them, or not."""
     policies: tuple[str, ...] = ("delete",)
     """`cleanup.policy` of the topics, again and again from the first."""
     compaction_seconds: float = NEVER
@@ -96,6 +101,13 @@ class Plan:
     def w(self) -> int:
         """How many members of a segment must have a record."""
         return max(self.min_insync_replicas, self.replication_factor // 2 + 1)
+
+    def least_w(self, members: int) -> int:
+        """How many of so many members of a segment must have a record before it counts: a majority, and no
+        fewer than the lowest `min.insync.replicas` that a topic is ever given.
+        """
+        given = [int(fault.other) for fault in self.happening if fault.kind == "alter topic"]
+        return min(members, max(members // 2 + 1, min([self.min_insync_replicas, *given])))
 
     def policy(self, topic: str) -> str:
         """Of a topic by its name."""
@@ -151,6 +163,8 @@ CLEANS = 0.5
 READS = 0.4
 """Share of the schedules with groups and fetch sessions."""
 
+ROWS_IN_AN_ANSWER = (MANY_ROWS, MANY_ROWS, 2, 7)
+
 RESTS = 0.5
 """Share of these in which nobody writes for a while."""
 
@@ -197,7 +211,8 @@ def make_plan(
         seconds=seconds,
     )
     plan = replace(plan, faults=tuple(_faults(plan, chooser)))
-    # Of another stream: the schedules without are those that they were before there was any.
+    # Of streams of their own: the schedules without are those that they were before there was any.
+    plan = replace(plan, rows_in_an_answer=random.Random(f"rows {seed}").choice(ROWS_IN_AN_ANSWER))
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
     plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan

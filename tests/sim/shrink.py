@@ -12,13 +12,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.sim import cluster
 from tests.sim.loop import BrokenPromise
-
-if TYPE_CHECKING:
-    from tests.sim.plan import Plan
+from tests.sim.plan import MANY_ROWS, Plan
 
 LARGE_SEGMENT_BYTES = 1 << 30
 MAX_RUNS = 400
@@ -85,6 +83,8 @@ def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
     for count in ("topics", "partitions", "clients"):
         if getattr(plan, count) > 1:
             yield {count: 1}
+    if plan.rows_in_an_answer < MANY_ROWS:
+        yield {"rows_in_an_answer": MANY_ROWS}
     if plan.segment_bytes < LARGE_SEGMENT_BYTES:
         yield {"segment_bytes": LARGE_SEGMENT_BYTES}
 

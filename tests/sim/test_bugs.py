@@ -1,11 +1,13 @@
 """Planted bugs, each a way to lose or double data: the simulation has to find them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sim import cluster
 from tests.sim.bugs import BUGS, CLEANING, READING, planted
 from tests.sim.loop import BrokenPromise
-from tests.sim.plan import Plan, make_plan
+from tests.sim.plan import MANY_ROWS, Plan, make_plan
 from tests.sim.shrink import describe
 
 SEEDS = 150
@@ -33,8 +35,9 @@ STORES = {"n-w answers accepted": 3, "high watermark at one store": 3}
 
 def plan_for(bug: str, seed: int) -> Plan:
     if bug in READING:
-        return make_plan(seed, stores=1, seconds=4.0, reads=True)
-    return make_plan(seed, stores=STORES.get(bug, 1), seconds=3.0, cleans=bug in CLEANING, reads=False)
+        return replace(make_plan(seed, stores=1, seconds=4.0, reads=True), rows_in_an_answer=MANY_ROWS)
+    plan = make_plan(seed, stores=STORES.get(bug, 1), seconds=3.0, cleans=bug in CLEANING, reads=False)
+    return replace(plan, rows_in_an_answer=MANY_ROWS)  # `FIRST` is of schedules like that
 
 
 def found_by(bug: str) -> cluster.Outcome:

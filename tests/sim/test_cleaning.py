@@ -28,6 +28,14 @@ def test_the_promises_hold_while_logs_are_cleaned(first: int) -> None:
     assert reached["batches acknowledged"] > 100, reached
 
 
+@pytest.mark.parametrize("first", range(5, 13, BLOCK))
+def test_the_promises_hold_where_segments_have_more_rows_than_an_answer(first: int) -> None:
+    """As one of more than 4,096 batches: a start and a compaction ask for its rows several times."""
+    plans = [make_plan(seed, stores=1, seconds=SECONDS, cleans=True) for seed in range(first, first + BLOCK)]
+    reached = reached_by(replace(plan, rows_in_an_answer=2) for plan in plans)
+    assert reached["batches acknowledged"] > 100, reached
+
+
 SHORT = Plan(
     seed=5,
     topics=1,

@@ -97,6 +97,23 @@ def test_each_flipped_bit_that_takes_acknowledged_commits_is_seen(killed: Path, 
     assert lost > len(places) / 2
 
 
+@pytest.mark.parametrize("at", [FRAME.size, FRAME.size + 2000, 16])
+def test_more_than_a_bit_in_the_middle_is_told_by_the_transactions_behind_it(
+    killed: Path, tmp_path: Path, at: int
+) -> None:
+    """Of a page, or of a checksum: sixteen bytes, as no single flip leaves them."""
+    whole = log_of(killed)
+    for end in frame_ends(whole)[1:-1]:
+        log = bytearray(whole)
+        place = HEADER.size + (end - 1) * FRAME_BYTES + at
+        log[place : place + 8] = bytes(byte ^ 0x5A for byte in log[place : place + 8])
+        (tmp_path / "log").write_bytes(log)
+        assert read_with(killed, log, tmp_path) < COMMITS
+        tail = log_tail(tmp_path / "log")
+        assert tail.frames == end - 1
+        assert "of transactions that were written later are not" in tail.damage
+
+
 def test_a_database_of_two_pages_whose_commit_lost_its_mark(tmp_path: Path) -> None:
     """The one bit of the field that says how many pages there are is flipped in the last commit but one."""
     database = sqlite3.connect(tmp_path / "live", isolation_level=None)

@@ -1,6 +1,7 @@
 """What only the catalog in a file does: it survives, and it refuses files that it must not touch."""
 
 import errno
+import os
 import random
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.catalog import sqlite_rows
+from gateway.catalog import sqlite_files, sqlite_rows
 from gateway.catalog.interface import CatalogFailed, Change, Entry, HistoryLost
 from gateway.catalog.mirror import Plan
 from gateway.catalog.sqlite import SqliteCatalog
@@ -477,6 +478,51 @@ def test_a_disk_that_is_full_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert content_of(path) == AFTER_KILLED
 
 
+def test_the_copy_is_on_the_disk_before_it_takes_the_place_and_that_before_the_log_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed_catalog(tmp_path / "k")
+    happened: list[str] = []
+    fsync, replace, unlink, sync = os.fsync, Path.replace, Path.unlink, sqlite_files.sync_directory
+
+    def name_of(descriptor: int) -> str:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().name
+
+    def seen_fsync(descriptor: int) -> None:
+        happened.append(f"fsync {name_of(descriptor)}")
+        fsync(descriptor)
+
+    def seen_replace(file: Path, target: Path) -> Path:
+        happened.append(f"{file.name} replaces {target.name}")
+        return replace(file, target)
+
+    def seen_unlink(file: Path, **options: bool) -> None:
+        if file.exists():
+            happened.append(f"{file.name} goes")
+        unlink(file, **options)
+
+    def seen_sync(directory: Path) -> None:
+        happened.append("fsync of the directory")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fsync)
+            sync(directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", seen_fsync)
+        patched.setattr(Path, "replace", seen_replace)
+        patched.setattr(Path, "unlink", seen_unlink)
+        patched.setattr(sqlite_files, "sync_directory", seen_sync)
+        assert content_of(path) == AFTER_KILLED
+    log = [event for event in happened if event.endswith("goes") and "-shm" not in event]
+    assert log == ["catalog.sqlite-wal goes"]
+    assert happened[:4] == [
+        "fsync catalog.sqlite.new",
+        "catalog.sqlite.new replaces catalog.sqlite",
+        "fsync of the directory",
+        "catalog.sqlite-wal goes",
+    ]
+
+
 def test_what_cannot_be_believed_is_not_put_in_the_file_s_place(tmp_path: Path) -> None:
     path = killed_catalog(tmp_path / "k")
     inode = path.stat().st_ino
@@ -531,14 +577,26 @@ def test_after_a_kill_nobody_believes_the_page_cache(tmp_path: Path) -> None:
     assert path.stat().st_ino == after
 
 
+def make_format_1(path: Path, revision: int) -> None:
+    damage(path, "DROP TABLE state")
+    damage(path, "CREATE TABLE revision (only_row INTEGER PRIMARY KEY, revision INTEGER NOT NULL)")
+    damage(path, f"INSERT INTO revision VALUES (0, {revision})")
+    damage(path, "PRAGMA user_version = 1")
+
+
+def test_format_1_with_rows_of_a_later_revision_is_refused(tmp_path: Path) -> None:
+    """It has no sum of its rows: that they are its own is told by their revisions alone."""
+    path = tmp_path / "catalog.sqlite"
+    with_catalog(path, fill)
+    make_format_1(path, 2)
+    assert "is damaged" in refusal(path).cause
+
+
 def test_format_1_is_brought_to_this_one(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with_catalog(path, fill)
     expected = content_of(path)
-    damage(path, "DROP TABLE state")
-    damage(path, "CREATE TABLE revision (only_row INTEGER PRIMARY KEY, revision INTEGER NOT NULL)")
-    damage(path, "INSERT INTO revision VALUES (0, 3)")
-    damage(path, "PRAGMA user_version = 1")
+    make_format_1(path, 3)
     assert content_of(path) == expected
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)

@@ -11,9 +11,10 @@ import pytest
 import trio
 
 from gateway.catalog import keys
-from gateway.cluster.found_segments import CannotRebuild
-from gateway.cluster.rebuild import read_back
+from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, check_chain
+from gateway.cluster.rebuild import LOST_BLOCKS, read_back
 from gateway.log.compaction.rules import CompactionLimits, cleanable
+from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
@@ -359,6 +360,45 @@ def test_so_many_stores_may_be_missing_that_none_of_their_segments_is_unheard_of
     entries = stores.rebuilt(*here, accept_loss=refused)
     assert chain(entries)[0].members == ALL
     assert chain(entries)[0].confirmed == here
+
+
+@pytest.mark.parametrize(
+    ("known", "left", "forgotten"),
+    [(OPEN, ["A", "B"], ["C"]), (SEALED, ["A", "B"], ["C"]), (CLOSED, ["C"], ["A", "B"])],
+    ids=["begun", "killed", "done"],
+)
+def test_a_compaction_has_happened_when_some_store_knows_an_end_of_it(
+    known: Phase, left: list[str], forgotten: list[str]
+) -> None:
+    """Until then everything that it was to replace is there; after that none of it counts."""
+    made = announcement("C", 0, epoch=1)
+    told = json.loads(made.details) | {"compaction": "C", "replaces": ["A", "B"]}
+    made = made._replace(details=json.dumps(told).encode())
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("B", 10), CLOSED, 9)
+        stores.has(store, made, known if store == S1 else SEALED, 19)
+    entries = stores.rebuilt()
+    assert [segment.address for segment in chain(entries)] == left
+    assert chain(entries)[-1].end_offset == 20
+    buried = {key for key in entries if key.startswith(keys.SEGMENT_TOMBSTONES)}
+    assert buried == set(map(keys.segment_tombstone_key, forgotten))
+
+
+def test_each_segment_ends_where_the_next_one_begins_or_nothing_is_rebuilt() -> None:
+    chain_of = [FoundSegment(announcement("A", 0)), FoundSegment(announcement("B", 10))]
+    check_chain("orders-0", chain_of, [End(9, row(9)), None])
+    for end in (End(8, row(8)), End(10, row(10)), None):
+        with pytest.raises(CannotRebuild, match="segment A of orders-0 ends at offset"):
+            check_chain("orders-0", chain_of, [end, None])
+
+
+def test_producer_ids_that_may_have_been_taken_since_are_not_given_again() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0), OPEN, 4)
+    assert stores.rebuilt()[keys.PRODUCER_IDS] == 3000 + LOST_BLOCKS * BLOCK
 
 
 def test_stores_that_contradict_each_other_are_refused() -> None:

@@ -353,6 +353,26 @@ def test_settled_is_what_was_written_before() -> None:
     run(main)
 
 
+def test_what_is_on_its_way_is_loaded() -> None:
+    """It is acknowledged to its client, and would be in a table that nobody looks at any more."""
+
+    async def main() -> None:
+        log, loaded = OffsetsLog(), []
+        async with log.running():
+            await log.begin_commit("commit", OffsetTable(), {("t", 0): offset(7)})
+
+            async def load() -> None:
+                loaded.append(await log.journal.load(0))
+
+            await log.begin("load", load)
+            assert (log.told, loaded) == ([], [])
+            await log.durable()
+            assert sorted(log.told) == [("commit", ErrorCode.NONE), ("load", ErrorCode.NONE)]
+            assert loaded[0]["g"].offsets.fetch("t", 0) == offset(7)
+
+    run(main)
+
+
 def test_without_the_topic_there_is_nothing_to_settle_or_load() -> None:
     async def main() -> None:
         log = OffsetsLog()

@@ -13,7 +13,7 @@ from gateway.catalog import keys
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus
+from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
 ONE, TWO, THREE, FOUR = (f"store-{number}" for number in range(1, 5))
 ADDRESS = "A" * 32
@@ -26,6 +26,8 @@ class Requests(FakeRequests):
     def __init__(self) -> None:
         super().__init__()
         self.away: set[str] = set()
+        self.lacking: set[str] = set()
+        """Those that have not all of it."""
         self.told: list[str] = []
         self.woken = trio.Event()
 
@@ -35,7 +37,8 @@ class Requests(FakeRequests):
             await self.woken.wait()
         self.told.append(store)
         addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
-        return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, 9) for a in addresses])
+        status = STATUS_INCOMPLETE if store in self.lacking else STATUS_DONE
+        return SimpleNamespace(statuses=[AddressStatus(a, status, 9) for a in addresses])
 
     def back(self, *stores: str) -> None:
         self.away -= set(stores)
@@ -97,6 +100,35 @@ def test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered
         setup.stores.back(THREE)
         await trio.sleep(1)
         assert (setup.heard, setup.noted(), setup.closer.untold()) == (["heard"], None, {})
+
+    run(body)
+
+
+def test_a_member_that_lacks_something_is_told_again_when_it_has_copied_that() -> None:
+    """Until then it has not confirmed, and a restart must know of it."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.lacking = {THREE}
+        copied = trio.Event()
+        asked: list[tuple[object, ...]] = []
+
+        async def copy(*segment: object, **_: object) -> bool:
+            asked.append(segment)
+            await copied.wait()
+            return True
+
+        setup.log.context.copier.copy = copy  # type: ignore[method-assign]
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT], lambda: setup.heard.append("heard"))
+        await trio.sleep(1)
+        assert asked == [(THREE, ADDRESS, 9, [ONE, TWO])]
+        assert setup.heard == ["heard"]
+        assert (setup.noted(), setup.closer.untold()) == ([ONE, TWO, THREE], {THREE: 1})
+        setup.stores.lacking = set()
+        copied.set()
+        await trio.sleep(1)
+        assert (setup.noted(), setup.closer.untold()) == (None, {})
+        assert setup.stores.told.count(THREE) == 2
 
     run(body)
 

@@ -15,7 +15,7 @@ from gateway.cluster.stores import MOVE_SECONDS, StoreEntry
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
-from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests, batch, header_of
+from tests.unit.gateway.log.fake_log import STORE, FakeLog, FakeRequests, batch, header_of
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
@@ -24,6 +24,7 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
 )
+from wireproto.dafka.messages import Ack
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 STORES = ("store-1", "store-2", "store-3")
@@ -334,5 +335,38 @@ def test_many_idle_segments_are_closed_in_one_transaction() -> None:
             await trio.sleep(0.1)
             revisions = {entry.mod_revision for entry in catalog.range(keys.SEGMENTS)}
             assert revisions == {before + 1}
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_segment_is_not_opened_before_all_of_the_last_one_is_durable() -> None:
+    """Whatever else there is to be opened: a crash in between would leave a hole."""
+
+    async def main() -> None:
+        log = FakeLog(partitions=2)
+        rolled, other = log.topic.partitions
+
+        def append(*partitions: Any) -> None:
+            for partition in partitions:
+                view = memoryview(bytearray(batch(b"value")))
+                partition.append(header_of(view), view, -1, log.now_ms)
+
+        def starts() -> list[tuple[str, int]]:
+            return [(announcement.log[-1], announcement.start) for announcement in log.requests.opened]
+
+        async with log.running():
+            append(rolled)
+            await wait_all_tasks_blocked()
+            before = rolled.chain.current
+            assert before is not None
+            before.outdate()
+            append(rolled, other)
+            await wait_all_tasks_blocked()
+            assert rolled.chain.rolling == [before]
+            assert starts() == [("0", 0), ("1", 0)]
+            assert len(log.context.catalog.range(keys.SEGMENTS)) == 2
+            log.producer.on_ack(Ack(before.segment.address, STORE, log.topic.name, 0))
+            await wait_all_tasks_blocked()
+            assert starts() == [("0", 0), ("1", 0), ("0", 1)]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -99,6 +99,20 @@ def test_a_first_batch_that_was_refused_is_not_overtaken() -> None:
     logged(body)
 
 
+def test_a_duplicate_is_answered_when_its_original_is_durable() -> None:
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        both = [append(partition, first()), append(partition, first())]
+        assert [one.base_offset for one in both] == [0, 0]
+        await wait_all_tasks_blocked()
+        assert [one.done for one in both] == [False, False]
+        log.acknowledge()
+        assert [one.done for one in both] == [True, True]
+        assert append(partition, first()).done
+
+    logged(body)
+
+
 def test_also_while_the_partition_did_not_serve() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition

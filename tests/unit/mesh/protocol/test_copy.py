@@ -140,6 +140,17 @@ def test_a_copied_record_is_durable_before_it_is_said() -> None:
     assert [letter for letter, *_ in answered(machine.settle())] == [b"y", b"s"]
 
 
+def test_what_comes_while_an_answer_is_on_its_way_to_the_disk_is_not_in_that_answer() -> None:
+    machine = Machine()
+    machine.on_request(copy_request())
+    commit = machine.take()
+    copied(machine, 0, END)
+    assert machine.done(commit) == [
+        Answer(b"y", "R1", STORE, (AddressStatus(ADDRESS, STATUS_INCOMPLETE, -1),))
+    ]
+    assert answered(machine.settle()) == [(b"y", "R1", AddressStatus(ADDRESS, STATUS_DONE, END))]
+
+
 def test_a_cut_off_writer_is_not_told_what_a_recovery_copied() -> None:
     """It would count it, and the next recovery may decide on an earlier end."""
     machine = Machine()
@@ -411,6 +422,18 @@ def test_a_copy_that_is_deleted_meanwhile_says_so() -> None:
     assert (b"y", "R2", AddressStatus(ADDRESS, STATUS_SEALED, -1)) in answered(machine.settle())
     assert machine.known(ADDRESS) is None
     assert machine.answers(copy_request())[0].status == STATUS_SEALED
+
+
+def test_a_copy_changes_nothing_of_what_was_deleted() -> None:
+    machine = Machine()
+    written(machine, 2)
+    machine.answers(request(b"X"))
+    machine.answers(copy_request())
+    state = machine.disk.load(ADDRESS)
+    assert state is not None
+    assert (state.phase, state.announcement, state.head) == (Phase.DELETED, None, -1)
+    assert machine.take_wants() == {ADDRESS: None}
+    assert copied(machine, 0, 0) == [Taken.UNWANTED]
 
 
 # gateways' addresses that nobody announced ------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
+from mesh.protocol.copying import Taken
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
@@ -174,6 +175,24 @@ def test_a_restarted_store_answers_close_of_what_it_lacks_with_incomplete(tmp_pa
         (status,) = finish(ingest, database, commit)
         assert status.status != STATUS_DONE
         assert status.sequence == BATCHES - 1
+    database.close()
+
+
+def test_what_a_segment_lacks_is_remembered_until_it_is_here(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    ingest = Ingest(STORE, database)
+    fill(ingest, database, ADDRESS, OTHER)
+    ingest.on_request(request(b"C", sequence=BATCHES))
+    ingest.on_request(request(b"C", OTHER, BATCHES - 1))
+    settle(ingest, database)
+    database.close()
+    database = Database(tmp_path / "db")
+    assert database.unfinished("", 10) == [ADDRESS]
+    ingest = Ingest(STORE, database, "cluster")
+    ingest.resume(ADDRESS)
+    assert ingest.on_copy(ADDRESS, BATCHES, batch(BATCHES), OTHER, 0.0) is Taken.TAKEN
+    settle(ingest, database)
+    assert database.unfinished("", 10) == []
     database.close()
 
 

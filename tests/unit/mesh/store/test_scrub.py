@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
+from mesh.protocol.scrubbing import Decided, Verdict
 from mesh.requests import Requests
 from mesh.store import keys, scrub, slices
 from mesh.store.damage import Damage
@@ -261,3 +262,32 @@ def test_a_slice_of_large_records_that_cannot_be_read_is_what_others_can_give(ro
     assert all(content is None for content, _ in piece.records)
     assert 1 <= len(piece.records) << 20 <= MAX_RANGE_BYTES
     assert piece.trouble == "no such file"
+
+
+def test_what_was_written_again_is_believed_only_when_it_reads_back(
+    store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that has other bytes afterwards, each good for itself, is not mended."""
+    database, _, scrubber = store
+    mender = scrubber._mender
+    state = database.load(ADDRESS)
+    assert state is not None
+    given = [batch(4)]
+
+    async def give(_scrub: object, *_range: object) -> Decided:
+        taken = cast(Any, _range[-1])
+        taken.contents, taken.rows = given, [b"row"]
+        await trio.lowlevel.checkpoint()
+        return Decided(Verdict.MENDABLE, "as another store keeps it")
+
+    async def lose(*_: object) -> bool:
+        await trio.lowlevel.checkpoint()
+        return True
+
+    monkeypatch.setattr(mender, "_run", give)
+    monkeypatch.setattr(mender, "_write", lose)
+    assert trio.run(mender.mend, state, 4, 4).verdict is Verdict.GOOD, "it is there already"
+    given = [batch(5)]
+    assert trio.run(mender.mend, state, 4, 4) == Decided(
+        Verdict.LATER, "it was written again, and other bytes are read back"
+    )

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.store.wal import WalReport, cut, examine
+from mesh.store.wal_salvage import entries_behind
 
 BLOCK = 32 * 1024
 HEADER = 7
@@ -399,6 +400,25 @@ def test_an_older_log_that_was_cut_is_a_hole_that_rocksdb_does_not_see(
     assert report[:5] == (logs[0], end, "corrupt", end, behind)
     assert f"in {logs[1].name} entry {2 * len(whole) + 1} follows entry {2 * kept}" in report.reason
     assert opened(tmp_path / "db") == [*range(kept), *range(len(whole), 400)]
+
+
+def test_what_lies_behind_a_damaged_place_is_read_from_the_later_logs_too(
+    several: Path, tmp_path: Path
+) -> None:
+    logs = copy_of(several, tmp_path / "db")
+    ends = [end for _, end in logical_records(logs[0].read_bytes())]
+    damaged = len(ends) // 2
+    flip(logs[0], ends[damaged] - 1)
+    keys = [key for key, value in entries_behind(tmp_path / "db", examine(tmp_path / "db")) if value]
+    assert keys == [key for number in range(damaged + 1, 400) for key in (b"%06d" % number, b"head")], (
+        "everything but what the damaged place holds"
+    )
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
 
 
 def test_an_older_log_that_was_emptied_is_a_hole(several: Path, tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mesh.protocol.copying import Taken
 from mesh.protocol.ingest import Ingest
 from mesh.store import wal
 from mesh.store.db import Database
 from mesh.store.opening import cut
 from mesh.store.wal_cut import Look, Part, look
-from tests.unit.mesh.store.sample import ADDRESS, OTHER, STORE, record, request, settle
+from tests.unit.mesh.store.sample import ADDRESS, OTHER, STORE, batch, record, request, settle
 from wireproto.records.row import Row
 
 CLOSED = "C" * 32
@@ -134,6 +135,29 @@ def test_a_segment_that_only_the_log_behind_the_damage_tells_of(copy: Path) -> N
     assert found is not None
     assert Part(LATE, "orders", f"log/{LATE}", 0, -1, -1) in found.parts
     assert wal.examine(copy).cause == found.cause
+
+
+def test_a_closed_segment_that_lacks_something_then_is_named(tmp_path: Path) -> None:
+    """It was closed at an end that it copied up to later, and that copying is in what goes."""
+    database = Database(tmp_path / "running")
+    ingest = Ingest(STORE, database)
+    ingest.on_request(request(b"O", CLOSED))
+    for sequence in range(3):
+        ingest.on_record(record(sequence, CLOSED), 0.0)
+    settle(ingest, database)
+    ingest.on_request(request(b"C", CLOSED, BATCHES - 1))
+    settle(ingest, database)
+    for sequence in range(3, BATCHES):
+        assert ingest.on_copy(CLOSED, sequence, batch(sequence), OTHER, 0.0) is Taken.TAKEN
+        settle(ingest, database)
+    shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    database.close()
+    content = bytearray(log_of(tmp_path / "killed").read_bytes())
+    content[content.index(b"value 7")] ^= 1
+    log_of(tmp_path / "killed").write_bytes(content)
+    found = look(tmp_path / "killed")
+    assert found is not None
+    assert found.parts == [Part(CLOSED, "orders", f"log/{CLOSED}", 0, 6, BATCHES - 1)]
 
 
 def test_what_an_earlier_look_left_behind_is_no_hindrance(copy: Path) -> None:

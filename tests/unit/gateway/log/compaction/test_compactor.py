@@ -31,7 +31,7 @@ from mesh.protocol.address_state import Phase
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
-from tests.unit.gateway.log.test_log_start import in_life, run, starts
+from tests.unit.gateway.log.test_log_start import in_catalog, in_life, run, starts
 from tests.unit.gateway.log.test_retention import Clock
 from wireproto.dafka.messages import Head, Record
 from wireproto.kafka.errors import KafkaError
@@ -263,7 +263,7 @@ def test_a_log_that_does_not_fit_memory_takes_several_passes(tmp_path: Path) -> 
             passes += 1
             assert passes < 100
         assert passes > 3
-        assert newest(await read(partition)) == newest(written)
+        assert await read(partition) == newest(written)
         assert left_behind(store, partition) == set()
 
     run(tmp_path, body, configs=COMPACT)
@@ -565,6 +565,34 @@ def test_a_segment_that_goes_meanwhile_ends_the_compaction_without_harm(
             await while_delivering(life, one.run)
         assert caught.group_contains(Abandoned, depth=1)
         assert one.was_overtaken
+        await life.settle()
+        assert await read(life.partition) == [record for record in written if record[0] >= first_end]
+        assert left_behind(store, life.partition) == set()
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_a_segment_that_goes_while_the_swap_is_on_its_way_to_the_disk_is_not_put_back(tmp_path: Path) -> None:
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        written = await random_log(life, 8)
+        await close(life)
+        first_end = life.partition.chain.closed[0].end_offset or 0
+        plan = cleanable(life.partition.chain.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
+        transact, overtaken = catalog.transact, []
+
+        async def overtake(compares: Any, puts: Any, deletes: Any = (), lease: Any = None) -> int:
+            if not overtaken and any(key.startswith(keys.SEGMENTS) for key in deletes):
+                overtaken.append(True)
+                await life.context.log_starts.move({life.partition: first_end})
+            return await transact(compares, puts, deletes, lease)
+
+        catalog.transact = overtake  # type: ignore[method-assign]
+        one = CompactionRun(life.context, life.partition, plan, no_rest)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await while_delivering(life, one.run)
+        assert overtaken
+        assert caught.group_contains(Abandoned, depth=1)
+        assert in_catalog(catalog) == (first_end, starts(life.partition))
         await life.settle()
         assert await read(life.partition) == [record for record in written if record[0] >= first_end]
         assert left_behind(store, life.partition) == set()

@@ -183,3 +183,11 @@ def test_a_row_covers_its_offsets_not_its_records() -> None:
     state.apply_row(row(100, 50, 7, 0), NOW)
     assert state.check(7, 0, 50, 1) is None
     assert state.check(7, 0, 0, 50) == Duplicate(100, 149, 5_100)
+
+
+def test_of_more_producers_than_are_kept_those_heard_last_are_read() -> None:
+    state = ProducerState()
+    for producer_id in range(5):
+        state.applied(producer_id, 0, 0, producer_id, 1, 0, NOW + producer_id)
+    fewer = ProducerState.from_snapshot(state.snapshot(NOW), NOW, max_producers=3)
+    assert [known[0] for known in fewer.active(NOW)] == [2, 3, 4]

@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
+from gateway.log.compaction.left_over import Noted
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
@@ -23,7 +24,7 @@ from mesh.store import keys as store_keys
 from mesh.store.values import pack_head
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
-from tests.unit.gateway.log.fake_log import TOPIC_ID
+from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -166,6 +167,82 @@ def test_out_of_range_is_said_again_once_the_end_is_known(cluster: Cluster) -> N
         await write_two_lives(setup)
         async with setup.life().running() as life:
             assert answers(life.partition, 25, 26) == [NONE, OUT_OF_RANGE]
+
+    cluster(body)
+
+
+# a store that is older ------------------------------------------------------------------------------------
+
+
+def test_a_log_that_ends_before_what_was_shown_serves_nothing(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            partition = life.partition
+            await life.write(3)
+            assert partition.chain.current is not None
+            address = partition.chain.current.segment.address
+            key = store_keys.head_key(address)
+            (head,) = setup.store.database.get_many([key])
+            await life.write(2)
+            assert partition.high_watermark == 5
+            setup.store.database._db.put(key, head)
+            setup.store.open()
+            partition.fenced(partition.chain.current.writer, "sealed")
+            await trio.sleep(5)
+            assert partition.state is PartitionState.FAILED
+            assert "the log ends at offset 3, and 5 was shown before" in partition.reason
+
+    cluster(body)
+
+
+# idempotent producers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4, 6, 7, 9, 10, 11, 30])
+@pytest.mark.parametrize("first_rows", [0, 2, 3])
+def test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take(
+    cluster: Cluster, batches: int, first_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment of more rows than an answer has, in small: those of the announcement, those of one round."""
+    monkeypatch.setattr("mesh.store.server.BEGINNING_ROWS", first_rows)
+    monkeypatch.setattr("gateway.log.recovery.producers_at_end.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("mesh.reader.ROWS_COUNT", 3)
+
+    def send_all(life: Life) -> list[tuple[int, int]]:
+        """A batch of each of so many producers: where it is."""
+        appends = []
+        for producer_id in range(batches):
+            view = memoryview(bytearray(batch(b"one", b"two", pid=producer_id)))
+            append = life.partition.append(header_of(view), view, -1, NOW_MS)
+            appends.append((append.base_offset, append.last_offset))
+        return appends
+
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            stored = send_all(life)
+            await life.settle()
+        assert stored == [(2 * number, 2 * number + 1) for number in range(batches)]
+        async with setup.life().running() as life:
+            assert send_all(life) == stored
+            assert life.partition.next_offset == 2 * batches
+
+    cluster(body)
+
+
+def test_the_producers_of_earlier_segments_are_known_too(cluster: Cluster) -> None:
+    def send(life: Life, producer_id: int) -> int:
+        view = memoryview(bytearray(batch(b"value", pid=producer_id)))
+        return life.partition.append(header_of(view), view, -1, NOW_MS).base_offset
+
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            for producer_id in range(3):
+                assert send(life, producer_id) == producer_id
+                await life.settle()
+                roll(life)
+            assert len(life.partition.chain.segments()) == 3
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            assert [send(life, producer_id) for producer_id in range(4)] == [0, 1, 2, 3]
 
     cluster(body)
 
@@ -343,6 +420,37 @@ def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
             assert "deleted, and the catalog knows no end of it" in refuted(life)
 
     cluster(body)
+
+
+def test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted(cluster: Cluster) -> None:
+    """The store knows the end of what it was to write: there is a newer catalog."""
+
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        closed = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value)
+        note = Noted(closed.address, closed.members, closed.w, LOG)
+        await setup.catalog.transact([], note.put())
+        async with setup.life().running() as life:
+            assert f"has segment {closed.address} closed" in refuted(life)
+
+    cluster(body)
+
+
+@pytest.mark.parametrize(
+    ("members", "w", "needed"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (3, 3, 1), (4, 3, 2), (5, 3, 3), (5, 4, 2)]
+)
+def test_so_many_members_are_asked_that_any_w_meet_one_of_them(members: int, w: int, needed: int) -> None:
+    async def main() -> None:
+        stores = tuple(f"store-{number}" for number in range(members))
+        log = FakeLog(stores=stores, configs={"min.insync.replicas": str(w)})
+        recovery = PartitionRecovery(log.context, log.partition, accept_loss=False, settled=lambda: None)
+        asked = recovery.asked()
+        assert (set(asked.members), asked.needed) == (set(stores), needed)
+        log.partition.chain.load([Segment("A" * 32, 0, 0, stores[::-1], w, 0).closed(5, 4, 0)])
+        asked = recovery.asked()
+        assert (asked.members, asked.needed) == (stores[::-1], needed)
+
+    run(main)
 
 
 def test_an_epoch_that_two_catalogs_have_used_is_refuted(cluster: Cluster) -> None:
@@ -659,6 +767,37 @@ def test_a_crash_between_catalog_and_store_is_recovered(cluster: Cluster, deaf_t
             assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, end)
             await life.write(2)
             assert life.partition.high_watermark == end + 2
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("by", ["a roll", "a recovery"])
+def test_an_end_that_nobody_has_heard_is_told_by_the_next_life(cluster: Cluster, by: str) -> None:
+    def phase(setup: Setup, address: str) -> Phase:
+        state = setup.store.database.load(address)
+        assert state is not None
+        return state.phase
+
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            assert life.partition.chain.current is not None
+            address = life.partition.chain.current.segment.address
+            setup.store.deaf = {b"C"}
+            if by == "a roll":
+                roll(life)
+                await life.write()
+        if by == "a recovery":
+            async with setup.life().running():
+                pass
+        assert phase(setup, address) < Phase.CLOSED
+        assert Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value).end_offset == 4
+        setup.store.hear_all()
+        async with setup.life().running() as life:
+            await trio.sleep(1)
+            await life.settle()
+            assert phase(setup, address) is Phase.CLOSED
+            assert setup.catalog.range(keys.CLOSING) == []
 
     cluster(body)
 
