@@ -7,6 +7,7 @@ import trio
 
 from gateway.catalog.interface import CatalogFailed
 from gateway.log.idempotence.producer_ids import BLOCK, ProducerIds
+from gateway.log.neighbours import NoCopies
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 
@@ -14,7 +15,7 @@ def test_no_life_gives_an_id_again() -> None:
     async def main() -> None:
         catalog, given = MemoryCatalog(), []
         for count in (1, BLOCK, 2 * BLOCK + 1, 1):
-            life = ProducerIds(catalog)
+            life = ProducerIds(catalog, NoCopies())
             assert life.floor % BLOCK == 0
             given += [await life.allocate() for _ in range(count)]
             assert given[-1] < life.floor
@@ -26,7 +27,7 @@ def test_no_life_gives_an_id_again() -> None:
 
 def test_those_who_ask_at_the_same_time_get_different_ones() -> None:
     async def main() -> None:
-        ids, given = ProducerIds(MemoryCatalog()), []
+        ids, given = ProducerIds(MemoryCatalog(), NoCopies()), []
 
         async def ask() -> None:
             given.extend([await ids.allocate() for _ in range(BLOCK)])
@@ -42,7 +43,7 @@ def test_those_who_ask_at_the_same_time_get_different_ones() -> None:
 def test_an_id_of_a_block_that_could_not_be_taken_is_given_to_nobody() -> None:
     async def main() -> None:
         catalog = MemoryCatalog()
-        ids = ProducerIds(catalog)
+        ids = ProducerIds(catalog, NoCopies())
         catalog.fail_next_commit = True
         with pytest.raises(CatalogFailed):
             await ids.allocate()
