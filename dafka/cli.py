@@ -17,6 +17,7 @@ COMMANDS: Final = (
     "store",
     "tower",
     "mesh",
+    "catalog",
     "topics",
     "configs",
     "groups",

@@ -92,6 +92,8 @@ class DataDirectory:
         self.path = Path(path)
         self.kind = kind
         self._lock = -1
+        self.is_new = False
+        """Whether this very process made the incarnation: nobody else has heard of it."""
         try:
             self._make()
             self._lock = self._take_lock()
@@ -139,8 +141,20 @@ class DataDirectory:
         Raises:
             DataDirectoryRefused: The disk does not take it.
         """
-        self._replace_identity(self._identity._replace(incarnation=_make_incarnation()))
+        self.become(_make_incarnation())
+        self.is_new = True
         return self.incarnation
+
+    def allow_another(self, cause: str) -> None:
+        """Whoever finds that the data is not this incarnation's may make another one."""
+
+    def become(self, incarnation: str) -> None:
+        """Keeps another incarnation, which the store's database has learned before.
+
+        Raises:
+            DataDirectoryRefused: The disk does not take it.
+        """
+        self._replace_identity(self._identity._replace(incarnation=incarnation))
 
     def may_have_lost(self) -> bool:
         """Whether something that was acknowledged may be gone: the last run did not fsync before it
@@ -276,6 +290,7 @@ class DataDirectory:
     def _first_identity(self) -> _Identity:
         identity = _Identity(self.kind, FORMAT_VERSION, None, _make_incarnation())
         self._write_identity(identity)
+        self.is_new = True
         return identity
 
     def _replace_identity(self, identity: _Identity) -> None:

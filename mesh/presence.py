@@ -1,7 +1,9 @@
-"""Watches over the stores from a gateway: who is there, what it is called, how much room it has.
+"""Watches over the stores from a gateway: who is there, what it is called, how much room it has, and whether
+it is who it says.
 
-The machine is `mesh.protocol.presence`; this sends its PINGs, and tells it of the PONGs and of every store
-that answered or acknowledged anything.
+The machines are `mesh.protocol.presence` and `mesh.protocol.vouching`; this sends their PINGs, and tells them
+of the PONGs and of every store that answered or acknowledged anything. A start that is not vouched for is not
+live, and what it answers or acknowledges does not count.
 """
 
 import logging
@@ -12,6 +14,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.presence import LIVE_SECONDS, ROUND_SECONDS, Presence, Seen
+from mesh.protocol.vouching import Ask, Effect, Keep, Refuse, StoreLife, Told, Vouching
 from mesh.requests import Requests
 from wireproto.dafka.additions import ANY_STORE, Ping, Pong
 
@@ -22,6 +25,12 @@ ANY_GATEWAY = "gateway"
 """Whom a PING is for that gateways answer, as they answer it. No store has such a name: theirs are 32 hex
 characters.
 """
+
+REFUSED_NEXT_STEP = (
+    "It was set back to an older copy, or is a second process on a copy: stop it, and start the one that is "
+    "newest. If that is gone, run 'dafka store restored --data DIR' on its directory, start it, and have it "
+    "take the old one's place (dafka store admit, then dafka store replace)"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +43,12 @@ class StorePresence:
         self._requests = requests
         self._presence = Presence()
         self._changed = trio.Event()
+        self.vouching = Vouching()
+        self.keep: Callable[[Keep], None] = lambda keep: self.counts_now(*keep)
+        """Has a start remembered, then calls `counts_now`. Whoever remembers none has it count at once."""
         requests.introduced = self._on_pong
+        requests.vouched = self.vouching.counts
+        requests.stranger = self._on_stranger
 
     @property
     def seen(self) -> Mapping[str, Seen]:
@@ -86,6 +100,7 @@ class StorePresence:
         while True:
             now = trio.current_time()
             self._take_heard(now)
+            self.vouching.round()
             for incarnation in self._presence.round(now):
                 logger.warning(
                     "store %s (%s) has not been heard of for %g s",
@@ -94,8 +109,9 @@ class StorePresence:
                     LIVE_SECONDS,
                 )
                 self._change()
-            for incarnation in (ANY_STORE, *self._presence.due()):
-                self._node.send(Ping(incarnation, self._requests.new_id()))
+            self._ping(ANY_STORE, b"")
+            for incarnation in self._presence.due():
+                self._ping(incarnation, self.vouching.question(incarnation))
             quick = now < started + LIVE_SECONDS
             await trio.sleep(FIRST_ROUND_SECONDS if quick else ROUND_SECONDS)
 
@@ -105,20 +121,51 @@ class StorePresence:
             if self._presence.heard(incarnation, now):
                 self._arrived(incarnation)
 
+    def _ping(self, incarnation: str, remembered: bytes) -> None:
+        self._node.send(Ping(incarnation, self._requests.new_id(), remembered))
+
     def _on_pong(self, pong: Pong) -> None:
         if pong.store == ANY_GATEWAY:
             return
+        now = trio.current_time()
+        told = Told(pong.store, pong.nonce, pong.commit, pong.remembered, pong.remembered_commit)
+        self._do(self.vouching.told(told, now))
+        counting = self.vouching.counts.get(pong.store)
+        if counting is not None and counting != pong.nonce:
+            return  # another process under the name of one that counts
         arrived = self._presence.introduced(
             pong.store,
             pong.name,
             pong.cluster_id,
-            getattr(pong, "free_bytes", 0) or None,
-            trio.current_time(),
-            getattr(pong, "disk_bytes", 0) or None,
+            pong.free_bytes or None,
+            now,
+            pong.disk_bytes or None,
+            counts=counting is not None,
         )
         if arrived:
             self._arrived(pong.store)
         self._change()
+
+    def _on_stranger(self, incarnation: str, nonce: bytes) -> None:
+        """Something came of a start that does not count, and was dropped."""
+        self._do(self.vouching.stranger(incarnation, nonce))
+
+    def _do(self, effect: Effect | None) -> None:
+        match effect:
+            case Ask(store, remembered):
+                self._ping(store, remembered)
+            case Keep():
+                self.keep(effect)
+            case Refuse(store, reason):
+                logger.error(
+                    "store %s (%s) does not count: %s. %s", self.name(store), store, reason, REFUSED_NEXT_STEP
+                )
+
+    def counts_now(self, incarnation: str, life: StoreLife) -> None:
+        """What was to be remembered of a store is, or need not be: its answers count."""
+        if self.vouching.count(incarnation, life.nonce) and incarnation in self._presence.seen:
+            self._presence.heard(incarnation, trio.current_time())
+            self._arrived(incarnation)
 
     def _arrived(self, incarnation: str) -> None:
         logger.info("store %s (%s) is there", self.name(incarnation), incarnation)

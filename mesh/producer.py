@@ -157,6 +157,11 @@ class Producer:
         if held is None:
             return
         writer, owner, _ = held
+        vouched = self.requests.vouched
+        if vouched is not None and vouched.get(ack.store) != ack.nonce:
+            if ack.store in writer.members:
+                self.requests.drop_unvouched(ack.store, ack.nonce)
+            return
         before = _held(writer)
         if ack.store in writer.members:
             self.requests.heard.add(ack.store)

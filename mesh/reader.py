@@ -25,6 +25,8 @@ from wireproto.dafka.additions import (
     ListSegments,
     Lookup,
     Ping,
+    Recall,
+    Recalled,
     Verified,
     Verify,
 )
@@ -218,6 +220,16 @@ class Reader:
                 logger.warning("store %s %s: it is asked again", member, wrong)
                 said = True
             await trio.sleep(REPEAT_LAST_SECONDS)
+
+    async def recall(self, member: str, after: str) -> Recalled:
+        """What one store keeps of the gateways' catalog: entries after this key ("": from the first on).
+
+        Waits for ever for a store that does not answer.
+        """
+        recalled: Recalled = await self._requests.ask(
+            member, lambda requester: Recall(member, requester, after)
+        )
+        return recalled
 
     async def _first_of(
         self, members: Sequence[str], address: str, from_one: Callable[[str], Awaitable[Result]]

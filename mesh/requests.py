@@ -6,7 +6,7 @@ them: an answer of another type than the request's, or about another address, is
 no more is kept than was asked for. Whoever asks bounds the wait with a cancel scope.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -23,11 +23,15 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
     Request,
     Rows,
     Verify,
@@ -51,6 +55,8 @@ ANSWER_TYPES: dict[type[Any], type[Any]] = {
     Verify: Rows,
     ListSegments: Listed,
     Digest: Digested,
+    Keep: Kept,
+    Recall: Recalled,
     Fetch: End,
 }
 
@@ -61,6 +67,9 @@ TOLD_ADDRESS: dict[type[Any], Callable[[Any], str]] = {
     End: lambda end: str(end.last.address),
 }
 """The address that an answer tells of; that of VERIFY names the store there."""
+
+VOUCHED_TYPES = frozenset((Answer, Listed, Rows))
+"""Answers that tell the start of the store that gives them: they count only if that start does."""
 
 Make = Callable[[str], Any]
 """requester id -> message, of a type in `ANSWER_TYPES`."""
@@ -133,6 +142,12 @@ class Requests:
         """Called with every PONG, but those that claim to answer another request."""
         self.heard: set[str] = set()
         """Stores that answered or acknowledged something; whoever watches over them empties it."""
+        self.vouched: Mapping[str, bytes] | None = None
+        """Incarnation -> the nonce of the start whose answers and acknowledgements count; None: all do."""
+        self.stranger: Callable[[str, bytes], None] = lambda _store, _nonce: None
+        """Called with (store, nonce) of what was dropped because its start does not count."""
+        self.unvouched = 0
+        """Answers and acknowledgements that were dropped so."""
         self._node = node
         self._count = 0
         self._pending: dict[str, Pending] = {}
@@ -185,6 +200,13 @@ class Requests:
 
     def on_answer(self, answer: Any) -> None:
         """An answer came, to a request of this life or not."""
+        if (
+            self.vouched is not None
+            and type(answer) in VOUCHED_TYPES
+            and self.vouched.get(answer.store) != answer.nonce
+        ):
+            self.drop_unvouched(answer.store, answer.nonce)
+            return
         pending = self._pending.get(answer.requester)
         if pending is None:
             self._on_unclaimed(answer)
@@ -193,9 +215,15 @@ class Requests:
         else:
             pending.answer = answer
             pending.answered.set()
-            self.heard.add(answer.store)
+            if type(answer) in VOUCHED_TYPES:
+                self.heard.add(answer.store)
             if isinstance(answer, Pong):
                 self.introduced(answer)
+
+    def drop_unvouched(self, store: str, nonce: bytes) -> None:
+        """Something came of a start that does not count; the caller forgets it."""
+        self.unvouched += 1
+        self.stranger(store, nonce)
 
     def _on_unclaimed(self, answer: Any) -> None:
         if isinstance(answer, Answer):

@@ -19,11 +19,15 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
     Request,
     Rows,
     Verify,
@@ -86,6 +90,9 @@ def store_routes(store: "Store", server: "Server", native: "NativeStore", reques
         # From gateways, about segments.
         Ping: store.on_ping,
         Request: store.on_request,
+        # From gateways, about their catalog.
+        Keep: store.on_keep,
+        Recall: server.on_recall,
         # From readers: gateways and other stores.
         Lookup: server.on_lookup,
         GetRows: server.on_get_rows,
@@ -105,4 +112,4 @@ def store_routes(store: "Store", server: "Server", native: "NativeStore", reques
 
 def _answers(requests: Requests) -> dict[type[Any], Callable[[Any], None]]:
     """The answers of one message; END and DIRECT-RECORD are a store's own, too."""
-    return dict.fromkeys((Answer, Found, Rows, Listed, Digested, Pong), requests.on_answer)
+    return dict.fromkeys((Answer, Found, Rows, Listed, Digested, Kept, Recalled, Pong), requests.on_answer)

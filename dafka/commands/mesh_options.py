@@ -66,6 +66,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
     "compaction_backoff_ms": OPTIONS["compaction_backoff_ms"],
+    "delete_delay_ms": OPTIONS["delete_delay_ms"],
     "group_initial_rebalance_delay_ms": OPTIONS["group_initial_rebalance_delay_ms"],
     "group_min_session_timeout_ms": OPTIONS["group_min_session_timeout_ms"],
     "group_max_session_timeout_ms": OPTIONS["group_max_session_timeout_ms"],

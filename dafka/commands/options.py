@@ -115,6 +115,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),
         metavar="N",
     ),
+    "delete_delay_ms": Option(
+        "Milliseconds that the stores keep what has left the logs (by retention, compaction, deletion), so "
+        "that a mistake can be stopped before they delete it. 0 gives the room back at once.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
     "group_initial_rebalance_delay_ms": Option(
         "Milliseconds that the first rebalance of an empty consumer group waits for more members. 0 is "
         "pleasant where consumers come one at a time, as in tests.",

@@ -78,13 +78,16 @@ def list_stores(data: Path, as_json: bool) -> None:
             entry["id"] or "-",
             entry["name"] or "-",
             entry["state"] + (f" ({entry['replacement']})" if entry["replacement"] else ""),
-            "yes" if entry["live"] else "no",
+            "yes" if entry["live"] else "refused" if entry["refused"] else "no",
             size(entry["free_bytes"]),
             entry["incarnation"],
         )
         for entry in stores
     ]
     print_table(("id", "name", "state", "there", "free", "incarnation"), rows)
+    for entry in stores:
+        if entry["refused"]:
+            click.echo(f"store {entry['id'] or entry['incarnation']}: {entry['refused']}", err=True)
 
 
 @store.command(
@@ -150,6 +153,34 @@ def verify(directory: Path, as_json: bool) -> int:
         for line in report.lines:
             click.echo(line)
     return report.exit_code
+
+
+@store.command(
+    name="restored",
+    short_help="Make another store of one that was put back from a copy.",
+    help="""Have a stopped store, whose directory was put back from a copy, be another store. It keeps what is
+there, and nobody counts on it for what it lacks.
+
+\b
+Try it:
+  dafka store restored --data ./store-3
+  dafka store --data ./store-3 &
+  dafka store admit NEW && dafka store replace OLD NEW
+""",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The data directory of the stopped store.",
+)
+def restored(data: Path) -> None:
+    """Make another store of one."""
+    from dafka.operators.restored import restored as make_another  # loads RocksDB
+
+    for line in make_another(data):
+        click.echo(line)
 
 
 @store.command(

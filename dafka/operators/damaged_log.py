@@ -14,6 +14,8 @@ from dafka.operators.accept_loss import MAX_ASKED_SEGMENTS
 from dafka.operators.socket import NoGateway, OperatorRefused, ask
 from mesh.data_directory import DataDirectory, Kind
 from mesh.store import wal
+from mesh.store.db import Database
+from mesh.store.identity import learn
 from mesh.store.opening import cut
 from mesh.store.wal_cut import Part, look
 
@@ -73,10 +75,15 @@ class DamagedLog:
         return found, ""
 
     def give_up(self) -> Iterator[str]:
-        """Cut the log; what was done, and what to do next. Raises OSError, DataDirectoryRefused."""
+        """Cut the log; what was done, and what to do next. Raises OSError, DataDirectoryRefused, StoreFailed,
+        StoreCorrupt.
+        """
         report = wal.examine(self._database)
         old, new = self._lock.incarnation, self._lock.new_incarnation()
         cut(self._database)
+        database = Database(self._database)
+        learn(database, new)  # or the next start takes it for the database of another store
+        database.close()
         yield f"Cut at byte {report.corrupt_offset} of {report.file}: {report.bytes_behind_it} bytes are gone"
         yield f"The directory is another store now: incarnation {new}, before {old}"
         yield (

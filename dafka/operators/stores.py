@@ -10,9 +10,14 @@ from gateway.broker import Broker
 from gateway.cluster.stores import StoreRefused, Stores
 from gateway.log.partition import Partition, PartitionState
 from mesh.beacon import Beacon
+from mesh.presence import REFUSED_NEXT_STEP
 
 MAX_NAMED_PARTITIONS = 50
 """Partitions that `mesh.status` names one by one; of others it says how many there are."""
+
+
+REFUSED_SECONDS = 10.0
+"""How long after it was last heard of a start that does not count is shown; it answers every second."""
 
 
 class StoreRequestHandlers:
@@ -69,9 +74,13 @@ class StoreRequestHandlers:
 
     def _seen(self, incarnation: str, now: float) -> dict[str, Any]:
         seen = self._presence.seen.get(incarnation)
+        refused = self._presence.vouching.refused.get(incarnation)
         return {
             "incarnation": incarnation,
             "live": self._presence.live(incarnation),
+            "refused": None
+            if refused is None or now - refused.heard > REFUSED_SECONDS
+            else f"what answers under its name does not count: {refused.reason}. {REFUSED_NEXT_STEP}",
             "cluster": None if seen is None else seen.cluster_id or None,
             "free_bytes": None if seen is None else seen.free_bytes,
             "silent_seconds": None if seen is None else round(now - seen.last_heard, 1),

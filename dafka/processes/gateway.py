@@ -16,6 +16,7 @@ import socket
 import trio
 
 from dafka.operators.accept_loss import LossRequestHandlers
+from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreRequestHandlers
 from dafka.processes.gateway_metrics import register_gateway
@@ -96,6 +97,7 @@ class GatewayProcess(Life):
         handlers = {
             **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
             **LossRequestHandlers(self.stores, broker).handlers,
+            **CatalogRequestHandlers(self.catalog).handlers,
         }
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

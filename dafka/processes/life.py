@@ -1,8 +1,8 @@
 """One life of a gateway, whichever mesh it belongs to: its node, its catalog, the log, the listeners.
 
 Order of a start: the catalog is opened -> signals and health -> the catalog and the node run -> the mesh is
-joined -> whose cluster it is -> partitions are recovered -> groups begin to load -> topics that the settings
-name are created -> listeners -> "ready".
+joined -> whose cluster it is -> the catalog is compared with what the stores remember of it -> partitions are
+recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready".
 
 Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
 before it serves ends it at once.
@@ -26,6 +26,7 @@ from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
+from gateway.cluster.remembering import COMPARED_SECONDS, Remembering
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
@@ -38,6 +39,9 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
+
+LAST_WORD_SECONDS = 0.5
+"""How long a stop waits until the stores remember the catalog as it is left."""
 
 CATALOG_FILE = "catalog.sqlite"
 """The catalog, in a gateway's data directory."""
@@ -63,6 +67,7 @@ class Life(abc.ABC):
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
         self.catalog = catalog()
+        self.remembering: Remembering
         self._server: Server | None = None
         self._scope = trio.CancelScope()
 
@@ -81,6 +86,7 @@ class Life(abc.ABC):
 
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
+        self.remembering = Remembering(self.catalog, self.requests, cluster_id, self.catalog.path.parent)
         context = LogContext(
             self.catalog,
             self.producer,
@@ -88,6 +94,7 @@ class Life(abc.ABC):
             cluster_id=cluster_id,
             stores=stores,
             tail_cache_bytes=self.settings.tail_cache_bytes,
+            copies=self.remembering,
         )
         return Broker(context, stores, self.settings, self.context.deliver)
 
@@ -95,8 +102,18 @@ class Life(abc.ABC):
     def _register_metrics(self, broker: Broker) -> None:
         """Show Prometheus what this kind of process knows."""
 
-    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:  # noqa: ARG002
-        """Recover all partitions before anything is served."""
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """Have the catalog compared with what the stores remember of it, then recover all partitions, before
+        anything is served.
+        """
+        nursery.start_soon(self.remembering.run)
+        with trio.move_on_after(COMPARED_SECONDS) as waited:
+            await self.remembering.wait_compared()
+        if waited.cancelled_caught:
+            logger.warning(
+                "too few stores have said whether this catalog is the newest: what is there is served, and "
+                "nothing is created or deleted until they have"
+            )
         await broker.recover()
 
     async def run(self) -> None:
@@ -118,6 +135,8 @@ class Life(abc.ABC):
                 nursery.start_soon(broker.groups.run)
                 await self._create_topics(broker)
                 await self._serve(broker)
+                if self.remembering.compared.is_set():
+                    await self.remembering.keep(LAST_WORD_SECONDS)
                 nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await self.catalog.aclose()
@@ -140,6 +159,7 @@ class Life(abc.ABC):
     async def _create_topics(self, broker: Broker) -> None:
         for name, partitions in self.settings.topics:
             if broker.topics.get(name) is None:
+                await self.remembering.wait_compared()
                 copies = broker.stores.default_replication_factor
                 await broker.create_topic(name, partitions, {}, copies)
 

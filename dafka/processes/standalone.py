@@ -15,7 +15,7 @@ import trio
 
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import Life, open_catalog
+from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
@@ -23,6 +23,7 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
+from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
@@ -94,6 +95,37 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
+class _OnlyStore:
+    """The identity of a store that nobody else can take the place of: it stays who it is, or nothing starts.
+
+    Before there is a catalog nothing was acknowledged, and it may become another one: a first start may have
+    been killed before the database knew who it was.
+    """
+
+    def __init__(self, directories: Directories) -> None:
+        self._directories = directories
+
+    @property
+    def incarnation(self) -> str:
+        return self._directories.store.incarnation
+
+    @property
+    def is_new(self) -> bool:
+        return self._directories.store.is_new
+
+    def allow_another(self, cause: str) -> None:
+        """Raises DataDirectoryRefused where there is a catalog."""
+        if (self._directories.gateway.path / CATALOG_FILE).exists():
+            raise DataDirectoryRefused(
+                self._directories.path,
+                f"the store in it is not the one that the catalog counts on: {cause}",
+                "Mount the disk that belongs to store/db, or put store/ back as it was",
+            )
+
+    def become(self, incarnation: str) -> None:
+        self._directories.store.become(incarnation)
+
+
 class Standalone(Life):
     """One run of `dafka standalone`."""
 
@@ -101,6 +133,7 @@ class Standalone(Life):
 
     def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
         self.directories = directories
+        self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
 
@@ -124,6 +157,7 @@ class Standalone(Life):
                 fsync=Fsync(settings.fsync),
                 fsync_interval_seconds=settings.fsync_interval_ms / 1000,
             ),
+            _OnlyStore(self.directories),
             accept_loss=settings.accept_loss,
         )
 
@@ -134,8 +168,9 @@ class Standalone(Life):
             await self.run()
             outer.cancel_scope.cancel()
 
-    async def _join(self, nursery: trio.Nursery) -> None:  # noqa: ARG002
+    async def _join(self, nursery: trio.Nursery) -> None:
         """Connect gateway and store, and confirm the link both ways before anything is published."""
+        self._background = nursery
         name = uuid.uuid4().hex
         for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
@@ -149,6 +184,11 @@ class Standalone(Life):
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
         cluster_id = await self._cluster_id()
+        life = OnlyStoreLife(self.catalog, self.directories.store.incarnation, self.store.starts)
+        if not self.settings.accept_loss:
+            life.check(self.directories.path)
+        await life.keep()
+        self._background.start_soon(life.run)
         stores = Stores.always(self.catalog, [self.directories.store.incarnation])
         stores.own_disk_bytes = self.disk_bytes or None
         return cluster_id, stores
@@ -172,7 +212,9 @@ class Standalone(Life):
             if store_cluster:
                 accept_loss = self.settings.accept_loss
                 await rebuild_catalog(self.catalog, self.reader, [incarnation], path, accept_loss=accept_loss)
-            first = first_entries([(incarnation, "standalone")])
+            # What was read back knows the store, if it could be read.
+            there = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
+            first = {} if incarnation in there else first_entries([(incarnation, "standalone")])
             await self.catalog.transact([], cluster_entry(cluster_id) | first)
             return cluster_id
         admitted = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}

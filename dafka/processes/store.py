@@ -30,8 +30,6 @@ from mesh.store.opening import is_damaged, open_store
 from mesh.store.store import StoreSettings
 from mesh.zmq_trio import Context
 
-SHORT_NAME_CHARACTERS = 8
-
 logger = logging.getLogger(__name__)
 
 
@@ -81,7 +79,6 @@ class StoreProcess:
 
     def __init__(self, settings: MeshStoreSettings, directory: DataDirectory, context: Context) -> None:
         self.settings = settings
-        self.name = settings.name or directory.incarnation[:SHORT_NAME_CHARACTERS]
         self.metrics = Metrics(with_clients=False)
         self.health = Health()
         self.store = open_store(
@@ -89,7 +86,7 @@ class StoreProcess:
             StoreSettings(
                 database_path(settings.data),
                 directory.incarnation,
-                self.name,
+                settings.name or "",
                 fsync=Fsync(settings.fsync),
                 fsync_interval_seconds=settings.fsync_interval_ms / 1000,
                 catch_up_bytes_per_second=settings.catch_up_bytes_per_second,
@@ -98,8 +95,10 @@ class StoreProcess:
                 native_bytes=settings.native_bytes,
                 native_seconds=settings.native_seconds,
             ),
+            directory,
             accept_loss=settings.accept_loss,
         )
+        self.name = self.store.settings.name
         self._context = context
 
     async def main(self) -> None:

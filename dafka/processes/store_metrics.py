@@ -123,6 +123,11 @@ COPIES: Final[Sequence[Figure[Store]]] = (
         "Closed segments of which another store has other records, each good for itself: see the log.",
         lambda store: len(store.scrub.differing),
     ),
+    Gauge(
+        "dafka_store_absent_copies",
+        "Closed segments that another store lacked when they were last compared, and copies again.",
+        lambda store: len(store.scrub.absent),
+    ),
 )
 """What it lacks and fetches from others, and what it found when it read its own records again."""
 

@@ -110,6 +110,7 @@ class AutomaticCreation:
                     await self._create(name)
                 finally:
                     self._under_way.discard(name)
+            self._cluster.remember_soon()
             self._work = trio.Event()
 
     async def _create(self, name: str) -> None:

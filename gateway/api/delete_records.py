@@ -7,7 +7,8 @@ Behaviour
   below -1, is OFFSET_OUT_OF_RANGE; a topic whose cleanup.policy has no `delete` POLICY_VIOLATION; an internal
   topic INVALID_TOPIC_EXCEPTION; a partition that is not there UNKNOWN_TOPIC_OR_PARTITION. A partition that is
   there twice gets the last one of its offsets. All partitions of a request move together, in as few
-  transactions as may be.
+  transactions as may be. It is answered when a majority of the stores remembers it; if they do not for two
+  seconds, REQUEST_TIMED_OUT: it may be asked again.
 
 Version notes
   v1 is v0 for a server that throttles. v2 is flexible.

@@ -54,6 +54,7 @@ async def delete_topics(request: Request, broker: Broker) -> Response:
             await breathe(done)
             topic = broker.topics.get(name) if name is not None else _by_id(broker, topic_id)
             results.append(await _delete(broker, name, topic_id, topic))
+        await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, responses=results))
 
 

@@ -6,6 +6,7 @@ Behaviour
   With one: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since there are no transactions here yet. It is the code on
   which both Java and librdkafka give up at once. librdkafka repeats the request until its timeout
   on most others (35, 42, 48, 54 and 120 were tried), and shows "fenced" on 90.
+  COORDINATOR_LOAD_IN_PROGRESS while too few stores remember the next block of ids: clients ask again.
 
 Version notes
   v2 is flexible. v3 brings the producer's present id and epoch (KIP-360). v4 may answer PRODUCER_FENCED, v5
@@ -24,7 +25,7 @@ from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.INIT_PRODUCER_ID]
 async def init_producer_id(request: Request, broker: Broker) -> Response:
     """Give an idempotent producer its id; refuse a transactional one."""
     error = _refusal(request)
+    producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
     if error is ErrorCode.NONE:
-        producer_id, producer_epoch = await broker.allocate_producer_id(), 0
-    else:
-        producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        try:
+            producer_id, producer_epoch = await broker.allocate_producer_id(), 0
+        except KafkaError as refused:
+            error = refused.code
     response = _Answer(
         throttle_time_ms=0, error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
     )

@@ -57,6 +57,10 @@ class History:
             if self._failure is not None:
                 raise self._failure
             await self._advanced.wait()
+        return self.kept_since(from_revision)
+
+    def kept_since(self, from_revision: int) -> list[Change]:
+        """The changes from `from_revision` on that there are now. Raises HistoryLost as `since`."""
         if from_revision < self.first_kept:
             raise HistoryLost(self.revision)
         # Revisions need not be dense here, so the place is looked for from the end: a watch is mostly up

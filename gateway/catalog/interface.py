@@ -150,6 +150,14 @@ class Catalog(Protocol):
         """
         ...
 
+    def changes(self, from_revision: int) -> list[Change]:
+        """All changes from `from_revision` up to `revision`, in order, without waiting.
+
+        Raises:
+            HistoryLost: They are no longer kept.
+        """
+        ...
+
     async def grant_lease(self, ttl_seconds: float) -> int:
         """A lease of that time, which begins now.
 

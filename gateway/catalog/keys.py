@@ -2,6 +2,7 @@
 
 /cluster                              the cluster: id, format
 /stores/<id>                          a store: incarnation, name (ids from 1000)
+/store-lives/<incarnation>            what was seen last of a store: a start's nonce, and a commit of it
 /topics/<name>                        a topic: id, partitions, replication factor, configs
 /partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
 /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
@@ -20,6 +21,7 @@ from typing import Any
 
 CLUSTER = "/cluster"
 STORES = "/stores/"
+STORE_LIVES = "/store-lives/"
 TOPICS = "/topics/"
 PARTITIONS = "/partitions/"
 SEGMENTS = "/segments/"
@@ -31,9 +33,16 @@ BROKER_CONFIGS = "/broker-configs/"
 COMPACTING = "/compacting/"
 PRODUCERS = "/producers/"
 PRODUCER_IDS = "/producer-ids"
+LINEAGE = "/lineage"
+LIVES = "/lives/"
+LIVES_BEFORE = "/lives-before"
 
 FORMAT = 1
 """Version of the keys and values; a newer one in a data directory is refused."""
+
+
+def store_life_key(incarnation: str) -> str:
+    return STORE_LIVES + incarnation
 
 
 def topic_key(name: str) -> str:

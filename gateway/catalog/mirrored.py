@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import trio
 
 from gateway.catalog.history import History, Watch
-from gateway.catalog.interface import CatalogFailed, Compare, Entry, LeaseNotFound
+from gateway.catalog.interface import CatalogFailed, Change, Compare, Entry, LeaseNotFound
 from gateway.catalog.mirror import Grant, Mirror, Plan, Revoke, Step, Transaction, check_transaction
 
 
@@ -63,6 +63,9 @@ class MirroredCatalog(ABC):
 
     def watch(self, prefix: str, from_revision: int) -> Watch:
         return Watch(self._history, prefix, from_revision)
+
+    def changes(self, from_revision: int) -> list[Change]:
+        return self._history.kept_since(from_revision)
 
     async def grant_lease(self, ttl_seconds: float) -> int:
         # Not counted up: a number that was used before could be kept alive by its forgetful old holder.

@@ -1,5 +1,6 @@
 """What a gateway knows of its cluster, and the few things that change it: topics, and broker configs."""
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -13,6 +14,7 @@ from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, apply_configs, build_topic, load_topics, topic_record
+from gateway.common.log_limit import LogLimit
 from gateway.common.settings import LogSettings
 from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
 from gateway.log.appends import Completions
@@ -27,8 +29,15 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 NODE_ID = 1
 """This gateway's node id: gateways have 1 to 999, stores start at 1000."""
 
+KEPT_SECONDS = 1.0
+"""How long an administrator's request waits for the stores to remember what it has changed, and the creation
+of a topic for their word on the catalog."""
+
 ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 """The configs that there are -> those that there shall be. Raises KafkaError."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class Parked(Protocol):
@@ -54,7 +63,7 @@ class Cluster:
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
-        self.deletion = Deletion(context, stores)
+        self.deletion = Deletion(context, stores, settings.delete_delay_ms / 1000)
         self.log_starts = context.log_starts
         self.replacement = Replacement(context, stores, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
@@ -64,6 +73,7 @@ class Cluster:
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
         self._changing = trio.Lock()
+        self._too_few = LogLimit(logger, lines=1)
         self._closer_loaded = trio.Event()
 
     def wake_parked(self) -> None:
@@ -91,6 +101,8 @@ class Cluster:
                 self.compaction.run,
             ):
                 nursery.start_soon(worker)
+            if self.stores.lives is not None:
+                nursery.start_soon(self.stores.lives.run)
             # These look whose ends are yet to be heard: the closer has to know that first.
             await self._closer_loaded.wait()
             nursery.start_soon(self.deletion.run)
@@ -99,7 +111,10 @@ class Cluster:
     async def create_topic(
         self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
     ) -> Topic:
-        """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS."""
+        """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too
+        few stores have vouched for the catalog yet.
+        """
+        await self._check_compared()
         async with self._changing:
             # A client that goes away in the middle must not leave half of it.
             with trio.CancelScope(shield=True):
@@ -213,6 +228,34 @@ class Cluster:
                 await self.deletion.bury(topic)
                 self.topics.remove(topic)
 
+    async def remembered(self) -> None:
+        """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a
+        catalog; but not for long: it is done.
+        """
+        if not await self.context.copies.keep(KEPT_SECONDS):
+            self._too_few.warning(
+                "too few stores remember the catalog as it is now: start those that are away, or what an "
+                "administrator has changed may be lost unnoticed with this gateway's disk"
+            )
+
+    def remember_soon(self) -> None:
+        """Have the stores remember what was changed, and do not wait for it."""
+        self.context.copies.hurry()
+
+    async def _check_compared(self) -> None:
+        """Raises KafkaError: NOT_CONTROLLER, too few stores have vouched for the catalog yet."""
+        with trio.move_on_after(KEPT_SECONDS) as waited:
+            await self.context.copies.wait_compared()
+        if waited.cancelled_caught:
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER,
+                "too few stores have said yet whether this gateway's catalog is the newest: start those that "
+                "are away",
+            )
+
     async def allocate_producer_id(self) -> int:
-        """A producer id that was never given before, over all lives."""
+        """A producer id that was never given before, over all lives.
+
+        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next ones yet.
+        """
         return await self.context.producer_ids.allocate()

@@ -1,8 +1,14 @@
 """Deleting topics: the tombstone first, then the stores, for as long as it takes.
 
 Rule: the tombstone is in the catalog before any DELETE is sent, and stays until every member has confirmed;
-absence from a catalog never deletes anything. A deleted topic's name may be used again at once: its segments'
-addresses and its id are never used again.
+absence from a catalog never deletes anything. Nor is anything deleted on the word of a catalog that the
+stores have not vouched for (`gateway.cluster.remembering`). A deleted topic's name may be used again at once:
+its segments' addresses and its id are never used again.
+
+Rule: nothing is deleted for the last time before it has been in the list for a while, one minute unless the
+operator says otherwise. That is grace and not safety: whoever notices within it that something went which
+should not have stops the gateway, and all of it is still there. What an earlier life has left waits as long
+again.
 
 The transaction that deletes a topic is small: the topic's key goes, the tombstone comes. Everything else of
 it in the catalog is the worker's list of what the stores have to forget, and goes piece by piece after that.
@@ -24,6 +30,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.topic import Topic
@@ -38,6 +45,9 @@ LOOKED_AT_ONCE = SEGMENTS_AT_ONCE
 RETRY_SECONDS = 30.0
 """Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
 and that seldom heals by itself."""
+
+KEPT_SECONDS = 1.0
+"""How long a round waits for the stores to remember what has left the catalog."""
 
 ANSWER_SECONDS = 20.0
 """How long a store may take for one request; then it is asked again as one that could not."""
@@ -58,8 +68,11 @@ class _Unconfirmed(NamedTuple):
 class Deletion:
     """Owns the task that empties the stores."""
 
-    def __init__(self, context: LogContext, stores: Stores) -> None:
+    def __init__(self, context: LogContext, stores: Stores, delay_seconds: float = 0.0) -> None:
         self._context = context
+        self._grace = Grace(delay_seconds)
+        self._old = -math.inf
+        """The revision up to which tombstones are old enough, in this round."""
         self._stores = stores
         self._work = trio.Event()
         self._work.set()
@@ -67,6 +80,10 @@ class Deletion:
         """When the round that is under way began."""
         self._unconfirmed: dict[str, _Unconfirmed] = {}
         """By address: those that some member could not delete."""
+        self._remembered = True
+        """Enough stores remember the catalog as it was when this round began."""
+        self._put_off_until = math.inf
+        """When what waits for that is looked at again."""
         context.on_segments_dropped(self._work_is_there)
 
     def _work_is_there(self) -> None:
@@ -80,19 +97,30 @@ class Deletion:
 
     async def run(self) -> None:
         """Work on the tombstones, those of earlier lives first, for ever."""
+        await self._context.copies.wait_compared()
         while True:
             with trio.move_on_at(self._next_retry()):
                 await self._work.wait()
             self._work = trio.Event()
             self._now = trio.current_time()
+            self._old = self._grace.old_at(self._now)
+            self._put_off_until = math.inf
+            self._remembered = await self._context.copies.keep(KEPT_SECONDS)
             await self._delete_dropped()
             for entry in self._context.catalog.range(keys.TOMBSTONES):
-                await self._delete_topic(entry)
+                if self._is_old(entry):
+                    await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
-        return min(
-            (one.again for one in self._unconfirmed.values() if one.again > self._now), default=math.inf
-        )
+        again = (one.again for one in self._unconfirmed.values() if one.again > self._now)
+        return min((*again, self._grace.next, self._put_off_until))
+
+    def _is_old(self, tombstone: Entry) -> bool:
+        """Whether it has been there for a while; else it will be looked at then."""
+        if tombstone.mod_revision <= self._old:
+            return True
+        self._grace.note(trio.current_time(), tombstone.mod_revision)
+        return False
 
     async def _delete_topic(self, tombstone: Entry) -> None:
         catalog = self._context.catalog
@@ -135,6 +163,8 @@ class Deletion:
         while entries := self._context.catalog.range(prefix, after=after, limit=LOOKED_AT_ONCE):
             for entry in entries:
                 after = entry.key
+                if prefix == keys.SEGMENT_TOMBSTONES and not self._is_old(entry):
+                    continue
                 address = _address_of(entry)
                 if self._is_due(address, entry) and not self._waits(entry):
                     due[address] = entry
@@ -156,10 +186,15 @@ class Deletion:
         return False
 
     def _waits(self, entry: Entry) -> bool:
-        """Whether a segment was compacted into others whose ends too few stores have heard yet: without that
-        a lost catalog could not be read back.
+        """Whether a lost catalog could not be read back without this segment: it was compacted into others
+        whose ends too few stores have heard yet, or it was the last one of its log, and too few stores
+        remember where that ends.
         """
-        after = keys.unpack(entry.value).get("after", ())
+        value = keys.unpack(entry.value)
+        if value.get("last") and not self._remembered:
+            self._put_off_until = self._now + RETRY_SECONDS
+            return True
+        after = value.get("after", ())
         return any(map(self._context.closer.is_waited_for, after))
 
     async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -66,7 +66,9 @@ class FirstStart:
             await rebuild_catalog(
                 self._catalog, self._reader, list(seen), self._path, accept_loss=self._settings.accept_loss
             )
-        first = [(incarnation, one.name) for incarnation, one in seen.items()]
+        self._stores.load()
+        there = {entry.incarnation for entry in self._stores.entries}  # of a catalog that was read back
+        first = [(incarnation, one.name) for incarnation, one in seen.items() if incarnation not in there]
         await self._stores.admit(first, cluster_entry(cluster_id))
         return cluster_id
 

@@ -133,5 +133,5 @@ def check_chain(name: str, segments: Sequence[FoundSegment], ends: Sequence[End 
             raise CannotRebuild(
                 f"segment {segment.announcement.address} of {name} ends at offset {ends_at}, and the next "
                 f"one begins at {following.announcement.start}: a store that is missing has what is "
-                "between them"
+                "between them. Start it too"
             )

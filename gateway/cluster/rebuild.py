@@ -1,8 +1,9 @@
 """A lost catalog, read back from the stores (`--rebuild-catalog`).
 
 Every segment was announced on its members' disks before its first record, with the topic it belongs to; so
-topics, configs, chains and epochs come back from the announcements. What does not: topics that were never
-written to.
+chains and epochs come back from the announcements. What only the catalog knew comes back from the copy of it
+that the stores keep (`gateway.cluster.kept_copy`); without one, topics and configs come back from the
+announcements, too. The rebuilt catalog begins a new lineage, which names that of the copy as its parent.
 
 What the stores say of one segment is put together (`gateway.cluster.found_segments`). Rules, so that nothing
 is closed by guessing and nothing comes back that was deleted:
@@ -38,6 +39,7 @@ from gateway.cluster.found_segments import (
     check_chain,
     superseded_by_compactions,
 )
+from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
 from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
@@ -54,6 +56,8 @@ LOST_BLOCKS = 1000
 
 NAMED_STORES = 5
 """Missing stores that a refusal names."""
+
+CANNOT_READ = "Start the stores that are missing, or put back the data of those whose disk fails"
 
 logger = logging.getLogger(__name__)
 
@@ -79,22 +83,35 @@ async def read_back(
 
     `accept_loss`: go on without stores that are missing. Raises CannotRebuild.
     """
+    copy = await recall(reader, incarnations, accept_loss=accept_loss)
     found = await _collect(reader, incarnations)
-    if not accept_loss:
+    try:
         _check_missing(found.values(), incarnations)
+        check_missing(copy, incarnations)
+    except CannotRebuild as error:
+        if not accept_loss:
+            raise
+        logger.warning("--accept-loss is set, so the catalog is rebuilt all the same: %s", error)
     entries: dict[str, bytes] = {}
     chains: Chains = defaultdict(list)
     superseded = superseded_by_compactions(found)
+    buried = copy.buried
     for segment in found.values():
-        if segment.deleted_at or segment.announcement.address in superseded:
+        gone = segment.deleted_at or segment.details["topic_id"] in buried
+        if gone or segment.announcement.address in superseded:
             _forget(entries, segment)
         else:
             chains[segment.details["topic_id"], segment.details["partition"]].append(segment)
     for (topic_id, index), chain in chains.items():
         chain.sort(key=lambda one: (one.announcement.start, one.announcement.epoch))
-        await _Chain(reader, entries, bytes.fromhex(topic_id), index, chain).add(accept_loss=accept_loss)
-    _add_topics(entries, chains, _partition_counts(found.values()))
+        kept = copy.partition(topic_id, index)
+        await _Chain(reader, entries, bytes.fromhex(topic_id), index, chain, kept).add(
+            accept_loss=accept_loss
+        )
+    _add_topics(entries, chains, _partition_counts(found.values()), copy.topics)
+    add_kept(entries, copy)
     floor = max((int(one.details["producer_id_floor"]) for one in found.values()), default=0)
+    floor = max(floor, *copy.under(keys.PRODUCER_IDS).values(), 0)
     # A block may have been taken behind the last announcement's back: leave room for a few.
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
     await _raise_epochs(reader, incarnations, entries)
@@ -118,7 +135,10 @@ async def _collect(reader: "Reader", incarnations: Sequence[str]) -> dict[str, F
         entries = [(segment.announcement.log, segment.announcement.address) for segment in untold]
         for segment, verified in zip(untold, await reader.verify(store, entries), strict=True):
             if verified.status != STATUS_DONE:
-                raise CannotRebuild(f"store {store} cannot read what it knows of its segments: see its log")
+                raise CannotRebuild(
+                    f"store {store} cannot read what it knows of its segments: its own log "
+                    "says why. Put back its data, or start without it"
+                )
             if verified.phase == Phase.DELETED:
                 segment.deleted_at.add(store)
     return found
@@ -191,6 +211,7 @@ class _Chain:
         topic_id: bytes,
         index: int,
         chain: list[FoundSegment],
+        kept: Mapping[str, Any] | None,
     ) -> None:
         self._reader = reader
         self._entries = entries
@@ -200,12 +221,16 @@ class _Chain:
         self._name = f"{chain[-1].announcement.subject}-{index}"
         self._kept: list[FoundSegment] = []
         self._ends: list[End | None] = []
+        self._copy = kept
+        """What the kept copy says of the partition."""
         self._log_start: int = max(one.details["log_start"] for one in chain)
+        if kept is not None:
+            self._log_start = max(self._log_start, kept["log_start"])
 
     async def add(self, *, accept_loss: bool) -> None:
         """Raises CannotRebuild."""
         for segment, following in zip(self._chain, [*self._chain[1:], None], strict=True):
-            if following is not None and following.announcement.start <= self._log_start:
+            if self._was_dropped(segment, following):
                 _forget(self._entries, segment)
                 continue
             try:
@@ -220,6 +245,13 @@ class _Chain:
             self._ends.append(end)
         check_chain(self._name, self._kept, self._ends)
         self._put()
+
+    def _was_dropped(self, segment: FoundSegment, following: FoundSegment | None) -> bool:
+        """Whether all of a segment lies below the log's start: it is here only because its store was away."""
+        if following is not None:
+            return following.announcement.start <= self._log_start
+        end = ended_by(self._copy, segment.announcement.epoch)
+        return end is not None and end <= self._log_start
 
     async def _pass_hole(self, segment: FoundSegment, hole: "Hole", *, accept_loss: bool) -> None:
         """Something is missing after this segment. Raises Hole, if that is not as it should be."""
@@ -265,13 +297,16 @@ class _Chain:
         last = chain[-1]
         wrote = max((one.announcement.epoch for one in self._kept), default=-1)
         first = (self._kept or [last])[0].announcement.start
-        entries[keys.partition_key(self._topic_id, self._index)] = keys.pack(
-            {
-                "next_epoch": max(one.announcement.epoch for one in chain) + 1,
-                "epochs": [pair for pair in last.details["epochs"] if pair[0] <= wrote],
-                "log_start": max(self._log_start, first),
-            }
-        )
+        told = {
+            "next_epoch": max(one.announcement.epoch for one in chain) + 1,
+            "epochs": last.details["epochs"],
+            "log_start": self._log_start,
+        }
+        record = kept_partition(told, self._copy)
+        if self._kept or self._copy is None:
+            record["epochs"] = [pair for pair in record["epochs"] if pair[0] <= wrote]
+            record["log_start"] = max(record["log_start"], first)
+        entries[keys.partition_key(self._topic_id, self._index)] = keys.pack(record)
 
 
 async def _end(
@@ -307,7 +342,7 @@ async def _look_up(reader: "Reader", segment: FoundSegment, next_start: int, nam
     try:
         found = await reader.lookup(segment.holders(), address, LOOKUP_OFFSET, target, bound)
     except NotServed as error:
-        raise CannotRebuild(f"segment {address} of {name} cannot be read: {error}") from None
+        raise CannotRebuild(f"segment {address} of {name} cannot be read: {error}. {CANNOT_READ}") from None
     if found is None or Row.unpack(found.row).last_offset != target:
         raise Hole(
             f"segment {address} of {name} should end with offset {target}, where the next one begins, and no "
@@ -327,8 +362,13 @@ def _partition_counts(found: Iterable[FoundSegment]) -> dict[str, int]:
     return counts
 
 
-def _add_topics(entries: dict[str, bytes], chains: Chains, counts: Mapping[str, int]) -> None:
-    """The topics as their newest segments tell of them. Of several with one name only the newest lives."""
+def _add_topics(
+    entries: dict[str, bytes], chains: Chains, counts: Mapping[str, int], kept: Mapping[str, Any]
+) -> None:
+    """The topics of the kept copy, and others as their newest segments tell of them. Of several with one name
+    only the newest lives; one that was never written to counts as the oldest.
+    """
+    entries.update({keys.topic_key(name): keys.pack(topic) for name, topic in kept.items()})
     newest: dict[str, FoundSegment] = {}
     for (topic_id, _), chain in chains.items():
         last = chain[-1]
@@ -342,6 +382,10 @@ def _add_topics(entries: dict[str, bytes], chains: Chains, counts: Mapping[str, 
             tombstone = keys.tombstone_key(bytes.fromhex(older))
             entries[tombstone] = keys.pack({"name": last.announcement.subject})
     for name, topic_id in by_name.items():
-        details = newest[topic_id].details
-        kept = {key: details[key] for key in ("replication_factor", "configs")}
-        entries[keys.topic_key(name)] = keys.pack({"id": topic_id, "partitions": counts[topic_id]} | kept)
+        told = newest[topic_id].details
+        of_copy = kept.get(name, {})
+        if of_copy.get("id") == topic_id:
+            told = of_copy
+            counts = {**counts, topic_id: max(counts[topic_id], of_copy["partitions"])}
+        shape = {key: told[key] for key in ("replication_factor", "configs")}
+        entries[keys.topic_key(name)] = keys.pack({"id": topic_id, "partitions": counts[topic_id]} | shape)

@@ -19,8 +19,11 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Catalog, Compare, Entry
+from gateway.cluster.store_lives import StoreLives
+from gateway.cluster.store_lives import puts as puts_of_lives
 from gateway.log.segment import Segment
 from mesh.presence import StorePresence
+from mesh.protocol.vouching import StoreLife
 
 FIRST_STORE_ID = 1000
 """Below it are gateways."""
@@ -106,6 +109,8 @@ class Stores:
         """Goes up with every change of the list."""
         self._entries: dict[str, StoreEntry] = {}
         self.load()
+        self.lives = None if presence is None else StoreLives(catalog, presence, self.counts_on)
+        """What is remembered of their starts; stores that are always there need no such thing."""
 
     def load(self) -> None:
         """Take what the catalog says now."""
@@ -152,6 +157,11 @@ class Stores:
         raise StoreRefused(
             f"{'several stores are' if found else 'no store is'} called {name}: there are {known}"
         )
+
+    def counts_on(self, incarnation: str) -> bool:
+        """Whether this store was admitted, and is not removed."""
+        entry = self._entries.get(incarnation)
+        return entry is not None and entry.state != REMOVED
 
     def is_removed(self, incarnation: str) -> bool:
         """Whether a store was admitted once and counts no more."""
@@ -244,8 +254,17 @@ class Stores:
         entries = dict(puts or {})
         for entry in added:
             entries |= entry.put()
-        await self._catalog.transact([Compare(f"{keys.STORES}{entry.id}", 0) for entry in added], entries)
+        compares = [Compare(f"{keys.STORES}{entry.id}", 0) for entry in added]
+        seen: dict[str, StoreLife] = {}
+        if self.lives is not None:
+            # With what was seen of them: from here on whoever has their names has to know that.
+            seen = self.lives.seen(entry.incarnation for entry in added)
+            entries |= puts_of_lives(seen)
+            compares += self.lives.compares(seen)
+        await self._catalog.transact(compares, entries)
         self.load()
+        if self.lives is not None:
+            self.lives.are_kept(seen)
         for entry in added:
             logger.info("store %d (%s) is admitted: incarnation %s", entry.id, entry.name, entry.incarnation)
         return added
@@ -285,7 +304,8 @@ class Stores:
                 )
             key = f"{keys.STORES}{entry.id}"
             removed = entry._replace(state=REMOVED)
-            await self._catalog.transact([], {key: removed.put()[key]})
+            life = keys.store_life_key(entry.incarnation)
+            await self._catalog.transact([], {key: removed.put()[key]}, [life])
         finally:
             self._being_removed.discard(entry.incarnation)
             self.load()

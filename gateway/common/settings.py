@@ -26,6 +26,10 @@ class LogSettings:
     """Milliseconds between two looks for something to compact, when there was nothing; Kafka's
     `log.cleaner.backoff.ms`."""
 
+    delete_delay_ms: int = 60_000
+    """Milliseconds that stores keep what has left the logs, by retention, compaction, DeleteRecords or
+    DeleteTopics, before they delete it."""
+
     group_initial_rebalance_delay_ms: int = 3000
     """Milliseconds that the first rebalance of an empty group waits for more members; Kafka's
     `group.initial.rebalance.delay.ms`."""

@@ -12,7 +12,7 @@ from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.log_start import LogStarts
-from gateway.log.neighbours import LogStores
+from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
 
@@ -48,19 +48,21 @@ class LogContext:
         cluster_id: str,
         stores: LogStores,
         tail_cache_bytes: int,
+        copies: CatalogCopies | None = None,
     ) -> None:
         self.catalog = catalog
         self.producer = producer
         self.reader = reader
         self.cluster_id = cluster_id
         self.stores = stores
+        self.copies: CatalogCopies = copies or NoCopies()
         self.tail_cache = TailCache(tail_cache_bytes)
         self.opener = Opener(self)
         self.closer = Closer(self)
         self.copier = Copier(self)
         self.cold = ColdReader(self)
         self.log_starts = LogStarts(self)
-        self.producer_ids = ProducerIds(catalog)
+        self.producer_ids = ProducerIds(catalog, self.copies)
         self.given_up = 0
         """Segments that were given up because of `MAX_STUCK_BYTES`."""
         self.window_gate = Gate()

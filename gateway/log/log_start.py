@@ -8,6 +8,9 @@ that segment goes when it lies below a later one, the open segment once it is cl
 Rule: a segment whose end the members have yet to hear, because the next one waits for that
 (`gateway.log.closer`), is dropped only after they have.
 
+Rule: a segment is dropped from memory only with its entry in the catalog. One that the catalog has no more
+was replaced by a compaction, which is about to say so to the chain: it stays, and the next move looks again.
+
 What waits in the transaction may be overtaken by others who write the same keys: an opening segment, a
 replaced member, another move. Each is compared, and then everything is looked at anew. What an opening
 segment puts after this one has `Partition.next_log_start` in it, so it never takes a log start back.
@@ -16,12 +19,12 @@ segment puts after this one has `Partition.next_log_start` in it, so it never ta
 import logging
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
@@ -37,8 +40,14 @@ PARTITIONS_AT_ONCE = 256
 SEGMENTS_AT_ONCE = 1000
 """Segments that leave their chains in one transaction: each is four of its 10,000 operations."""
 
+KEPT_SECONDS = 2.0
+"""How long a DeleteRecords waits for the stores to remember what it has moved; then it is to ask again."""
+
 HIGH_WATERMARK = -1
 """As the offset of a DeleteRecords: everything that is visible (`DeleteRecordsRequest.HIGH_WATERMARK`)."""
+
+TOO_FEW = ErrorCode.REQUEST_TIMED_OUT
+"""What is answered of a log start that has moved, and that too few stores remember: retriable."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +74,8 @@ class LogStarts:
 
         -1 is the high watermark. Gives for each partition its log start then, which stays where it is when
         it is higher already, or why it is refused: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION,
-        INVALID_TOPIC_EXCEPTION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION.
+        INVALID_TOPIC_EXCEPTION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION; or REQUEST_TIMED_OUT:
+        too few stores remember it yet.
         """
         answers: dict[Partition, int | KafkaError] = {}
         starts: dict[Partition, int] = {}
@@ -74,9 +84,10 @@ class LogStarts:
             if isinstance(outcome, int):
                 starts[partition] = outcome
         await self.move(starts)
+        remembered = not starts or await self._context.copies.keep(KEPT_SECONDS)
         for partition, start in starts.items():
             if partition.log_start_offset >= start:
-                answers[partition] = partition.log_start_offset
+                answers[partition] = partition.log_start_offset if remembered else KafkaError(TOO_FEW)
             elif partition.deleted:
                 answers[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
@@ -111,7 +122,7 @@ class LogStarts:
             moves.append(move)
             self._put_start(move, compares, puts)
             for segment in move.dropped:
-                self._put_drop(move.partition, segment, compares, puts, deletes)
+                self._put_drop(move, segment, compares, puts, deletes)
         if not moves:
             return False
         try:
@@ -133,10 +144,17 @@ class LogStarts:
             end = segment.end_offset
             if end is None or end > start or self._context.closer.is_waited_for(segment.address):
                 break
+            if self._entry(partition, segment) is None:
+                break
             dropped.append(segment)
         if start == partition.log_start_offset and not dropped:
             return None
         return _Move(partition, start, dropped)
+
+    def _entry(self, partition: Partition, segment: Segment) -> Entry | None:
+        """A segment as the catalog has it."""
+        topic_id, start = partition.topic.id, segment.start_offset
+        return self._context.catalog.get(keys.segment_key(topic_id, partition.index, start, segment.address))
 
     def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
         partition, start, dropped = move
@@ -162,21 +180,22 @@ class LogStarts:
 
     def _put_drop(
         self,
-        partition: Partition,
+        move: _Move,
         segment: Segment,
         compares: list[Compare],
         puts: dict[str, bytes],
         deletes: list[str],
     ) -> None:
-        key = keys.segment_key(partition.topic.id, partition.index, segment.start_offset, segment.address)
-        entry = self._context.catalog.get(key)
-        if entry is None:
-            return  # the topic is being deleted: its tombstone has it
-        compares.append(Compare(key, entry.mod_revision))
+        entry = self._entry(move.partition, segment)
+        assert entry is not None, "what the catalog has no more is not dropped"
+        compares.append(Compare(entry.key, entry.mod_revision))
         # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
         members = Segment.unpack(entry.value).keepers
-        puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": members})
-        deletes += [key, keys.closing_key(segment.address)]
+        tombstone: dict[str, Any] = {"members": members}
+        if segment is move.dropped[-1] and len(move.dropped) == len(move.partition.chain.segments()):
+            tombstone["last"] = True  # nothing else tells the stores where the log ends
+        puts[keys.segment_tombstone_key(segment.address)] = keys.pack(tombstone)
+        deletes += [entry.key, keys.closing_key(segment.address)]
 
     def _moved(self, move: _Move) -> None:
         partition, start, dropped = move

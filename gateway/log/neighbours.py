@@ -51,6 +51,35 @@ class LogStores(Protocol):
         """What a message calls a store."""
 
 
+class CatalogCopies(Protocol):
+    """What the stores remember of the catalog (`gateway.cluster.remembering.Remembering`)."""
+
+    async def wait_compared(self) -> None:
+        """Return when so many stores have vouched for the catalog that it may be acted upon."""
+
+    async def keep(self, seconds: float) -> bool:
+        """Whether so many stores remember what is in the catalog now that it can go back no more unnoticed;
+        waits so long for it.
+        """
+
+    def hurry(self) -> None:
+        """Have the stores remember what is in the catalog now as soon as may be, and wait for nobody."""
+
+
+class NoCopies:
+    """Of a catalog that no store remembers: there is nothing to wait for."""
+
+    async def wait_compared(self) -> None:
+        """At once."""
+
+    async def keep(self, _seconds: float) -> bool:
+        """At once."""
+        return True
+
+    def hurry(self) -> None:
+        """Nobody is told."""
+
+
 class LogTopics(Protocol):
     """The topics that there are (`gateway.cluster.topics.Topics`)."""
 

@@ -83,7 +83,7 @@ class Partition:
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
         self.withheld = False
-        """The stores refute the catalog's chain: nothing of it is shown."""
+        """The stores refute the catalog's chain, or it contradicts itself: nothing of it is shown."""
         self.deleted = False
         self.log_start_offset = 0
         """The first offset that is there."""
@@ -286,13 +286,15 @@ class Partition:
 
     # whether it serves (told by recovery, the opener, and who deletes topics) ------------------------------
 
-    def begin_recovery(self, segments: Sequence[Segment], record: Mapping[str, Any] | None) -> None:
+    def begin_recovery(
+        self, segments: Sequence[Segment], record: Mapping[str, Any] | None, *, withheld: bool = False
+    ) -> None:
         """This is what the catalog says: `segments`, and the partition's `record` (as `partition_record` of
         the opener makes it; None: nothing was ever written). Nothing of an earlier attempt is kept but what
-        was shown.
+        was shown. With `withheld` none of it is shown.
         """
         self._set_state(PartitionState.RECOVERING)
-        self.withheld = False
+        self.withheld = withheld
         self.chain.load(segments)
         self.hot = HotBatches(self._context.tail_cache)
         if record is not None:
@@ -324,7 +326,7 @@ class Partition:
         self.listeners.tell_all(self)
 
     def withhold(self, reason: str) -> None:
-        """The stores refute what the catalog says: show nothing of it."""
+        """What the catalog says is refuted: show nothing of it."""
         self.withheld = True
         self.fail(reason)
 

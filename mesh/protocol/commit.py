@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mesh.protocol.address_state import AddressState
+from mesh.protocol.catalog_memory import Keeping
 from wireproto.dafka.additions import AddressStatus
 
 
@@ -73,6 +74,8 @@ class Commit:
         """address -> whether a start must look whether it lacks records."""
         self.epochs: dict[str, tuple[int, str]] = {}
         """log -> (highest epoch, the life that announced it)."""
+        self.announced: dict[tuple[str, int, str], bool] = {}
+        """(log, start offset, address) of a segment -> whether it is kept here from now on, or deleted."""
         self.cluster_id: str | None = None
         self.repairs: list[Repair] = []
         self.truncations: list[Truncation] = []
@@ -81,6 +84,8 @@ class Commit:
         """Everything of these but their metas goes."""
         self.answers: list[tuple[bytes, str, list[Answered]]] = []
         """(id of the answer, requester, of what)."""
+        self.keepings: list[Keeping] = []
+        """What is to be remembered of the catalog, with the answers."""
         self.bytes = 0
         """Content of the records."""
         self.sealing = False
@@ -90,12 +95,14 @@ class Commit:
         self.metas.update(later.metas)
         self.unfinished.update(later.unfinished)
         self.epochs.update(later.epochs)
+        self.announced.update(later.announced)
         self.cluster_id = self.cluster_id or later.cluster_id
         self.repairs += later.repairs
         self.truncations += later.truncations
         self.closed += later.closed
         self.deletions += later.deletions
         self.answers += later.answers
+        self.keepings += later.keepings
         self.sealing = self.sealing or later.sealing
 
     def __bool__(self) -> bool:
@@ -103,6 +110,7 @@ class Commit:
             self.records
             or self.metas
             or self.answers
+            or self.keepings
             or self.repairs
             or self.truncations
             or self.deletions

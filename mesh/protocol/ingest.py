@@ -32,24 +32,14 @@ from collections.abc import Sequence
 
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.answering import acknowledges, status_of
+from mesh.protocol.catalog_memory import CatalogMemory
 from mesh.protocol.commit import Accepted, Commit, Repair
-from mesh.protocol.copying import (
-    Taken,
-    Want,
-    check_copy,
-    copy_end,
-    is_unfinished,
-)
+from mesh.protocol.copying import Taken, Want, check_copy, copy_end, is_unfinished
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.segments import Segments
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka import ids
-from wireproto.dafka.additions import (
-    STATUS_SEALED,
-    AddressStatus,
-    Answer,
-    Request,
-)
+from wireproto.dafka.additions import STATUS_SEALED, AddressStatus, Answer, Keep, Kept, Request
 from wireproto.dafka.messages import UNANNOUNCED, Ack, Fetch, Head, Record
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row, row_of
@@ -66,14 +56,21 @@ MAX_WAITING_REQUESTS = 1024
 """OPEN, SEAL, CLOSE, DELETE and COPY that wait for their commit; further ones are not taken, and asked again.
 A gateway has a few on their way at a time."""
 
+MAX_WAITING_KEEPS = 16
+"""KEEPs that wait for their commit, of up to 2 MiB each. A gateway has one on its way."""
+
 logger = logging.getLogger(__name__)
 
 
 class Ingest:
-    """The machine of one store: it owns what is on its way into the segments, and asks them for the rest."""
+    """The machine of one store: it owns what is on its way into the segments, and asks them for the rest.
+    `nonce` is that of the store's start: its answers and acknowledgements tell it.
+    """
 
-    def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "") -> None:
+    def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "", nonce: bytes = b"") -> None:
+        self._nonce = nonce
         self.segments = segments = Segments(incarnation, disk, cluster_id)
+        self.catalog_memory = CatalogMemory(incarnation)
         self.queued_bytes = 0
         """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
@@ -85,6 +82,7 @@ class Ingest:
         """Records from other stores that failed their checks."""
         self._unanswered: set[tuple[bytes, str]] = set()
         """(id of the answer, requester) of the requests that wait, or are in the commit under way."""
+        self._keeps = 0
         self._fenced: dict[str, AddressState] = {}
         # What is looked at for each record.
         self._addresses = segments.addresses
@@ -283,6 +281,23 @@ class Ingest:
         self._unanswered.add((answer_id, request.requester))
         self.segments.queue.latest.answers.append((answer_id, request.requester, states))
 
+    def on_keep(self, keep: Keep) -> None:
+        """A gateway has something of its catalog kept, or asks what is remembered. Answered when durable."""
+        asked = ids.KEPT, keep.requester
+        self._addresses.lives.heard(keep.requester)
+        if asked in self._unanswered:
+            return
+        if len(self._unanswered) >= MAX_WAITING_REQUESTS or self._keeps >= MAX_WAITING_KEEPS:
+            self.refused_requests += 1
+            return
+        self._keeps += 1
+        waiting = self.segments.queue.here()
+        keeping = self.catalog_memory.keep(keep, self.cluster_id)
+        if not self.cluster_id and keeping.answer.cluster_id:
+            self.segments.cluster_id = waiting.cluster_id = keeping.answer.cluster_id
+        self._unanswered.add(asked)
+        waiting.keepings.append(keeping)
+
     def on_asked(self, requester: str) -> None:
         """A PING came from `requester`: addresses that begin as it does are a gateway's."""
         self._addresses.lives.heard(requester)
@@ -295,7 +310,7 @@ class Ingest:
         """
         return self.segments.queue.take()
 
-    def committed(self, commit: Commit) -> list[Ack | Answer]:
+    def committed(self, commit: Commit) -> list[Ack | Answer | Kept]:
         """The commit is durable: the acknowledgements and answers that may now be sent."""
         self.queued_bytes -= commit.bytes + len(commit.records) * RECORD_OVERHEAD_BYTES
         self.segments.queue.written()
@@ -313,11 +328,17 @@ class Ingest:
             state.head, state.head_row = head, row
         for state in commit.deletions:
             state.head, state.head_row, state.last_row = -1, b"", b""
-        effects: list[Ack | Answer] = [self._ack(state) for state in heads.values() if acknowledges(state)]
+        effects: list[Ack | Answer | Kept] = [
+            self._ack(state) for state in heads.values() if acknowledges(state)
+        ]
         for answer_id, requester, states in commit.answers:
             statuses = tuple(status_of(answer_id, state) for state in states)
-            effects.append(Answer(answer_id, requester, self.incarnation, statuses))
+            effects.append(Answer(answer_id, requester, self.incarnation, statuses, self._nonce))
             self._unanswered.discard((answer_id, requester))
+        self._keeps -= len(commit.keepings)
+        for keeping in commit.keepings:
+            effects.append(keeping.answer)
+            self._unanswered.discard((ids.KEPT, keeping.answer.requester))
         for state in commit.closed:
             if state.phase is Phase.CLOSED and not is_unfinished(state):
                 self._addresses.retire(state)
@@ -336,7 +357,7 @@ class Ingest:
         self._repeat.clear()
         for state in self._fenced.values():
             status = AddressStatus(state.address, STATUS_SEALED, state.head)
-            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,)))
+            effects.append(Answer(ids.SEALED, state.address, self.incarnation, (status,), self._nonce))
         self._fenced.clear()
         if self._gaps.is_idle(now):
             return effects
@@ -350,9 +371,12 @@ class Ingest:
         return self._gaps.next_due()
 
     def _ack(self, state: AddressState) -> Ack:
-        """Under another name where nothing was announced: it counts for no segment."""
-        store = UNANNOUNCED + self.incarnation if state.phase is Phase.NATIVE else self.incarnation
-        return Ack(state.address, store, state.subject, state.head)
+        """Under another name where nothing was announced: it counts for no segment, and C producers get it as
+        they know it.
+        """
+        if state.phase is Phase.NATIVE:
+            return Ack(state.address, UNANNOUNCED + self.incarnation, state.subject, state.head)
+        return Ack(state.address, self.incarnation, state.subject, state.head, self._nonce)
 
     # states -----------------------------------------------------------------------------------------------
 

@@ -55,12 +55,16 @@ class Presence:
         free_bytes: int | None,
         now: float,
         disk_bytes: int | None = None,
+        *,
+        counts: bool = True,
     ) -> bool:
-        """A store's PONG. True if it was not live before."""
+        """A store's PONG. True if it was not live before, and is; one that does not count is not."""
         if incarnation not in self.seen and not self._make_room():
             return False
         self.seen[incarnation] = Seen(name, cluster_id, free_bytes, now, disk_bytes)
-        return self._is_live(incarnation)
+        if not counts:
+            self.live.discard(incarnation)
+        return counts and self._is_live(incarnation)
 
     def heard(self, incarnation: str, now: float) -> bool:
         """Anything else of a store that was asked. True if it was not live before."""

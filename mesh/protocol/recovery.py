@@ -100,8 +100,10 @@ class Seal:
 
     @property
     def hopeless(self) -> bool:
-        """Too few members can answer, unless one that could not can do so later."""
-        return len(self.members) - len(self._refused) < self.needed
+        """Too few members can ever answer: the others have lost what they had. One that could not seal may do
+        so later.
+        """
+        return len(self.members) - len(self.lost) < self.needed
 
     @property
     def known(self) -> bool:

@@ -11,6 +11,8 @@ Rules:
 * A range that fails them is taken again only from a member whose digest stands for good bytes, and only if
   all members that gave a digest gave the same one; and what was taken must have that digest.
 * A member that is silent, has damage of its own, or not the whole range proves nothing.
+* A member that has not the whole range of a closed segment is not good, though what is here is: it may have
+  lost its copy, and is to make it again.
 """
 
 from collections.abc import Sequence
@@ -23,6 +25,8 @@ class Verdict(Enum):
 
     GOOD = "good"
     """Good here, and nobody has other bytes."""
+    ABSENT = "absent"
+    """Good here, and a member that should have it does not."""
     DIFFERS = "differs"
     """Good here for itself, and another member has other bytes that are good for themselves."""
     MENDABLE = "mendable"
@@ -47,10 +51,13 @@ class Take(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The end: `text` says what the members said, for people."""
+    """The end: `text` says what the members said, for people. `absent` are those that have not all of a range
+    that is good here.
+    """
 
     verdict: Verdict
     text: str
+    absent: tuple[str, ...] = ()
 
 
 Step = AskDigests | Take | Decided
@@ -69,6 +76,7 @@ class RangeScrub:
         self._sources: list[str] = []
         self._failed: dict[str, str] = {}
         """Member -> why it gave nothing good."""
+        self._absent: list[str] = []
         self._silent: dict[str, None] = {}
         self._taken_from = ""
 
@@ -89,6 +97,7 @@ class RangeScrub:
         """The member has not all of it."""
         if self._answers(member):
             self._failed[member] = "does not have it"
+            self._absent.append(member)
 
     def on_silent(self, member: str) -> None:
         """The member did not answer in time."""
@@ -126,9 +135,14 @@ class RangeScrub:
 
     def _compare(self) -> Step:
         others = [member for member, digest in self._digests.items() if digest != self._own]
+        absent = tuple(self._absent)
         if others:
             same = len(self._digests) - len(others)
-            return Decided(Verdict.DIFFERS, f"{', '.join(others)} differ, {same} others have what is here")
+            text = f"{', '.join(others)} differ, {same} others have what is here"
+            return Decided(Verdict.DIFFERS, text, absent)
+        if absent:
+            text = ", ".join(f"store {member} does not have it" for member in absent)
+            return Decided(Verdict.ABSENT, text, absent)
         return Decided(Verdict.GOOD, f"{len(self._digests)} others have the same")
 
     def _restore(self) -> Step:

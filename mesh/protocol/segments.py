@@ -202,7 +202,15 @@ class Segments:
             self.queue.latest.epochs[segment.log] = announced
             self.addresses.set_epoch(segment.log, announced)
         state.announcement, state.subject, state.phase = segment, segment.subject, phase
+        self._list(segment, is_kept=True)
         self.queue.latest.metas[segment.address] = state.pack_meta()
+
+    def _list(self, segment: Announcement | None, *, is_kept: bool) -> None:
+        """List a segment among those of its log, or no more. One that another version announced is not in the
+        list yet when it is sealed or closed.
+        """
+        if segment is not None:
+            self.queue.latest.announced[segment.log, segment.start, segment.address] = is_kept
 
     def _seal(self, wanted: AddressStatus) -> Answered:
         state = self.addresses.state(wanted.address, "")
@@ -211,6 +219,7 @@ class Segments:
             return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
         if state.phase < Phase.SEALED:
             state.phase = Phase.SEALED
+            self._list(state.announcement, is_kept=True)
             self.gaps.end(state.address)
             self.want_rest(state)
             self.queue.latest.metas[state.address] = state.pack_meta()
@@ -227,6 +236,7 @@ class Segments:
                 self.queue.latest.truncations.append(cut)
             state.phase = Phase.CLOSED
             state.end = end
+            self._list(state.announcement, is_kept=True)
             self.gaps.end(state.address)
             self.queue.latest.metas[state.address] = state.pack_meta()
             self.queue.latest.closed.append(state)
@@ -251,6 +261,7 @@ class Segments:
     def _delete(self, wanted: AddressStatus) -> Answered:
         state = self.addresses.known_or_new(wanted.address, "")
         if state.phase is not Phase.DELETED:
+            self._list(state.announcement, is_kept=False)
             state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
             self.gaps.end(state.address)
             self.want_rest(state)

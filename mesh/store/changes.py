@@ -6,6 +6,7 @@ from typing import Protocol
 from mesh.protocol.commit import Commit, Repair, Truncation
 from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
+from mesh.store.catalog_memory import put_keeping
 from mesh.store.values import pack_epoch, pack_head
 
 
@@ -40,15 +41,24 @@ def put_commit(batch: Batch, commit: Commit) -> None:
         put(keys.epoch_key(log), pack_epoch(epoch, life))
     for address, meta in commit.metas.items():
         put(keys.meta_key(address), meta)
+    for segment, is_kept in commit.announced.items():
+        _list(batch, keys.log_key(*segment), is_there=is_kept)
     for address, is_unfinished in commit.unfinished.items():
-        if is_unfinished:
-            put(keys.unfinished_key(address), b"")
-        else:
-            batch.delete(keys.unfinished_key(address))
+        _list(batch, keys.unfinished_key(address), is_there=is_unfinished)
     if commit.cluster_id is not None:
         put(keys.CLUSTER_ID, commit.cluster_id.encode())
     for state in commit.deletions:
         _delete(batch, state.address)
+    for keeping in commit.keepings:
+        put_keeping(batch, keeping)
+
+
+def _list(batch: Batch, key: bytes, *, is_there: bool) -> None:
+    """A key that says everything by being there."""
+    if is_there:
+        batch.put(key, b"")
+    else:
+        batch.delete(key)
 
 
 def _change_records(batch: Batch, commit: Commit) -> None:

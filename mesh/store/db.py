@@ -110,6 +110,10 @@ class Database:
     """
 
     _read_only = False
+    _commit: int | None = None
+    """The number of the last write; None until somebody asks."""
+    durable_commit = 0
+    """The number of the last write that this handle has fsynced; 0 before the first."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words.
@@ -158,21 +162,52 @@ class Database:
     def _write(self, batch: rocksdict.WriteBatch) -> None:
         if not len(batch):
             return
+        number = self.last_commit + 1
+        batch.put(keys.COMMIT, values.pack_number(number))
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
             if STALLED in str(error):
                 raise WriteStalled from None
             raise StoreFailed(f"writing to the store failed: {error}{_next_step(error)}") from None
+        self._commit = number
 
     def flush(self) -> None:
         """Fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be
         acknowledged.
         """
+        self._fsync()
+
+    def _fsync(self) -> None:
+        written = self._commit
         try:
             self._db.flush_wal(True)
         except Exception as error:
             raise StoreFailed(f"fsync of the store's write-ahead log failed: {error}") from None
+        if written is not None:
+            self.durable_commit = written
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last write, 0 before the first. Raises `StoreCorrupt`."""
+        if self._commit is None:
+            self._commit = values.unpack_number("commit number", self.get(keys.COMMIT))
+        return self._commit
+
+    def put_now(self, puts: Mapping[bytes, bytes]) -> None:
+        """Write these values, fsynced, before the store serves. Raises `StoreCorrupt`, `StoreFailed`."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, value in puts.items():
+            batch.put(key, value)
+        try:
+            self._write(batch)
+        except WriteStalled:
+            raise StoreFailed("RocksDB asks to wait with the store's first write") from None
+        self._fsync()
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written here. Raises `StoreCorrupt`."""
+        return next(self.scan(b"\0", b"\xff", values=False), None) is None
 
     def reclaim(self, address: str) -> None:
         """Give the space of a deleted address back to the file system. Slow: for a worker thread of its own,
@@ -265,6 +300,24 @@ class Database:
         """As `highest_epoch`, of many logs with one multi-get. Raises `StoreCorrupt`."""
         found = self.get_many([keys.epoch_key(log) for log in logs])
         return [values.unpack_epoch(log, value) for log, value in zip(logs, found, strict=True)]
+
+    def newest_segment(self, log: str) -> tuple[str, int, int]:
+        """The segment of a log that begins last, of those that were announced and are not deleted, its start
+        offset, and the offset after what is here of it; ("", -1, -1) for none. Segments of a version that did
+        not list them count from when they are sealed or closed. Raises `StoreCorrupt`.
+        """
+        prefix = keys.log_prefix(log)
+        try:
+            iterator = self._db.iter()  # without a lower bound: with rocksdict's it gives keys below that
+            iterator.seek_for_prev(keys.prefix_end(prefix))
+            if iterator.valid() and iterator.key().startswith(prefix):
+                start, address = keys.start_and_address(log, iterator.key())
+                _, row, _, _ = values.unpack_head(self.get(keys.head_key(address)))
+                return address, start, Row.unpack(row).last_offset + 1 if row else start
+            iterator.status()
+        except Exception as error:
+            raise StoreCorrupt(f"the segments of log {log} cannot be listed: {error}") from None
+        return "", -1, -1
 
     def native_addresses(self) -> Iterator[tuple[str, bytes]]:
         """Every native address with what `write_native` last kept of it, b"" if nothing. Raises

@@ -6,14 +6,22 @@ that one address's records lie together in order, and no name can run into anoth
 
 import struct
 
-FORMAT = 1
-"""Version of everything below and of the values; kept in the data directory's identity."""
+FORMAT = 2
+"""Version of everything below and of the values. From 2 on a database has it in itself (`FORMAT_KEY`), with
+its incarnations, its commit number and its starts; one of version 1 is taken over once."""
 
 _SEQUENCE = struct.Struct(">Q")
 
 CLUSTER_ID = b"i\x07cluster"
 NATIVE_LISTED = b"i\x06native"
 """There once every native address has its `native_key`: stores did not always write them."""
+FORMAT_KEY = b"i\x06format"
+INCARNATIONS = b"i\x0cincarnations"
+"""Every incarnation that the database was, the latest last."""
+COMMIT = b"i\x06commit"
+"""The number of the last write: in each of them, one more than in the one before."""
+STARTS = b"i\x06starts"
+"""`mesh.protocol.starts`; written at a start only."""
 
 
 RECORDS = b"m"
@@ -38,6 +46,22 @@ def head_key(address: str) -> bytes:
 def epoch_key(log: str) -> bytes:
     """The highest epoch announced for a log, and the life that did. Raises ValueError over 255 bytes."""
     return name_key(b"e", log)
+
+
+def log_prefix(log: str) -> bytes:
+    """What the keys of a log's segments start with. Raises ValueError over 255 bytes."""
+    return name_key(b"l", log)
+
+
+def log_key(log: str, start: int, address: str) -> bytes:
+    """There, and empty, while a segment of a log is kept: they lie in the order of their start offsets."""
+    return log_prefix(log) + sequence_bytes(start) + address.encode()
+
+
+def start_and_address(log: str, key: bytes) -> tuple[int, str]:
+    """The start offset and the address in a `log_key`. Raises ValueError, struct.error."""
+    at = len(log_prefix(log))
+    return _SEQUENCE.unpack_from(key, at)[0], key[at + _SEQUENCE.size :].decode()
 
 
 def unfinished_key(address: str) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
-from mesh.protocol.address_state import AddressState
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.commit import Repair
 from mesh.protocol.copying import rows_between, sources_of
 from mesh.protocol.disk import StoreCorrupt
@@ -19,6 +19,7 @@ from mesh.protocol.scrubbing import AskDigests, Decided, RangeScrub, Take, Verdi
 from mesh.requests import Requests
 from mesh.store.checking import digest_of
 from mesh.store.db import Database
+from mesh.store.refill import refill
 from mesh.store.slices import checked_digest, row_at
 from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, Digest, Digested
 from wireproto.dafka.fields import MAX_TOPIC_BYTES
@@ -78,6 +79,12 @@ class Mender:
         """Compare these records, good here and with the digest `own`, with the other members'."""
         scrub = RangeScrub(own, self._members(state))
         return await self._run(scrub, state, first, last, _Taken([], []))
+
+    async def refill(self, state: AddressState, member: str) -> Phase | None:
+        """Have another member copy a segment that is whole here and that it lacks. Gives what it knew of it
+        before; None if it was not asked to.
+        """
+        return await refill(self._requests, state, member) if self._is_linked(member) else None
 
     async def mend(self, state: AddressState, first: int, last: int) -> Decided:
         """Write these records, damaged here, again. `Verdict.GOOD`: they are on the disk, and read back."""

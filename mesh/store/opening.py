@@ -12,21 +12,25 @@ from mesh.data_directory import DataDirectoryRefused
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store import wal
 from mesh.store.db import StoreFailed
+from mesh.store.identity import Identity
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 
 logger = logging.getLogger(__name__)
 
 
-def open_store(context: Context, settings: StoreSettings, *, accept_loss: bool = False) -> Store:
-    """Open a store, after a look at its write-ahead logs.
+def open_store(
+    context: Context, settings: StoreSettings, identity: Identity | None = None, *, accept_loss: bool = False
+) -> Store:
+    """Open a store, after a look at its write-ahead logs. With `identity` it is who that and the database
+    agree on.
 
     With `accept_loss` a corrupt log is cut off at its first bad byte, and what went with it is said.
     Raises DataDirectoryRefused for data that cannot be read whole, StoreFailed when the disk fails.
     """
     mend(settings.path, accept_loss=accept_loss)
     try:
-        return Store(context, settings)
+        return Store(context, settings, identity)
     except (StoreCorrupt, StoreFailed) as error:
         raise DataDirectoryRefused(
             settings.path,

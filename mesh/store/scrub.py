@@ -3,8 +3,9 @@
 A disk loses bits silently; RocksDB notices when it reads them, and what it cannot notice the checks of
 `checking` do. One segment is read at a time, in slices (`slices`) in a worker thread, with rests between that
 keep a bounded rate. What fails is marked at once (`damage`), so that nobody is given it, and fetched again
-from another member (`mender`); what does not is compared with the other members by digest. What cannot be
-mended is told, by log and metrics, and tried again by each pass.
+from another member (`mender`); what does not is compared with the other members by digest. A member that
+lacks the copy that it should keep is asked to make it again (`refill`). What cannot be mended is told, by log
+and metrics, and tried again by each pass.
 
 A segment in which a reader met damage is looked at without waiting for its turn.
 
@@ -62,6 +63,11 @@ NO_COPY = (
     "an error for this range until then"
 )
 
+LOOK_AT_THE_DISK = (
+    "A store that lost what it had still counts as one that has it: see whether its disk is mounted, and the "
+    "data on it is its own"
+)
+
 logger = logging.getLogger(__name__)
 
 
@@ -84,6 +90,8 @@ class Scrub:
         self.repaired_ranges = 0
         self.differing: dict[str, str] = {}
         """address -> which members have other records, each good for itself, of the latest pass over it."""
+        self.absent: dict[str, str] = {}
+        """address -> which members lacked it, and were asked to copy it again, of the latest pass over it."""
         self.unreadable: dict[str, str] = {}
         """address -> why its head or phase cannot be read."""
         self.digests: dict[str, str] = {}
@@ -96,6 +104,8 @@ class Scrub:
         self._hurried: dict[str, None] = {}
         self._looked: dict[str, float] = {}
         """address -> when it was looked at out of turn."""
+        self._lacking: dict[str, int] = {}
+        """Member -> how many segments it lacked in this pass, as far as it has come."""
         self._wake = trio.Event()
 
     def hurry(self, address: str) -> None:
@@ -141,6 +151,7 @@ class Scrub:
                 break
             last = addresses[-1]
         self.passes += 1
+        self._say_what_was_lacking()
 
     async def _scrub_hurried(self) -> None:
         self._wake = trio.Event()
@@ -165,20 +176,16 @@ class Scrub:
         if state is None:
             self._forget(address)
             return
-        differing: list[str] = []
-        digest = await self._scrub_slices(state, differing)
+        others = _Others()
+        digest = await self._scrub_slices(state, others)
         self.segments += 1
         if await self._is_gone(address):
             self._forget(address)
             return
-        if differing:
-            _put(self.differing, address, differing[0])
-        else:
-            self.differing.pop(address, None)
-        if digest:
-            _put(self.digests, address, digest)
-        else:
-            self.digests.pop(address, None)
+        lacking = [member for member in others.absent if await self._refill(state, member)]
+        _put(self.absent, address, ", ".join(f"store {member} does not have it" for member in lacking))
+        _put(self.differing, address, others.differing)
+        _put(self.digests, address, digest)
 
     async def _load(self, address: str) -> AddressState | None:
         """The state of a segment that is closed and whole, else None. Raises `StoreCorrupt`."""
@@ -197,9 +204,10 @@ class Scrub:
         """It was deleted, or is no closed segment."""
         self.damage.forget(address)
         self.differing.pop(address, None)
+        self.absent.pop(address, None)
         self.digests.pop(address, None)
 
-    async def _scrub_slices(self, state: AddressState, differing: list[str]) -> str:
+    async def _scrub_slices(self, state: AddressState, others: "_Others") -> str:
         """All of it, slice by slice; the digest of all its records, "" if some were damaged."""
         check = AddressCheck(state)
         bad: list[BadRange] = []
@@ -210,7 +218,7 @@ class Scrub:
                 await self._mend_all(state, _runs(looked.bad))
             else:
                 self.damage.mended(state.address, looked.first, looked.last)
-                await self._compare(state, looked, differing)
+                await self._compare(state, looked, others)
             self.bytes += looked.size
             await trio.sleep(looked.size / self._rate)
         if not bad or bad[-1].last != state.head:
@@ -219,18 +227,45 @@ class Scrub:
                 await self._mend_all(state, [BadRange(state.head, state.head, wrong)])
         return "" if bad else check.digest
 
-    async def _compare(self, state: AddressState, looked: "_Looked", differing: list[str]) -> None:
+    async def _compare(self, state: AddressState, looked: "_Looked", others: "_Others") -> None:
         decided = await self._mender.compare(state, looked.first, looked.last, looked.digest)
-        if decided.verdict is Verdict.DIFFERS and not await self._is_gone(state.address):
-            differing.append(f"sequence {looked.first} to {looked.last}: {decided.text}")
-            if len(differing) == 1:
-                logger.error(
-                    "address %s (%s), %s. Each copy is good for itself, so nothing is changed: see which of "
-                    "these stores is wrong, and replace it",
-                    state.address,
-                    state.subject,
-                    differing[0],
-                )
+        others.absent.update(dict.fromkeys(decided.absent))
+        if decided.verdict is not Verdict.DIFFERS or others.differing or await self._is_gone(state.address):
+            return
+        others.differing = f"sequence {looked.first} to {looked.last}: {decided.text}"
+        logger.error(
+            "address %s (%s), %s. Each copy is good for itself, so nothing is changed: see which of these "
+            "stores is wrong, and replace it",
+            state.address,
+            state.subject,
+            others.differing,
+        )
+
+    async def _refill(self, state: AddressState, member: str) -> bool:
+        """Whether a member lacks a segment; it copies it again then."""
+        knew = await self._mender.refill(state, member)
+        if knew is None:
+            return False
+        if knew is not Phase.NATIVE:
+            logger.info(
+                "store %s did not know the end of segment %s (%s)", member, state.address, state.subject
+            )
+            return True
+        logger.log(
+            logging.DEBUG if member in self._lacking else logging.ERROR,
+            "store %s lacks a segment that it should keep, %s (%s): it copies it again. %s",
+            member,
+            state.address,
+            state.subject,
+            LOOK_AT_THE_DISK,
+        )
+        self._lacking[member] = self._lacking.get(member, 0) + 1
+        return True
+
+    def _say_what_was_lacking(self) -> None:
+        for member, count in self._lacking.items():
+            logger.warning("store %s lacked %d segments in this pass, and copies them again", member, count)
+        self._lacking.clear()
 
     async def _mend_all(self, state: AddressState, bad: list[BadRange]) -> None:
         """Keep damaged ranges from readers, and have them written again."""
@@ -283,6 +318,16 @@ class Scrub:
         logger.error("address %s cannot be looked at: %s. %s", address, wrong, RENEW)
 
 
+class _Others:
+    """What the other members have of one segment."""
+
+    def __init__(self) -> None:
+        self.differing = ""
+        """Who has other records, of the first range where that is so."""
+        self.absent: dict[str, None] = {}
+        """Who has not all of it."""
+
+
 class _Looked(NamedTuple):
     """What is in a slice: records `first` to `last`, `size` bytes that could be read."""
 
@@ -329,7 +374,10 @@ def _runs(bad: list[BadRange]) -> list[BadRange]:
 
 
 def _put(kept: dict[str, str], address: str, value: str) -> None:
+    """Keep what was found of a segment; "" for nothing."""
     kept.pop(address, None)
+    if not value:
+        return
     kept[address] = value
     if len(kept) > MAX_DIGESTS:
         del kept[next(iter(kept))]

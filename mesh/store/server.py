@@ -1,5 +1,5 @@
-"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, DIGEST, VERIFY, LIST. Disk reads
-happen in worker threads.
+"""What a store serves to readers: directed FETCH, LOOKUP, ROWS, BEGINNINGS, DIGEST, VERIFY, LIST, RECALL.
+Disk reads happen in worker threads.
 
 Rule: nothing beyond the durable head is served, nothing beyond an agreed end, and nothing that is known to be
 damaged. A read that meets corruption is answered with STATUS_STORAGE_ERROR, never with less than was asked
@@ -19,12 +19,16 @@ from mesh.protocol.copying import is_unfinished
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
+from mesh.store.catalog_memory import read_page
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
 from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
+    KEPT_DONE,
+    KEPT_STORAGE_ERROR,
+    NOTHING_REMEMBERED,
     STATUS_ANSWER_FULL,
     STATUS_DONE,
     STATUS_NOT_HERE,
@@ -41,6 +45,8 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    Recall,
+    Recalled,
     Request,
     Rows,
     Verified,
@@ -68,7 +74,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    """Serves reads of one store. `incarnation` is the sender in every answer."""
+    """Serves reads of one store. `incarnation` is the sender in every answer, `nonce` that of its start."""
 
     def __init__(
         self,
@@ -77,6 +83,7 @@ class Server:
         ingest: Ingest,
         database: Database,
         damage: Damage | None = None,
+        nonce: bytes = b"",
     ) -> None:
         self.on_corrupt: Callable[[str], None] = lambda _address: None
         """Called with an address of which something could not be read."""
@@ -85,6 +92,7 @@ class Server:
         self.dropped = 0
         self._publisher = publisher
         self._incarnation = incarnation
+        self._nonce = nonce
         self._ingest = ingest
         self._database = database
         self._damage = damage or Damage()
@@ -125,6 +133,9 @@ class Server:
 
     def on_list(self, request: ListSegments) -> None:
         self._enqueue(self._list, request)
+
+    def on_recall(self, request: Recall) -> None:
+        self._enqueue(self._recall, request)
 
     async def run(self) -> None:
         """Serve for ever."""
@@ -207,7 +218,7 @@ class Server:
         except StoreCorrupt as error:
             status = self._met(error, request.address)
         answered = AddressStatus(request.address, status, last)
-        return [Rows(request.requester, self._incarnation, answered, content).frames()]
+        return [Rows(request.requester, self._incarnation, answered, content, self._nonce).frames()]
 
     def _beginnings(self, request: Request) -> list[Frames]:
         statuses: list[AddressStatus] = []
@@ -218,7 +229,8 @@ class Server:
                 size += len(statuses[-1].row)
             else:
                 statuses.append(AddressStatus(asked.address, STATUS_ANSWER_FULL, -1))
-        return [Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses)).frames()]
+        begun = Answer(ids.BEGUN, request.requester, self._incarnation, tuple(statuses), self._nonce)
+        return [begun.frames()]
 
     def _beginning(self, address: str, last: int) -> AddressStatus:
         """What the segment's OPEN announced, and its rows up to `last`, as far as they are here."""
@@ -266,15 +278,31 @@ class Server:
             for (log, address), epoch in zip(request.entries, epochs, strict=True)
         ]
         answered = AddressStatus(self._incarnation, STATUS_DONE, -1)
-        return [Rows(request.requester, self._incarnation, answered, Verified.pack_all(found)).frames()]
+        content = Verified.pack_all(found)
+        return [Rows(request.requester, self._incarnation, answered, content, self._nonce).frames()]
 
     def _verified(self, log: str, address: str, epoch: tuple[int, str] | None) -> Verified:
         try:
             highest, life = self._database.highest_epoch(log) if epoch is None else epoch
             state = self._database.load(address) if address else None
+            newest = self._database.newest_segment(log)
         except StoreCorrupt as error:
             return Verified(self._met(error, address), -1, "", Phase.NATIVE)
-        return Verified(STATUS_DONE, highest, life, Phase.NATIVE if state is None else state.phase)
+        phase = Phase.NATIVE if state is None else state.phase
+        return Verified(STATUS_DONE, highest, life, phase, *newest)
+
+    def _recall(self, request: Recall) -> list[Frames]:
+        """Entries of the gateways' catalog that are kept here."""
+        cluster_id = self._ingest.cluster_id
+        answer = Recalled(
+            request.requester, self._incarnation, KEPT_STORAGE_ERROR, cluster_id, NOTHING_REMEMBERED
+        )
+        try:
+            head, entries, more = read_page(self._database, request.after)
+        except StoreCorrupt as error:
+            self._met(error, "")
+            return [answer.frames()]
+        return [answer._replace(status=KEPT_DONE, memory=head.memory, entries=entries, more=more).frames()]
 
     def _list(self, request: ListSegments) -> list[Frames]:
         """Segments that cannot be read are left out, and logged: without an answer the asker would ask for
@@ -295,7 +323,7 @@ class Server:
                 first, page, behind = addresses[-1], LIST_COUNT, True
         except StoreCorrupt as error:
             self._met(error, "")
-        return [Listed(request.requester, self._incarnation, tuple(found)).frames()]
+        return [Listed(request.requester, self._incarnation, tuple(found), self._nonce).frames()]
 
     def _listed(self, address: str) -> tuple[Announcement, AddressStatus] | None:
         """What LIST says of one address; None if it was never announced, or deleted."""

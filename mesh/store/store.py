@@ -13,7 +13,7 @@ import logging
 import shutil
 import socket
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,17 +27,20 @@ from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
 from mesh.requests import Requests
 from mesh.routing import store_routes
+from mesh.store.catalog_memory import read_head
 from mesh.store.committer import Committer, Fsync
 from mesh.store.damage import Damage
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.identity import Identity, settle
 from mesh.store.mender import Mender
 from mesh.store.native import NativeStore
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.server import Server
+from mesh.store.starting import OwnStarts
 from mesh.zmq_trio import Context
 from wireproto.dafka import ids
-from wireproto.dafka.additions import ANY_STORE, End, Ping, Pong, Request
+from wireproto.dafka.additions import ANY_STORE, End, Keep, Ping, Pong, Request
 from wireproto.dafka.messages import DirectRecord, Fetch, Head, Record, directed_prefix, directed_topic
 
 STALL_RETRY_SECONDS = 0.005
@@ -52,6 +55,8 @@ FREE_BYTES_SECONDS = 1.0
 RESUMED_AT_ONCE = 64
 """Addresses that may lack records, looked at before other tasks run at a start."""
 
+SHORT_NAME_CHARACTERS = 8
+
 BELL_BYTES = 64
 """Bytes taken at once from the committer's thread: one for each report, and there is one at a time."""
 
@@ -60,7 +65,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """How one store runs. `incarnation` comes with its data directory."""
+    """How one store runs. `incarnation` comes with its data directory; without a name it is called by the
+    first characters of it.
+    """
 
     path: Path
     incarnation: str
@@ -74,19 +81,36 @@ class StoreSettings:
     native_seconds: float = NATIVE_SECONDS
 
 
+def _settled(settings: StoreSettings, database: Database, identity: Identity | None) -> StoreSettings:
+    """The settings with who the store is, and what it is called."""
+    if identity is not None:
+        settings = replace(settings, incarnation=settle(database, identity))
+    return replace(settings, name=settings.name or settings.incarnation[:SHORT_NAME_CHARACTERS])
+
+
 class Store:
     """One store. `run` serves until cancelled, and raises `StoreFailed` when its disk does."""
 
-    def __init__(self, context: Context, settings: StoreSettings) -> None:
-        """Open the database. Raises `StoreFailed`."""
-        self.settings = settings
+    def __init__(self, context: Context, settings: StoreSettings, identity: Identity | None = None) -> None:
+        """Open the database. With `identity` the store is whom that and the database agree on, in place of
+        `settings.incarnation`. Raises `StoreFailed`, `StoreCorrupt`, and what the identity raises.
+        """
         self._context = context
-        self.node = Node(context)
         self.database = Database(settings.path)
-        self.ingest = Ingest(settings.incarnation, self.database, self.database.cluster_id())
         unique = uuid4().hex.upper()
         self.life = unique[:16]
-        """Begins the requester ids of what this store copies from others."""
+        """Begins the requester ids of what this store copies from others; the nonce of this start."""
+        try:
+            settings = self.settings = _settled(settings, self.database, identity)
+            self.starts = OwnStarts(self.database, bytes.fromhex(self.life))
+        except BaseException:
+            self.database.close()
+            raise
+        self.node = Node(context)
+        self.ingest = Ingest(
+            settings.incarnation, self.database, self.database.cluster_id(), self.starts.nonce
+        )
+        self.ingest.catalog_memory.begin(read_head(self.database))
         self.catch_up = CatchUp(self.ingest, self.life, settings.catch_up_bytes_per_second, self._is_linked)
         self._more = trio.Event()
         """Set when there is more to do than one turn of the loop should take."""
@@ -96,7 +120,12 @@ class Store:
         """What the scrub asks of other stores."""
         self.damage = Damage()
         self.server = Server(
-            self.node.publisher, settings.incarnation, self.ingest, self.database, self.damage
+            self.node.publisher,
+            settings.incarnation,
+            self.ingest,
+            self.database,
+            self.damage,
+            self.starts.nonce,
         )
         self.reclaimer = Reclaimer(self.database)
         self.native = NativeStore(
@@ -234,12 +263,28 @@ class Store:
         else:
             self.ingest.on_request(request)
 
+    def on_keep(self, keep: Keep) -> None:
+        """A gateway has something of its catalog kept here, or asks what is."""
+        if keep.store == self.settings.incarnation:
+            self.ingest.on_keep(keep)
+
     def on_ping(self, ping: Ping) -> None:
         """A gateway asks who is there."""
         if ping.store in (ANY_STORE, self.settings.incarnation):
             incarnation, name = self.settings.incarnation, self.settings.name
             self.ingest.on_asked(ping.requester)
-            pong = Pong(ping.requester, incarnation, self.ingest.cluster_id, name, *self._disk())
+            starts, asked = self.starts, ping.remembered
+            pong = Pong(
+                ping.requester,
+                incarnation,
+                self.ingest.cluster_id,
+                name,
+                *self._disk(),
+                starts.nonce,
+                starts.durable_commit,
+                asked,
+                starts.last_commit_of(asked) if asked else -1,
+            )
             self.node.send(pong)
 
     def _disk(self) -> tuple[int, int]:

@@ -17,8 +17,12 @@ from pathlib import Path
 
 from tests.clients.stored import create_replicated_topic
 from tests.faults.checker import Problem, check, members_differ
+from tests.faults.committing import CommitLoad
+from tests.faults.disks import alter_records
 from tests.faults.history import Event, History
+from tests.faults.keyed import KeyedLoad
 from tests.faults.mesh_scene import PARTITIONS, TOPIC
+from tests.faults.scrubbing import scrub_often, until_scrubbed
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
@@ -29,11 +33,16 @@ PAUSE_SECONDS = 0.002
 """Between two records: how much is in flight matters, not how much there is in the end."""
 WATCH_SECONDS = 0.05
 """Between two looks at the high watermarks: often enough for a life of a gateway, and no load."""
+KEYED_PAUSE_SECONDS = 0.01
+COMMIT_PAUSE_SECONDS = 0.1
 WAIT_SECONDS = 120.0
+OFTEN_COMPACTED = ("--compaction-backoff-ms", "500")
 
 # How often which kind is killed, and whether what was killed is awaited before the next.
 VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
 AWAITED = 0.7
+DAMAGED = 0.2
+"""How often a store that was killed is damaged before it starts again, until one was."""
 
 KINDS = ("lost", "duplicate", "wrong content", "members differ")
 """Problems that are told by name; all others are told as well."""
@@ -45,30 +54,44 @@ class Round:
     def __init__(self, directory: Path, seed: int, count: int) -> None:
         self.history = History()
         self.killed: Counter[str] = Counter()
-        self.acked = 0
+        self.acked = self.compactions = 0
+        self.altered = 0
+        """Records of which a byte was changed on a store's disk."""
         self._directory, self._count = directory, count
+        self._damaged: int | None = None
+        """The store of which it was: of one alone, so that two good copies are left."""
+        self._seed = seed
         self._random = random.Random(seed)
 
     def run(self) -> list[Problem]:
         """Kills, heals, and judges."""
-        with MeshCluster(self._directory) as mesh:
+        mesh = MeshCluster(self._directory, gateway_arguments=OFTEN_COMPACTED)
+        ports = scrub_often(mesh)
+        with mesh:
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
             load = Load(
                 mesh.bootstrap, TOPIC, self.history, partitions=PARTITIONS, sizes=SIZES, pause=PAUSE_SECONDS
             )
             watch = WatermarkWatch(mesh.bootstrap, TOPIC, self.history, PARTITIONS, WATCH_SECONDS)
+            keyed = KeyedLoad(mesh.bootstrap, len(mesh.stores), pause=KEYED_PAUSE_SECONDS, seed=self._seed)
+            commits = CommitLoad(mesh.bootstrap, TOPIC, PARTITIONS, pause=COMMIT_PAUSE_SECONDS)
             load.wait_for_acks(100, WAIT_SECONDS)
             for _ in range(self._count):
                 self._kill(mesh, load)
             load.wait_for_acks(100, WAIT_SECONDS)
             load.stop()
+            keyed.stop()
+            commits.stop()
             watch.stop()
             self.acked = load.acked
             read_all(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
-            problems = check(self.history)
+            problems = check(self.history) + keyed.check() + commits.check()
+            self.compactions = mesh.gateway.log.count("was compacted up to")
             mesh.gateway.kill9()
             mesh.gateway.start()
             mesh.wait_until_all_have_all(WAIT_SECONDS)
+            if self._damaged is not None:
+                until_scrubbed(ports[self._damaged])
             mesh.stop()
             return problems + members_differ({store.name: store.contents() for store in mesh.stores})
 
@@ -87,6 +110,10 @@ class Round:
         victim.kill9()
         self.killed[kind] += 1
         self.history.add(Event(f"{kind} {pick} killed"))
+        if isinstance(victim, StoreProcess) and self._damaged is None and choice.random() < DAMAGED:
+            self._damaged = pick
+            self.altered = alter_records(victim, every=20)
+            self.history.add(Event(f"{self.altered} records of store {pick} altered"))
         _start(victim, awaited=awaited)
 
 
@@ -123,7 +150,8 @@ def main() -> int:
             if found:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
-            f"{count} kills, {one.acked} acknowledged, {len(found)} problems, "
+            f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, "
+            f"{one.altered} altered records, {len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",

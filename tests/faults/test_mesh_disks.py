@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from tests.clients.stored import FETCH_BYTES
+from tests.clients.stored import FETCH_BYTES, create_replicated_topic
 from tests.differential.batches import whole_batches
-from tests.differential.wire import Connection
+from tests.differential.wire import Connection, UndecodableError
 from tests.faults.disks import (
     SmallDisk,
     alter_records,
@@ -87,6 +88,32 @@ def test_an_fsync_that_fails(scene: Scene, tmp_path: Path) -> None:
     assert [line for line in lines[failed + 1 :] if "sync(" in line and ".log>" in line] == []
     store.prefix = ()
     store.start()
+    scene.finish()
+
+
+@pytest.mark.long
+def test_a_catalogs_fsync_that_fails(scene: Scene, tmp_path: Path) -> None:
+    """EIO once: the gateway ends and says so. What that transaction wrote may be on the disk or not; the next
+    life believes no page that only the system's memory may have, and writes the file anew.
+    """
+    gateway, log = scene.mesh.gateway, tmp_path / "strace.log"
+    catalog = gateway.data / "catalog.sqlite"
+    gateway.kill9()
+    gateway.prefix = failing(log, 30)
+    with scene.counted("the catalog's fsync fails"):
+        gateway.start()
+        for number in range(100):
+            if gateway.returncode is not None:
+                break
+            with contextlib.suppress(AssertionError, OSError, UndecodableError):
+                create_replicated_topic(scene.mesh.bootstrap, f"more-{number}", 1, 3)
+        assert gateway.wait() == DISK_FAILED, gateway.tail()
+    assert "Traceback" not in gateway.log
+    assert "INJECTED" in log.read_text(errors="replace")
+    before = catalog.stat().st_ino
+    gateway.prefix = ()
+    gateway.start()
+    assert catalog.stat().st_ino != before
     scene.finish()
 
 

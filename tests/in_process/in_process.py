@@ -36,8 +36,11 @@ async def running(
     monkeypatch.setattr(life, "watch_signals", no_signals)
     directories, context = open_directories(data), Context()
     listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
+    server: Standalone | None = None
     try:
         async with trio.open_nursery() as nursery:
+            # What is deleted goes at once, unless a test says otherwise.
+            settings = {"delete_delay_ms": 0} | settings
             server = Standalone(Settings(listen=listen, data=data, **settings), directories, context)
             nursery.start_soon(server.main)
             with trio.fail_after(20):
@@ -45,6 +48,8 @@ async def running(
             yield server, ports[0]
             nursery.cancel_scope.cancel()
     finally:
+        if server is not None:
+            server.catalog._shut()  # as the end of the process does; a test may go on with its files
         context.close()
         directories.close()
 

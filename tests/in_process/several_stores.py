@@ -50,6 +50,7 @@ class Gateway(Life):
         self.cluster = cluster
         super().__init__(settings, cluster.context, lambda: SqliteCatalog(settings.data / "catalog.sqlite"))
         self.presence = StorePresence(self.node, self.requests)
+        self.stores = Stores(self.catalog, self.presence)
         self.broker: Broker
         self.recovered = trio.Event()
 
@@ -68,7 +69,8 @@ class Gateway(Life):
             stores = [(incarnation(n), f"store-{n}") for n in range(self.cluster.count)]
             cluster = {keys.CLUSTER: keys.pack({"id": CLUSTER_ID, "format": keys.FORMAT})}
             await self.catalog.transact([], first_entries(stores) | cluster)
-        return CLUSTER_ID, Stores(self.catalog, self.presence)
+            self.stores.load()
+        return CLUSTER_ID, self.stores
 
     def _register_metrics(self, broker: Broker) -> None:
         self.broker = broker
@@ -119,13 +121,27 @@ class Gateway(Life):
         raise AssertionError([self.partition(index).reason for index in indexes])
 
 
+class KeptIdentity:
+    """What a data directory keeps of one store, over its starts."""
+
+    def __init__(self, number: int) -> None:
+        self.incarnation = incarnation(number)
+        self.is_new = True
+
+    def allow_another(self, cause: str) -> None: ...
+
+    def become(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+
+
 class Cluster:
     """The stores, and the gateway if there is one."""
 
-    def __init__(self, path: Path, nursery: trio.Nursery, count: int) -> None:
-        self.path, self.count = path, count
+    def __init__(self, path: Path, nursery: trio.Nursery, count: int, fsync: Fsync = Fsync.NEVER) -> None:
+        self.path, self.count, self.fsync = path, count, fsync
         self.context = Context()
         self.stores: dict[int, Store] = {}
+        self.identities: dict[int, KeptIdentity] = {}
         self._nursery = nursery
         self._scopes: dict[int, tuple[trio.CancelScope, trio.Event]] = {}
         self._endpoints: dict[Any, str] = {}
@@ -150,10 +166,12 @@ class Cluster:
 
     async def start(self, *numbers: int) -> None:
         for number in numbers or range(self.count):
+            identity = self.identities.setdefault(number, KeptIdentity(number))
             settings = StoreSettings(
-                self.path / f"store-{number}", incarnation(number), f"store-{number}", fsync=Fsync.NEVER
+                self.path / f"store-{number}", identity.incarnation, f"store-{number}", fsync=self.fsync
             )
-            store = self.stores[number] = Store(self.context, settings)
+            store = self.stores[number] = Store(self.context, settings, identity)
+            identity.is_new = False
             await self._nursery.start(self._run, number, store)
             self.link(store.node)
 
@@ -174,6 +192,16 @@ class Cluster:
             await over.wait()
             self.unlink(store.node)
 
+    @asynccontextmanager
+    async def another(self, store: Store) -> AsyncIterator[Store]:
+        """A store that is none of ours runs while the block does."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(store.run)
+            self.link(store.node)
+            yield store
+            nursery.cancel_scope.cancel()
+        self.unlink(store.node)
+
     # the gateway ------------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -193,6 +221,7 @@ class Cluster:
         directory = self.path / data
         directory.mkdir(exist_ok=True)
         listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
+        settings = {"delete_delay_ms": 0} | settings
         gateway = Gateway(self, GatewaySettings(listen=listen, data=directory, **settings))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(gateway.run)
@@ -240,14 +269,19 @@ async def _no_signals(_stop: Any, *, task_status: trio.TaskStatus[None] = trio.T
 
 @asynccontextmanager
 async def cluster(
-    path: Path, monkeypatch: pytest.MonkeyPatch, *, stores: int = 3, start: Sequence[int] | None = None
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    stores: int = 3,
+    start: Sequence[int] | None = None,
+    fsync: Fsync = Fsync.NEVER,
 ) -> AsyncIterator[Cluster]:
     """Stores that run, while the block does."""
     for module in ("mesh.presence", "mesh.protocol.presence"):
         monkeypatch.setattr(f"{module}.ROUND_SECONDS", ROUND_SECONDS)
         monkeypatch.setattr(f"{module}.LIVE_SECONDS", LIVE_SECONDS)
     async with trio.open_nursery() as nursery:
-        made = Cluster(path, nursery, stores)
+        made = Cluster(path, nursery, stores, fsync)
         try:
             await made.start(*(range(stores) if start is None else start))
             yield made

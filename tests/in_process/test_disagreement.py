@@ -131,14 +131,11 @@ def test_an_older_catalog_takes_no_records_and_harms_none(tmp_path: Path) -> Non
         for _ in range(3):
             shutil.rmtree(data / "gateway")
             shutil.copytree(backup, data / "gateway")
-            server.start()
-            # Before anybody has produced anything.
+            with pytest.raises(ServerEnded):
+                server.start()
+            assert server.returncode == 3
             assert "the catalog is older than store" in server.log
             assert "--rebuild-catalog" in server.log
-            assert fetched(server, 0, 10, 25, RECORDS, RECORDS + 1) == [NOT_LEADER] * 5
-            assert latest(server) == OFFSET_NOT_AVAILABLE
-            assert refused(server)
-            server.terminate()
         shutil.rmtree(data / "gateway")
         shutil.copytree(newer, data / "gateway")
         server.start()
@@ -168,11 +165,19 @@ def test_a_catalog_from_before_a_roll_serves_nothing_and_a_rebuilt_one_everythin
         assert produce(server, 1, RECORDS) == [0] * (RECORDS - 1)
         getattr(server, end)()
         copy_catalog(backup, data / "gateway")
-        server.start()
-        assert "the catalog is older than store" in server.log
-        assert fetched(server, 0, 1, RECORDS) == [NOT_LEADER] * 3
-        assert refused(server)
-        server.terminate()
+        try:
+            server.start()
+        except ServerEnded:
+            assert server.returncode == 3
+            assert "the catalog is older than store" in server.log
+        else:
+            # After a kill the store may not have heard yet how far the catalog was: each partition is asked.
+            assert end == "kill9"
+            assert "the catalog is older than store" in server.log
+            assert fetched(server, 0, 1, RECORDS) == [NOT_LEADER] * 3
+            assert latest(server) == OFFSET_NOT_AVAILABLE
+            assert refused(server)
+            server.terminate()
         server.arguments = ("--rebuild-catalog",)
         server.start()
         assert read_all(server) == values(RECORDS)

@@ -38,6 +38,7 @@ async def write_lives(made: Cluster, monkeypatch: pytest.MonkeyPatch) -> dict[in
                 gone = gateway.broker.topics.get("gone")
                 assert gone is not None
                 await gateway.broker.delete_topic(gone)
+                await gateway.broker.remembered()
                 await trio.sleep(0.2)
         if away < 2:
             await made.start(away)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.catalog import keys
 from gateway.cluster.stores import StoreRefused
 from gateway.log.partition import PartitionState
 from tests.in_process.several_stores import (
@@ -324,7 +325,9 @@ def test_an_idempotent_producer_goes_on_behind_a_recovery(
 def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
     stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same incarnation with an empty database: its "never heard of it" is no answer."""
+    """The same incarnation with an empty database: its "never heard of it" is no answer, also where nothing
+    is remembered of its starts.
+    """
 
     async def body(made: Cluster) -> None:
         async with made.gateway(monkeypatch) as (gateway, client):
@@ -341,9 +344,11 @@ def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
                 await trio.sleep(0.01)
             assert len(current.segment.confirmed) == 3
             address = current.segment.address
+            await gateway.catalog.transact([], {}, [keys.store_life_key(incarnation(1))])
         # Store 0 has offset 0 alone; store 1 has lost both; store 2, which has both, is away.
         await made.stop(1, 2)
         forget(made.path / "store-1")
+        made.identities[1].is_new = True
         await made.start(0, 1)
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_live(0, 1)

@@ -13,6 +13,7 @@ import trio
 from mesh.node import Node
 from mesh.requests import Requests
 from mesh.routing import requests_routes
+from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
@@ -35,8 +36,11 @@ def batch(number: int, size: int = 100) -> bytes:
     return bytes(content)
 
 
+OWN = (keys.FORMAT_KEY, keys.INCARNATIONS, keys.COMMIT, keys.STARTS)
+
+
 def contents(path: Path) -> dict[bytes, bytes]:
-    """Every key of a store that is stopped."""
+    """Every key of a store that is stopped, but those that say who it is and how often it wrote."""
     database = Database(path)
     found: dict[bytes, bytes] = {}
     iterator = database._db.iter()
@@ -46,7 +50,7 @@ def contents(path: Path) -> dict[bytes, bytes]:
         iterator.next()
     iterator.status()
     database.close()
-    return found
+    return {key: value for key, value in found.items() if key not in OWN}
 
 
 async def until(condition: Callable[[], bool]) -> None:

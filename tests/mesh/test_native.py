@@ -203,13 +203,14 @@ def test_what_a_gateway_announced_is_not_told_to_native_readers(tmp_path: Path) 
     address, native = LIFE + "0" * 16, "9" * 32
 
     async def test(mesh: NativeMesh) -> None:
-        await mesh.store("one")
+        store = await mesh.store("one")
         peer = Peer(mesh, Ack, Answer, DirectHead, DirectRecord)
         await peer.join(mesh)
         opened = Request(b"O", "one", LIFE + "1" * 16, (announcement(address).pack(),))
         await peer.until(lambda heard: any(isinstance(each, Answer) for each in heard), opened)
         for kept, content in ((address, batch(0)), (native, b"native")):
-            acked = Ack(kept, "one" if kept == address else "~one", "t", 0)
+            ours = "one", "t", 0, store.starts.nonce
+            acked = Ack(kept, *ours) if kept == address else Ack(kept, "~one", "t", 0)
             await peer.until(lambda heard, acked=acked: acked in heard, Record(kept, "t", 0, content))  # type: ignore[misc]
         fetches = [Fetch(each, "R1", "t", 0, 10) for each in (address, native)]
         answer = DirectRecord("R1", "", native, "t", 0, b"native")
@@ -375,9 +376,8 @@ def test_kafkas_segments_do_not_count_and_do_not_go(tmp_path: Path) -> None:
         await peer.join(mesh)
         opened = Request(b"O", "one", LIFE + "1" * 16, (announcement(address).pack(),))
         await peer.until(lambda heard: any(isinstance(each, Answer) for each in heard), opened)
-        await peer.until(
-            lambda heard: Ack(address, "one", "t", 0) in heard, Record(address, "t", 0, batch(0))
-        )
+        acked = Ack(address, "one", "t", 0, store.starts.nonce)
+        await peer.until(lambda heard: acked in heard, Record(address, "t", 0, batch(0)))
         store.native.keep(1e12)
         assert read_records(store.database, address, 0, 0, 1) == [batch(0)]
         assert (len(store.native.keeping), store.native.keeping.bytes) == (0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -270,5 +271,108 @@ def test_a_segment_that_is_deleted_while_it_is_mended_stays_deleted(
         prefix = keys.record_prefix(segment.address)
         left = await stores.contents(A)
         assert not [key for key in left if key.startswith(prefix)]
+
+    run(tmp_path, scenario)
+
+
+async def empty(stores: Stores, incarnation: str) -> None:
+    """Its database is gone, and its name stayed: as where a disk is not mounted."""
+    await stores.stop(incarnation)
+    shutil.rmtree(stores.path(incarnation))
+    await stores.start(incarnation)
+
+
+async def until_it_has(stores: Stores, incarnation: str, address: str) -> None:
+    with trio.fail_after(30):
+        await until(lambda: stores.head(incarnation, address) == LAST)
+
+
+def test_a_copy_that_is_gone_is_not_good_and_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.start(A, B, C)
+        segment = await closed_segment(stores, A, B, C)
+        expected = dict(stores[A].database.scan(b"", b"\xff"))
+        await empty(stores, B)
+        await stores[A].scrub.scrub_all()
+        assert list(stores[A].scrub.absent) == [segment.address]
+        assert f"store {B} does not have it" in stores[A].scrub.absent[segment.address]
+        assert f"store {B} lacks a segment that it should keep, {segment.address} (orders)" in caplog.text
+        await until_it_has(stores, B, segment.address)
+        await stores[A].scrub.scrub_all()
+        await stores[B].scrub.scrub_all()
+        for one in (A, B):
+            assert (stores[one].scrub.absent, stores[one].scrub.bad_ranges) == ({}, 0)
+        assert stores[A].scrub.digests == stores[B].scrub.digests
+        found = await stores.contents(B)
+        assert {key: found.get(key) for key in expected if key[:1] in b"ahlmr"} == {
+            key: value for key, value in expected.items() if key[:1] in b"ahlmr"
+        }
+
+    run(tmp_path, scenario)
+
+
+def test_a_copy_that_goes_back_to_before_its_end_is_made_whole(tmp_path: Path) -> None:
+    """A store that was put back from a copy: nobody would tell it the end of the segment again."""
+
+    async def scenario(stores: Stores) -> None:
+        await stores.start(A, B)
+        gateway = stores.gateway
+        segment = gateway.announcement((A, B))
+        for member in (A, B):
+            await gateway.open(member, segment)
+        await gateway.write(stores, segment, 0, 99)
+        await stores.stop(B)
+        shutil.copytree(stores.path(B), tmp_path / "copy")
+        await stores.start(B)
+        await gateway.write(stores, segment, 100, LAST)
+        for member in (A, B):
+            await gateway.seal(member, segment.address)
+            await gateway.close(member, segment.address, LAST)
+        await stores.stop(B)
+        shutil.rmtree(stores.path(B))
+        shutil.copytree(tmp_path / "copy", stores.path(B))
+        await stores.start(B)
+        await stores[A].scrub.scrub_all()
+        assert list(stores[A].scrub.absent) == [segment.address]
+        await until_it_has(stores, B, segment.address)
+        await stores[A].scrub.scrub_all()
+        assert stores[A].scrub.absent == {}
+        assert await stores.contents(A) == await stores.contents(B)
+
+    run(tmp_path, scenario)
+
+
+def test_a_copy_that_was_deleted_is_not_made_again(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.start(A, B)
+        segment = await closed_segment(stores, A, B)
+        entry = AddressStatus(segment.address, STATUS_DONE, -1).pack()
+        await stores.gateway.requests.ask(B, lambda requester: Request(b"X", B, requester, (entry,)))
+        await stores[A].scrub.scrub_all()
+        assert stores[A].scrub.absent == {}
+        found = await stores.contents(B)
+        assert key_of(keys.record_prefix, segment.address, 0) not in found
+
+    run(tmp_path, scenario)
+
+
+def test_a_copy_that_is_being_made_is_no_loss(tmp_path: Path) -> None:
+    """It was told the end, and fetches what it lacks by itself."""
+
+    async def scenario(stores: Stores) -> None:
+        await stores.start(A, B)
+        gateway = stores.gateway
+        segment = gateway.announcement((A, B))
+        for member in (A, B):
+            await gateway.open(member, segment)
+        await gateway.write(stores, segment, 0, LAST)
+        await gateway.seal(A, segment.address)
+        await gateway.close(A, segment.address, LAST)
+        lose_records(stores[B].database, segment.address)
+        await gateway.close(B, segment.address, LAST)
+        await stores[A].scrub.scrub_all()
+        assert stores[A].scrub.absent == {}
 
     run(tmp_path, scenario)

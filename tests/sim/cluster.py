@@ -28,10 +28,13 @@ from gateway.log.compaction.rules import KEY_BYTES
 from gateway.log.recovery import producers_at_end
 from mesh import reader
 from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.starts import last_commit_of, unpack_starts
 from mesh.store import db as store_db
 from mesh.store import keys as store_keys
 from mesh.store import server
 from mesh.store import store as store_module
+from mesh.store.identity import learn
+from mesh.store.values import unpack_number
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
 from tests.sim.clients import Producer
@@ -41,7 +44,9 @@ from tests.sim.gateway_node import Life, state_of
 from tests.sim.groups import Commits, audit, start_clients
 from tests.sim.history import History
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
+from tests.sim.lost_rows import LostRows
 from tests.sim.network import Network
+from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, NEVER, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from wireproto.kafka.errors import KafkaError
@@ -95,6 +100,8 @@ class World:
         self.retired: set[str] = set()
         """Incarnations that an operator has taken out of service."""
         self.retiring = 0
+        self.restored: set[str] = set()
+        """Incarnations that an operator has made of older copies: what others have deleted lies on there."""
         self.lull_until = 0.0
         """No producer makes new batches until then."""
         self.producers: list[Producer] = []
@@ -107,6 +114,8 @@ class World:
         self._gateway_down = 0
         self._healed_at = 0.0
         self._ids = 0
+        self.lost_rows = LostRows(self)
+        self.older = OlderCatalogs(self)
         self._write_topics()
 
     # the schedule -----------------------------------------------------------------------------------------
@@ -202,7 +211,12 @@ class World:
     def _check(self) -> None:
         if self.loop.over.is_set():
             return
-        if not self._healed_at:
+        if self.older.in_place:
+            self.loop.after(CHECK_SECONDS, self._check)
+            return
+        if self.lost_rows.is_one_gone:
+            pass  # the catalog is not what the checks go by
+        elif not self._healed_at:
             invariants.check_all(self)
         else:
             waiting = invariants.what_is_missing(self)
@@ -278,6 +292,67 @@ class World:
         self.lost.add(old)
         member.new_incarnation()
         self.nursery.start_soon(self._replace, member, old)
+
+    def _fault_empty(self, fault: Fault) -> None:
+        """A store starts with an empty database, as where a disk is not mounted; its identity is there."""
+        if self.lost:
+            return
+        member = self.member(fault.target)
+        self.lost.add(member.incarnation)
+        self._take_down(member, fault)
+        member.emptied = True
+
+    def gave_up(self, member: Member, old: str) -> None:
+        """A store is another one from now on; an operator lets it take the old one's place."""
+        self.lost.add(old)
+        self.nursery.start_soon(self._replace, member, old)
+
+    def _fault_set_back(self, fault: Fault) -> None:
+        """A copy of a store's disk is made now, and put back when the fault ends."""
+        member = self.member(fault.target)
+        self.loop.after(fault.seconds, self._set_back, member, member.incarnation, member.disk.durable())
+
+    def _set_back(self, member: Member, incarnation: str, copy: dict[bytes, bytes]) -> None:
+        if not self.working or self.lost or member.incarnation != incarnation or member.wanted_down:
+            return
+        if self._has_what_is_remembered(incarnation, copy):
+            self.reached["copies too new to be told from their store"] += 1
+            return
+        self.lost.add(incarnation)
+        member.wanted_down += 1
+        member.crash(keep=True)
+        member.disk.data = copy
+        self.loop.after(0.05, self._bring_up, member)
+        self.loop.after(1.0, self._make_another, member)
+        self.reached["stores set back"] += 1
+
+    def _has_what_is_remembered(self, incarnation: str, copy: dict[bytes, bytes]) -> bool:
+        """Whether a copy has all that the catalog remembers of its store: that is not promised to be told."""
+        entry = self.catalog_file.entries.get(keys.store_life_key(incarnation))
+        if entry is None:
+            return True
+        value = keys.unpack(entry.value)
+        starts = unpack_starts(copy.get(store_keys.STARTS, b""))
+        end = last_commit_of(starts, bytes.fromhex(value["nonce"]))
+        if starts and starts[-1].nonce.hex() == value["nonce"]:
+            end = unpack_number("commit number", copy.get(store_keys.COMMIT))
+        return bool(end >= value["commit"])
+
+    def _make_another(self, member: Member) -> None:
+        """What an operator does with a store that is refused: `dafka store restored`, then a replacement."""
+        new = member.next_incarnation()
+        member.wanted_down += 1
+        member.crash(keep=True)
+        member.disk.full = False
+        database = member.database()
+        learn(database, new)
+        member.become(new)
+        self.restored.add(new)
+        for address in database.addresses("", 1000):
+            state = database.load(address)
+            if state is not None:
+                self.history.fsynced[address, new] = state.head
+        self._bring_up(member)
 
     async def _replace(self, member: Member, old: str) -> None:
         """What an operator does: admit the new store, have it take the lost one's place, remove that one."""
@@ -471,6 +546,26 @@ class World:
             self.reached["topics altered"] += 1
         life.adjust_topics()
 
+    def _fault_lose_row(self, fault: Fault) -> None:
+        """The gateway dies, and its next life finds a row of the catalog gone, for so many seconds."""
+        self._kill_gateway(keep=True)
+        if self.lost_rows.lose(fault):
+            self.loop.after(fault.seconds, self._put_row_back)
+        self._gateway_down += 1
+        self._gateway_up()
+
+    def _put_row_back(self) -> None:
+        self.lost_rows.put_back()
+        self._kill_gateway(keep=True)
+        self._gateway_down += 1
+        self._gateway_up()
+
+    def _fault_catalog_goes_back(self, fault: Fault) -> None:
+        """The gateway dies, and its disk is restored from a copy that is so many seconds old."""
+        self._kill_gateway(keep=True)
+        self.older.put_back(fault.seconds)
+        self.start_gateway()
+
     def _fault_lull(self, fault: Fault) -> None:
         """Nobody has anything to write for a while; what comes before its end was there already."""
         self.lull_until = self.loop.now + fault.seconds
@@ -520,6 +615,15 @@ class World:
             self.catalog_file.crash(keep=keep)
             life.kill()
 
+    def catalog_refused(self, life: Life) -> None:
+        """The stores have refuted the catalog; a zombie's is older, too. An operator puts back the newest."""
+        self.reached["catalogs refused"] += 1
+        if self.older.in_place and not life.zombie:
+            self.older.restore()
+            self.start_gateway()
+        elif not life.zombie:
+            raise BrokenPromise("the stores refute the newest catalog")
+
     def life_ended(self, life: Life) -> None:
         """A life ended by itself; something starts the next one."""
         if not life.zombie and not self._gateway_down:
@@ -568,6 +672,9 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "Committer", make_committer_for(world)),
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
+        patch("gateway.cluster.lineage.uuid4", world.next_uuid),
+        patch("mesh.store.identity.uuid4", world.next_uuid),
+        patch("gateway.cluster.store_lives.KEEP_SECONDS", 0.3),
         patch.object(store_module, "trio", UnevenTrio()),
         patch.object(coordinator, "time", SimpleNamespace(time_ns=world.time_ns)),
         patch.object(fetch_api, "_answer", plain_answer),

@@ -6,7 +6,7 @@ writes. `SimDatabase` is one process's handle: when the process is gone, it can 
 """
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +82,16 @@ class Disk:
     def flush(self) -> None:
         self._undo.clear()
 
+    def durable(self) -> dict[bytes, bytes]:
+        """What a copy has that is made now: what is flushed."""
+        copy = dict(self.data)
+        for key, old in reversed(self._undo):
+            if old is None:
+                copy.pop(key, None)
+            else:
+                copy[key] = old
+        return copy
+
     def crash(self, *, keep: bool) -> None:
         """The process, or the machine, is gone; `keep` what was written and not flushed."""
         if not keep:
@@ -136,8 +146,11 @@ class SimIterator:
     def seek(self, key: bytes) -> None:
         self._at = bisect_left(self._keys, key)
 
+    def seek_for_prev(self, key: bytes) -> None:
+        self._at = bisect_right(self._keys, key) - 1
+
     def valid(self) -> bool:
-        return self._at < len(self._keys)
+        return 0 <= self._at < len(self._keys)
 
     def key(self) -> bytes:
         return self._keys[self._at]

@@ -41,8 +41,13 @@ FEW_BYTES = 2500
 """What a consumer takes in one answer."""
 
 PATIENCE = 6
-"""Answers without records of a partition that has some, for each partition of the session, however little an
-answer holds.
+"""Answers with records of others and none of a partition that has some, for each partition of the session,
+however little an answer holds.
+"""
+
+READ_SECONDS = 60.0
+"""How long a partition that has records may give none at all: each message that is lost costs a read from a
+store 5 s.
 """
 
 Place = tuple[bytes, int]
@@ -89,7 +94,8 @@ class SessionConsumer:
         self._asked: dict[Place, int] = {}
         """What the session knows of the positions."""
         self._told: dict[Place, Told] = {}
-        self._starved: dict[Place, int] = {}
+        self._starved: dict[Place, tuple[int, float]] = {}
+        """How often in a row a partition gave nothing, and since when."""
 
     async def run(self) -> None:
         """Read for ever."""
@@ -245,7 +251,7 @@ class SessionConsumer:
             if told.error != ErrorCode.NONE:
                 # It may have failed since; or the position was outside of the log.
                 if told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and serves and not few:
-                    self._starve(place, "is told that it does not serve")
+                    self._starve(place, "is told that it does not serve", counts=True)
                 continue
             if told.high_watermark < high_watermark or told.log_start < log_start:
                 raise BrokenPromise(
@@ -255,12 +261,18 @@ class SessionConsumer:
             if place in given or positions.get(place, high_watermark) >= high_watermark:
                 self._starved.pop(place, None)
             else:
-                self._starve(place, "was given no records")
+                self._starve(place, "was given no records", counts=bool(given))
 
-    def _starve(self, place: Place, how: str) -> None:
-        count = self._starved[place] = self._starved.get(place, 0) + 1
-        if count > PATIENCE * len(self._positions):
-            raise BrokenPromise(f"{count} times in a row a session {how} of {self._partition(place)}")
+    def _starve(self, place: Place, how: str, *, counts: bool) -> None:
+        now = self._world.loop.now
+        count, since = self._starved.get(place, (0, now))
+        count += counts
+        self._starved[place] = count, since
+        if count > PATIENCE * len(self._positions) or now - since > READ_SECONDS:
+            raise BrokenPromise(
+                f"{count} times in a row, for {now - since:.1f} s, a session {how} of"
+                f" {self._partition(place)}"
+            )
 
 
 def _batches(records: Iterable[Any]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ answering its clients beside the next life, until it notices or ends.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
@@ -15,9 +16,11 @@ import trio
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog.interface import CatalogFailed
+from gateway.cluster.remembering import COMPARED_SECONDS, Remembering
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
+from mesh.data_directory import DataDirectoryRefused
 from mesh.node import Node
 from mesh.presence import StorePresence
 from mesh.producer import Producer
@@ -74,6 +77,9 @@ class Life:
                 self.world.reached["gateway ended by its catalog"] += 1
                 self.kill()
                 self.world.life_ended(self)
+            except* DataDirectoryRefused:
+                self.kill()
+                self.world.catalog_refused(self)
             except* Exception:
                 # A killed process runs no further; here its tasks unwind, and may trip over each other.
                 if not self.over:
@@ -85,7 +91,8 @@ class Life:
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
         self.stores = Stores(self.catalog, presence)
-        self.context = self._context(requests, self.stores)
+        remembering = Remembering(self.catalog, requests, CLUSTER_ID, Path("catalog"))
+        self.context = self._context(requests, self.stores, remembering)
         self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
         node.route(gateway_routes(requests, self.producer))
         self.node.on_drained(self.broker.completions.settle)
@@ -105,10 +112,14 @@ class Life:
                 nursery.start_soon(self.broker.groups.run)
             for number in range(self.world.plan.sessions):
                 nursery.start_soon(SessionConsumer(self, number).run)
+            if self.world.plan.remembers:
+                nursery.start_soon(remembering.run)
+                with trio.move_on_after(COMPARED_SECONDS):
+                    await remembering.wait_compared()
             await self.broker.recover()
             await trio.sleep_forever()
 
-    def _context(self, requests: Requests, stores: Stores) -> SimContext:
+    def _context(self, requests: Requests, stores: Stores, remembering: Remembering) -> SimContext:
         world = self.world
         context = SimContext(
             self.catalog,
@@ -117,6 +128,7 @@ class Life:
             cluster_id=CLUSTER_ID,
             stores=stores,
             tail_cache_bytes=world.plan.tail_cache_bytes,
+            copies=remembering if world.plan.remembers else None,
         )
         context.world = world
         context.wall_offset_ms = world.random.randint(-5000, 5000)
@@ -170,6 +182,7 @@ def settings_of(plan: Plan) -> Settings:
         group_min_session_timeout_ms=1,
         retention_check_interval_ms=int(plan.retention_seconds * 1000),
         compaction_backoff_ms=int(plan.compaction_seconds * 1000),
+        delete_delay_ms=plan.delete_delay_ms,
     )
 
 

@@ -44,9 +44,18 @@ def chains(world: World) -> dict[PartitionName, list[Segment]]:
     return found
 
 
+def _disks(world: World) -> dict[str, SimDatabase]:
+    """The disks by incarnation, without those that are given up: what is on them counts for nothing."""
+    return {
+        member.incarnation: member.database()
+        for member in world.members
+        if member.incarnation not in world.lost
+    }
+
+
 def check_all(world: World) -> None:
     """Everything that must hold at any time. Raises `BrokenPromise`."""
-    disks = {member.incarnation: member.database() for member in world.members}
+    disks = _disks(world)
     _look_at_flipped(world, disks)
     found = chains(world)
     _check_log_starts(world)
@@ -292,7 +301,7 @@ def what_is_missing(world: World) -> str:
             return f"{member.name} is not up"
     if world.retiring:
         return "a store is not out of service yet"
-    _look_at_flipped(world, {member.incarnation: member.database() for member in world.members})
+    _look_at_flipped(world, _disks(world))
     if world.flipped:
         return f"bits that were lost are not mended: {sorted(world.flipped)}"
     if world.lost:
@@ -321,7 +330,7 @@ def _left_over(world: World) -> str:
     """Something on a disk that is in no chain: nobody would ever give its room back."""
     chained = {segment.address for chain in chains(world).values() for segment in chain}
     for member in world.members:
-        if member.incarnation in world.retired:
+        if member.incarnation in world.retired or member.incarnation in world.restored:
             continue
         database = member.database()
         for address in database.addresses("", MOST_ADDRESSES):
@@ -333,7 +342,7 @@ def _left_over(world: World) -> str:
 
 def _lagging(world: World) -> str:
     """A member that has not all of a segment that is open: it catches up by itself."""
-    disks = {member.incarnation: member.database() for member in world.members}
+    disks = _disks(world)
     for chain in chains(world).values():
         for segment in chain:
             last = max(world.history.published[segment.address], default=-1)

@@ -82,10 +82,14 @@ class Plan:
     retention_seconds: float = NEVER
     """Rest between two looks for what retention drops."""
     retention_bytes: int = -1
+    delete_delay_ms: int = 0
+    """How long stores keep what has left the logs."""
     groups: int = 0
     """Consumer groups: every other one with members, the others of a single client that commits."""
     sessions: int = 0
     """Consumers of each gateway life that read with fetch sessions."""
+    remembers: bool = False
+    """The stores remember the catalog, and each life compares it with them."""
     faults: tuple[Fault, ...] = ()
     crash_at_step: tuple[int, str, bool] | None = None
     """(step, node, keep): crash that node behind exactly this event, besides the faults."""
@@ -136,6 +140,9 @@ FAULTS_PER_SECOND = 1.2
 
 LOSES_A_STORE = 0.3
 """Share of the schedules, of those that can bear it, in which a disk is lost for good."""
+
+SETS_A_STORE_BACK = 0.4
+"""Share of the schedules that can bear it in which a store comes back as an older copy, or empty."""
 
 RETIRES_A_STORE = 0.4
 """Share of the schedules without a lost disk, of those with a store to spare, in which one is taken out of
@@ -209,11 +216,25 @@ def make_plan(
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
     plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan
+    plan = _with_copies(plan, random.Random(f"copies {seed}"))
     chooser = random.Random(f"reading {seed}")
     drawn_reads = chooser.random() < READS
     if not (drawn_reads if reads is None else reads):
         return plan
     return replace(plan, groups=chooser.choice((1, 2, 3)), sessions=chooser.choice((0, 1, 2)))
+
+
+def _with_copies(plan: Plan, chooser: random.Random) -> Plan:
+    """The same with a store that is set back to a copy of its disk, or that starts with an empty one, in some
+    of the schedules that can bear it.
+    """
+    if plan.w >= plan.replication_factor or chooser.random() >= SETS_A_STORE_BACK:
+        return plan
+    kind = chooser.choice(("set back", "set back", "empty"))
+    at = chooser.uniform(0.2, plan.seconds * 0.7)
+    seconds = chooser.uniform(0.3, plan.seconds * 0.8) if kind == "set back" else chooser.uniform(0.1, 1.0)
+    fault = Fault(kind, kind, at, seconds, _any_store(plan, chooser))
+    return replace(plan, faults=tuple(sorted((*plan.faults, fault), key=lambda fault: fault.at)))
 
 
 def _with_cleaning(plan: Plan, chooser: random.Random) -> Plan:
@@ -241,6 +262,7 @@ def _with_cleaning(plan: Plan, chooser: random.Random) -> Plan:
         segment_bytes=chooser.choice((600, 1500, 3000)),
         pace=chooser.choice((0.03, 0.06)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        delete_delay_ms=chooser.choice((0, 0, 300, 2000)),
     )
 
 

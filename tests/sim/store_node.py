@@ -86,6 +86,8 @@ class Member:
         self.slow = 0
         """Faults that make the disk slow now."""
         self.full = 0
+        self.emptied = False
+        """The next process finds an empty disk."""
         self.wanted_down = 0
         """Faults that keep it down now."""
         self.store: Store | None = None
@@ -98,10 +100,24 @@ class Member:
 
     def new_incarnation(self) -> None:
         """An empty disk: whoever comes back here is another store."""
-        self.incarnations += 1
-        self.incarnation = f"{self.number + 1:015X}{self.incarnations:017X}"
+        self.incarnation = self.next_incarnation()
+        self.is_new = True
+        """Of its identity: its database cannot know it yet."""
         self.disk = Disk()
         self.writing = None
+
+    def next_incarnation(self) -> str:
+        """An incarnation that this store never was."""
+        self.incarnations += 1
+        return f"{self.number + 1:015X}{self.incarnations:017X}"
+
+    def allow_another(self, cause: str) -> None:
+        """As an identity: it may become another store by itself."""
+
+    def become(self, incarnation: str) -> None:
+        """As an identity: it is another store now, whatever the process was started as."""
+        self.world.gave_up(self, self.incarnation)
+        self.incarnation = incarnation
 
     @property
     def up(self) -> bool:
@@ -123,6 +139,8 @@ class Member:
     async def _run(self) -> None:
         if self.store is not None or self.wanted_down:
             return
+        if self.emptied:
+            self.disk, self.emptied = Disk(), False
         self.disk.full = bool(self.full)
         clock_here.set(self.clock)
         with trio.CancelScope() as self._scope:
@@ -132,7 +150,12 @@ class Member:
                 name=self.name,
                 scrub_interval_seconds=self.world.plan.scrub_seconds,
             )
-            store = self.store = Store(self._context(), settings)
+            try:
+                store = Store(self._context(), settings, self)
+            except StoreFailed:
+                self._never_started()
+                return
+            self.store, self.is_new = store, False
             try:
                 await store.run()
             except* StoreFailed:
@@ -150,6 +173,13 @@ class Member:
 
     def _context(self) -> Any:
         return StoreContext(self)
+
+    def _never_started(self) -> None:
+        """Its disk is full; something starts it again."""
+        if self.node is not None:
+            self.node.leave()
+            self.node = None
+        self.world.loop.after(0.3, self.start)
 
     def _failed(self) -> None:
         """The process ended by itself, for its disk; something starts it again."""

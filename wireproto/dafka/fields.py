@@ -36,6 +36,9 @@ MAX_LIST_ENTRIES = 4096
 MAX_SEQUENCE = (1 << 63) - 1
 """Highest sequence or offset: RocksDB keys and Kafka's offsets are signed 64-bit. No producer gets there."""
 
+NONCE_BYTES = 8
+"""What one start of one of our stores is told by."""
+
 _U32 = struct.Struct(">I")
 _I64 = struct.Struct(">q")
 
@@ -117,6 +120,13 @@ def sequence(value: int) -> bytes:
 def sequence_or_none(value: int) -> bytes:
     """Encode a sequence, or -1 for none: eight bytes FF on the wire. Raises as `sequence`."""
     return _I64.pack(-1) if value == -1 else sequence(value)
+
+
+def nonce(value: bytes) -> bytes:
+    """Encode a store's nonce, the last field; b"" for none. Raises ValueError for another size."""
+    if len(value) not in (0, NONCE_BYTES):
+        raise ValueError(f"a nonce of {len(value)} bytes")
+    return value
 
 
 def header(message_id: bytes, topic: bytes, longest: int = MAX_TOPIC_BYTES) -> bytes:
@@ -203,6 +213,10 @@ class Cursor:
                 raise MalformedMessage(f"string of {size} bytes in a list")
             values.append(text(self.take(size)))
         return tuple(values)
+
+    def last_nonce(self) -> bytes:
+        """A store's nonce as the last field, b"" where it is left out."""
+        return self.take(NONCE_BYTES) if self.left else b""
 
     def finish(self) -> None:
         """Refuse bytes that are left over."""

@@ -28,15 +28,31 @@ GET_ROWS, ROWS = b"R", b"r"
 LIST, LISTED = b"I", b"i"
 DIGEST, DIGESTED = b"T", b"t"
 VERIFY = b"V"
+KEEP, KEPT = b"U", b"u"
+RECALL, RECALLED = b"J", b"j"
 END = b"N"
 
 LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS)
 """Those that carry a list, and whose answer has a status for each entry."""
 
-REQUESTS = (*LIST_REQUESTS, PING, LOOKUP, GET_ROWS, VERIFY, LIST, DIGEST)
+REQUESTS = (*LIST_REQUESTS, PING, LOOKUP, GET_ROWS, VERIFY, LIST, DIGEST, KEEP, RECALL)
 """The requests whose topic is `@incarnation/`."""
 
-ANSWERS = (OPENED, SEALED, CLOSED, DELETED, COPIED, BEGUN, PONG, FOUND, ROWS, LISTED, DIGESTED)
+ANSWERS = (
+    OPENED,
+    SEALED,
+    CLOSED,
+    DELETED,
+    COPIED,
+    BEGUN,
+    PONG,
+    FOUND,
+    ROWS,
+    LISTED,
+    DIGESTED,
+    KEPT,
+    RECALLED,
+)
 """What is answered to them."""
 
 

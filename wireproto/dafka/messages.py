@@ -57,18 +57,22 @@ class Head(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """ACK 'K': everything up to `sequence` is kept. `store` is the incarnation of one of ours, "" from C."""
+    """ACK 'K': everything up to `sequence` is kept. `store` is the incarnation of one of ours, "" from C, and
+    `nonce` (eight bytes) that of its start, b"" where it is not told.
+    """
 
     address: str
     store: str
     subject: str
     sequence: int
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         return [
             fields.header(ids.ACK, answer_topic(self.address, self.store), fields.MAX_PAIR_BYTES)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
+            + fields.nonce(self.nonce)
         ]
 
 
@@ -311,9 +315,14 @@ def _decode_ack(header: bytes) -> Ack:
     if nul < 0 or len(header) < subject_at or header[nul + 1] != fields.VERSION:
         raise MalformedMessage("ACK without NUL, version 1 or subject")
     end = subject_at + header[length_at]
-    sequence = _last_sequence(header, end)
+    nonce = header[end + 8 :]
+    if len(header) < end + 8 or len(nonce) not in (0, fields.NONCE_BYTES):
+        raise MalformedMessage(f"{len(header) - end} bytes where the sequence and a nonce should be")
+    sequence: int = _SEQUENCE.unpack_from(header, end)[0]
+    if sequence < 0:
+        raise MalformedMessage("sequence over 2^63 - 1")
     address, store = split_answer_topic(text(header[1:nul]))
-    return Ack(address, store, text(header[subject_at:end]), sequence)
+    return Ack(address, store, text(header[subject_at:end]), sequence, nonce)
 
 
 def _last_sequence(header: bytes, position: int) -> int:

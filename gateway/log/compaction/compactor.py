@@ -61,6 +61,7 @@ class Compaction:
 
     async def run(self) -> None:
         """Compact for ever; have forgotten what earlier lives had begun."""
+        await self._context.copies.wait_compared()
         left = LeftOver(self._context)
         while True:
             if not left.is_empty:

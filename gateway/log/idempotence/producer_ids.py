@@ -1,23 +1,34 @@
-"""Producer ids: taken from the catalog in blocks, so that none is ever given twice (`ProducerIdManager`)."""
+"""Producer ids: taken from the catalog in blocks, so that none is ever given twice (`ProducerIdManager`).
+
+A block is handed out when enough stores remember it: a catalog that goes back to before it is noticed then.
+"""
 
 import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Catalog
+from gateway.log.neighbours import CatalogCopies
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 BLOCK = 1000
 """Ids taken from the catalog at once, as in Kafka: what a crash may skip."""
+
+BLOCK_SECONDS = 2.0
+"""How long a producer waits for the stores to remember a new block; then it is to ask again."""
 
 
 class ProducerIds:
     """One gateway life's ids."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, copies: CatalogCopies) -> None:
         self._catalog = catalog
+        self._copies = copies
         self._lock = trio.Lock()
         self._next = 0
         entry = catalog.get(keys.PRODUCER_IDS)
         self._end = self._next = 0 if entry is None else int(keys.unpack(entry.value))
+        self._taken = self._end
+        """The end of what is taken in the catalog, which may be more than what may be handed out."""
 
     @property
     def floor(self) -> int:
@@ -25,10 +36,23 @@ class ProducerIds:
         return self._end
 
     async def allocate(self) -> int:
-        """An id that was never given before."""
+        """An id that was never given before.
+
+        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next block yet.
+        """
         async with self._lock:
             if self._next == self._end:
-                await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})
-                self._end += BLOCK
+                await self._take_block()
             self._next += 1
             return self._next - 1
+
+    async def _take_block(self) -> None:
+        if self._taken == self._end:
+            await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})
+            self._taken = self._end + BLOCK
+        if not await self._copies.keep(BLOCK_SECONDS):
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                "too few stores remember the next block of producer ids: start those that are away",
+            )
+        self._end = self._taken

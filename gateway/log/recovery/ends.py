@@ -85,7 +85,7 @@ class EndAgreement:
         asked_again: set[str] = set()
 
         def decided() -> bool:
-            if seal.hopeless and (seal.lost or len(seal.members) == 1):
+            if seal.hopeless:
                 self._say_hopeless(seal)
             for member in seal.refused:
                 if member not in asked_again:
@@ -100,7 +100,9 @@ class EndAgreement:
 
             return told
 
-        await self._waits.until(decided, lambda: (*seal.missing(), *seal.refused))
+        await self._waits.until(
+            decided, lambda: (*seal.missing(), *seal.refused), lambda: self._why_refused(seal)
+        )
         if seal.missing():
             live = self._context.stores.live
             await self._waits.a_moment(lambda: not any(map(live, seal.missing())))
@@ -109,13 +111,17 @@ class EndAgreement:
 
     @staticmethod
     def _say_hopeless(seal: Seal) -> None:
-        if seal.lost and not seal.known:
+        if not seal.known:
             raise Inconsistent(f"segment {seal.address} was announced, and no store knows it")
-        if seal.lost:
-            lost = ", ".join(seal.lost)
-            raise Inconsistent(f"segment {seal.address} was announced, and its stores {lost} have lost it")
-        refused = ", ".join(f"{member} (status {status})" for member, status in seal.refused.items())
-        raise Inconsistent(f"segment {seal.address} cannot be sealed: refused by {refused}")
+        lost = ", ".join(seal.lost)
+        raise Inconsistent(f"segment {seal.address} was announced, and its stores {lost} have lost it")
+
+    @staticmethod
+    def _why_refused(seal: Seal) -> str:
+        """For messages: which stores cannot seal it, "" for none."""
+        refused = ", ".join(f"store {member} (status {status})" for member, status in seal.refused.items())
+        cannot = f": segment {seal.address} cannot be sealed by {refused}; their own logs say why"
+        return cannot if refused else ""
 
     async def _copied(self, seal: Seal) -> None:
         """Wait until w members have everything up to the end; those that lack something copy it."""

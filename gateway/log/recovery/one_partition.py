@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import noted_outputs
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
+from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.recovery.ends import EndAgreement, Inconsistent, SourcesGone
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.store_waits import StoreWaits
-from gateway.log.recovery.verification import Asked, CatalogRefuted, Verification
+from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Known, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from mesh import crash_points
 from mesh.reader import NotServed
@@ -34,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 
 class AskedInVain(Exception):
-    """Who was asked was removed meanwhile: others are to be asked."""
+    """What the attempt began with is different now: a store that was asked was removed, or a segment has
+    other members. It is to begin anew.
+    """
 
 
 class PartitionRecovery:
@@ -49,7 +53,13 @@ class PartitionRecovery:
         self._context = context
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, settled)
-        self._unended: list[str] = []
+        self._known = Known((), "", 0, 0, bool)
+        self._compares: dict[str, Compare] = {}
+        """address -> the catalog's entry, as it was loaded, of a segment whose end may be agreed on."""
+        self._contradiction = ""
+        """What cannot be true of the chain as it was loaded."""
+        self._accepted_end = 0
+        """Where the log goes on at least: an accepted loss may have left less than the log start."""
         self._given_up: frozenset[str] = frozenset()
         self._agreement: EndAgreement | None = None
 
@@ -73,23 +83,51 @@ class PartitionRecovery:
     def _name(self) -> str:
         return f"{self.partition.topic.name}-{self.partition.index}"
 
+    @property
+    def _accepts_loss(self) -> bool:
+        return self._accept_loss or bool(self._given_up)
+
     # the catalog ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Everything that the catalog says of the partition; nothing of an earlier attempt is kept but what
-        was shown.
+        was shown. A chain that cannot be true is not shown: `verify` says so.
         """
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
         prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
-        segments = [Segment.unpack(entry.value) for entry in catalog.range(prefix)]
-        self._unended = [segment.address for segment in segments if segment.is_open]
-        log = log_name(topic_id, partition.index)
-        self._unended += [output.address for output in noted_outputs(self._context, log)]
+        entries = catalog.range(prefix)
+        segments = [Segment.unpack(entry.value) for entry in entries]
+        self._compares = {
+            segment.address: Compare(entry.key, entry.mod_revision)
+            for segment, entry in zip(segments, entries, strict=True)
+            if segment.is_open or segment is segments[-1]
+        }
+        entry = catalog.get(keys.partition_key(topic_id, partition.index))
+        record = None if entry is None else keys.unpack(entry.value)
+        self._contradiction = what_contradicts(segments, record)
+        self._accepted_end = 0 if record is None else min(record.get("end", 0), record["log_start"])
+        self._known = self._as_known(segments, 0 if record is None else record["log_start"])
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
-        entry = catalog.get(keys.partition_key(topic_id, partition.index))
-        partition.begin_recovery(segments, None if entry is None else keys.unpack(entry.value))
+        partition.begin_recovery(segments, record, withheld=bool(self._contradiction))
+
+    def _as_known(self, segments: Sequence[Segment], log_start: int) -> Known:
+        """What the stores' answers are compared with."""
+        partition, catalog = self.partition, self._context.catalog
+        unended = [segment.address for segment in segments if segment.is_open]
+        log = log_name(partition.topic.id, partition.index)
+        unended += [output.address for output in noted_outputs(self._context, log)]
+        ended = [segment for segment in segments if not segment.is_open]
+        end = max([log_start, *(segment.end_offset or segment.start_offset for segment in segments)])
+        beyond = max([end, *(segment.start_offset + 1 for segment in segments)])
+        chain = {segment.address for segment in segments}
+
+        def is_known(address: str) -> bool:
+            places = keys.compacting_key(address), keys.segment_tombstone_key(address)
+            return address in chain or any(catalog.get(key) is not None for key in places)
+
+        return Known(unended, ended[-1].address if ended else "", end, beyond, is_known)
 
     def asked(self) -> Asked:
         """What the stores are to be asked of it before anything is believed; it was loaded."""
@@ -101,13 +139,16 @@ class PartitionRecovery:
         else:
             members = context.members_for(partition)
             w = context.w_for(partition, members)
-        return Asked(tuple(self._unended), members, len(members) - w + 1)
+        return Asked(self._known.addresses, members, len(members) - w + 1)
 
     # the steps --------------------------------------------------------------------------------------------
 
     async def verify(self, verification: Verification) -> None:
-        """Whether no store refutes the catalog. Raises CatalogRefuted, CatalogUnverified, AskedInVain."""
+        """Whether the catalog does not contradict itself, and no store refutes it. Raises CatalogRefuted,
+        CatalogUnverified, AskedInVain.
+        """
         partition, stores = self.partition, self._context.stores
+        self._check_chain()
 
         def decidable() -> bool:
             # Whoever closed a segment is asked whatever becomes of it; a log without one asks who is there.
@@ -122,15 +163,23 @@ class PartitionRecovery:
             await self._waits.a_moment(lambda: verification.complete)
             self._waits.check_wanted()
         try:
-            verification.check(partition, self._unended)
+            verification.check(partition, self._known)
         except CatalogRefuted:
             # A transaction that was under way when the catalog was read may be in it by now.
             self.load()
-            verification.check(partition, self._unended)
+            self._check_chain()
+            verification.check(partition, self._known)
+
+    def _check_chain(self) -> None:
+        """Raises CatalogRefuted."""
+        if self._contradiction:
+            raise CatalogRefuted(
+                f"the catalog has lost something of this log: {self._contradiction}; {RESTORE}"
+            )
 
     async def close(self, turns: trio.CapacityLimiter) -> None:
         """Agree on the ends of what is open, make them durable, put them in the catalog, with so many other
-        partitions in one turn of the loop. Raises Inconsistent.
+        partitions in one turn of the loop. Raises Inconsistent, CatalogRefuted, AskedInVain.
         """
         ends: dict[str, tuple[int, bytes]] | None = None
         while ends is None:
@@ -165,7 +214,7 @@ class PartitionRecovery:
             if segment.last_sequence == -1:
                 empty.append(segment)
                 deletes.append(key)
-                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.members})
+                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.keepers})
                 continue
             kept.append(segment)
             puts[key] = segment.pack()
@@ -178,8 +227,18 @@ class PartitionRecovery:
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
+        # Where a loss was accepted, what is left may end before the log's start, where it goes on.
+        self._accepted_end = record["log_start"] if self._accepts_loss else self._accepted_end
+        record["end"] = max([self._accepted_end, *(one.start_offset for one in empty)])
+        self._contradiction = what_contradicts(partition.chain.closed, record)
+        self._check_chain()
         puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
-        await self._context.catalog.transact([], puts, deletes)
+        try:
+            await self._context.catalog.transact([self._compares[one] for one in ends], puts, deletes)
+        except CompareFailed:
+            # A start that accepts losses recovers what the catalog has closed, and others may change.
+            self._waits.check_wanted()
+            raise AskedInVain from None
         self._context.closer.begin(kept)
         if deletes:
             self._context.segments_dropped()
@@ -189,9 +248,8 @@ class PartitionRecovery:
         partition = self.partition
         last = partition.chain.last_closed
         end = None if last is None else last.end_offset
-        if end is None:
-            end = partition.log_start_offset
-        if end < partition.high_watermark and not self._accept_loss and not self._given_up:
+        end = partition.log_start_offset if end is None else max(end, self._accepted_end)
+        if end < partition.high_watermark and not self._accepts_loss:
             raise Inconsistent(
                 f"the log ends at offset {end}, and {partition.high_watermark} was shown before"
             )

@@ -1,6 +1,8 @@
 """The idempotence state at the end of a segment: what its announcement held, and its rows.
 
-So a start, or a compaction, reads one segment's rows and nothing that grows with the log. A partition that
+So a start, or a compaction, reads one segment's rows and nothing that grows with the log. What a compaction
+has written was announced with the state behind it: its rows are older than that. Applied after it they would
+bring back producers that had expired, with a part of their batches, and push out newer ones. A partition that
 has no segment left (all of them expired) has its producers in the catalog instead, put there by the very
 transaction that drops the last one: records that are gone must not be appended again by a late retry.
 """
@@ -37,6 +39,8 @@ async def read_producers(
     last = segment.last_sequence or 0
     beginning = await context.reader.beginning(members, segment.address, last)
     state = _unpack(base64.b64decode(json.loads(beginning.announcement.details)["producers"]), now_ms)
+    if segment.is_compacted:
+        return state
     _apply(state, beginning.rows, now_ms)
     applied = len(beginning.rows) // ROW_BYTES
     if applied <= last:

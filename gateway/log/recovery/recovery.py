@@ -249,7 +249,7 @@ class Recovery:
                 if len(waiting) > len(names):
                     names.append(f"and {len(waiting) - len(names)} others")
                 logger.warning(
-                    "recovery of %s waits for the stores %s: start them",
+                    "recovery of %s waits for the stores %s: start them, or see what they log",
                     ", ".join(names),
                     ", ".join(map(self._context.stores.name, self.waiting_for)),
                 )

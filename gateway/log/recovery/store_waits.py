@@ -52,15 +52,17 @@ class StoreWaits:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def until(self, done: Callable[[], bool], missing: Callable[[], Iterable[str]]) -> None:
-        """Return when `done`. Who is `missing` is said when that takes long. Raises Superseded."""
+    async def until(
+        self, done: Callable[[], bool], missing: Callable[[], Iterable[str]], why: Callable[[], str] = str
+    ) -> None:
+        """Return when `done`. Who is `missing`, and `why`, is said if it takes long. Raises Superseded."""
         started = trio.current_time()
         while not done():
             names = tuple(sorted(set(missing())))
             waited = trio.current_time() - started
             patience = PATIENCE_SECONDS if any(map(self._stores.live, names)) else AWAY_PATIENCE_SECONDS
             if waited >= patience:
-                self._say(names)
+                self._say(names, why())
             pause = LOOK_SECONDS if waited >= patience else max(patience - waited, LEAST_PAUSE_SECONDS)
             with trio.move_on_after(pause):
                 await self._progress.wait()

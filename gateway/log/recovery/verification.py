@@ -12,12 +12,19 @@ not told. So none of these comes from a crash, and each means that the catalog i
 1. a store was told of an epoch that the catalog has not used yet;
 2. the newest epoch was announced by another gateway life than the one whose segments of that epoch are in
    the chain: two catalogs have used the same epoch;
-3. a store was told the end, or the deletion, of a segment that is open in the catalog.
+3. a store was told the end, or the deletion, of a segment that is open in the catalog;
+4. a store was told to delete the last closed segment of the chain;
+5. a store keeps a segment that begins at the end of what the catalog has of the log, or that has records
+   beyond it, and the catalog knows it nowhere: not in the chain, not as a compaction's, not among those that
+   are to be deleted. One that ends before may be left over at a store that was no member when it was deleted.
 
-The third is the only one that tells a catalog from before a roll, where the next segment has the same epoch
+The third tells a catalog from before a roll, where the next segment has the same epoch
 and the same life. It is reliable, because w members have heard the end of a segment before the next one of
 that epoch holds a record (`gateway.log.closer`). A life that recovers gives its next segment a new epoch, and
 so does one that leaves a segment whose members are not there to hear its end.
+
+The fifth, and it alone, tells a catalog that has lost the rows of the chain's last segments; what is lost
+before another one is seen without the stores (`gateway.log.recovery.chain_check`).
 
 --accept-loss opens a closed segment again in memory only: what counts here is what the catalog says.
 A rebuilt catalog takes its epochs from the stores (`gateway.cluster.rebuild`): segments that have left their
@@ -52,7 +59,9 @@ SEE_THE_STORE = "look at what that store logs, and put back its data"
 
 
 class CatalogRefuted(Exception):
-    """A store knows more than the catalog; the text says what, and what to do."""
+    """The catalog is not as it was: it contradicts itself, or a store knows more. The text says what, and
+    what to do.
+    """
 
 
 class CatalogUnverified(Exception):
@@ -62,13 +71,33 @@ class CatalogUnverified(Exception):
 class Asked(NamedTuple):
     """What the stores are asked of one partition.
 
-    `unended` are the segments of which the catalog knows no end: those that it has open, and those that a
-    compaction had begun. Answers of `needed` of the `members` are enough.
+    `addresses` are the segments that count (`Known`). Answers of `needed` of the `members` are enough.
+    """
+
+    addresses: Sequence[str]
+    members: Sequence[str]
+    needed: int
+
+
+class Known(NamedTuple):
+    """What the catalog says of one log, as it was loaded.
+
+    `unended` are the segments of which it knows no end: those that it has open, and those that a compaction
+    had begun. `last_closed` is the address of the last one with an end, "" without one. The log is known to
+    reach to the offset `end`; a segment that begins at `beyond` or after it, or has something beyond `end`,
+    would be news, if it `is_known` nowhere.
     """
 
     unended: Sequence[str]
-    members: Sequence[str]
-    needed: int
+    last_closed: str
+    end: int
+    beyond: int
+    is_known: Callable[[str], bool]
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Those that the stores are asked about."""
+        return (*self.unended, self.last_closed) if self.last_closed else self.unended
 
 
 class Verification:
@@ -79,7 +108,7 @@ class Verification:
         self._stores = stores
         self._asked = asked
         self._entries: list[tuple[Partition, str]] = [
-            (partition, address) for partition, entry in asked.items() for address in entry.unended or ("",)
+            (partition, address) for partition, entry in asked.items() for address in entry.addresses or ("",)
         ]
         self._known: dict[Partition, list[tuple[str, str, Verified]]] = {p: [] for p in asked}
         """(store, address or "", what it said) of each partition."""
@@ -123,17 +152,14 @@ class Verification:
         """The members that have not answered."""
         return set(self._asked[partition].members) - self._answered
 
-    def check(self, partition: "Partition", unended: Sequence[str]) -> None:
+    def check(self, partition: "Partition", known: Known) -> None:
         """Raises `CatalogRefuted`, `CatalogUnverified`. The partition is as it was loaded, not yet changed by
         its recovery.
         """
         for store, address, verified in self._known[partition]:
             if verified.status != STATUS_DONE:
                 continue
-            why = _newer(partition, verified)
-            if why is None and verified.phase >= Phase.CLOSED and address in unended:
-                was = "deleted" if verified.phase == Phase.DELETED else "closed"
-                why = f"has segment {address} {was}, and the catalog knows no end of it"
+            why = _newer(partition, verified) or _further(address, verified, known)
             if why is not None:
                 raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}")
         if self._unverifiable(partition):
@@ -151,4 +177,20 @@ def _newer(partition: "Partition", verified: Verified) -> str | None:
         lives = {life_of(segment.address) for segment in partition.chain.closed if segment.epoch == newest}
         if lives and verified.life not in lives:
             return f"knows leader epoch {newest} of another gateway life ({verified.life})"
+    return None
+
+
+def _further(address: str, verified: Verified, known: Known) -> str | None:
+    """What a store knows of the log's segments that the catalog does not, if it does."""
+    if verified.phase >= Phase.CLOSED and address in known.unended:
+        was = "deleted" if verified.phase == Phase.DELETED else "closed"
+        return f"has segment {address} {was}, and the catalog knows no end of it"
+    if verified.phase == Phase.DELETED and address == known.last_closed:
+        return f"has segment {address} deleted, and the catalog has it in its log"
+    is_news = verified.newest_start >= known.beyond or verified.newest_end > known.end
+    if is_news and not known.is_known(verified.newest):
+        return (
+            f"has segment {verified.newest}, which begins at offset {verified.newest_start}, and the catalog "
+            "does not know it"
+        )
     return None

@@ -28,7 +28,15 @@ from mesh.routing import gateway_routes
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import closed, opened, sealed
-from tests.unit.wireproto.dafka.test_round_trip import BYTES, COUNTS, MESSAGES, SEGMENTS, STATUSES, VERIFIED
+from tests.unit.wireproto.dafka.test_round_trip import (
+    BYTES,
+    COUNTS,
+    MESSAGES,
+    NONCES,
+    SEGMENTS,
+    STATUSES,
+    VERIFIED,
+)
 from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
@@ -113,15 +121,19 @@ def _with_id(letter: bytes, answer: Answer) -> Answer:
     return answer._replace(id=letter)
 
 
-ANSWERS = st.builds(Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, lists(known(STATUSES)))
-LISTS = st.builds(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))))
+ANSWERS = st.builds(
+    Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, lists(known(STATUSES)), NONCES
+)
+LISTS = st.builds(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))), NONCES)
 OTHERS = [known(made) for kind, made in MESSAGES.items() if kind not in (Request, Answer, Listed)]
 TYPES = [
     *(ANSWERS.map(partial(_with_id, letter)) for letter in (b"o", b"s", b"c", b"x")),
     *(known(MESSAGES[kind]) for kind in (Pong, End, Found, Rows)),
     LISTS,
     LISTS,
-    st.builds(Rows, NAMES, STORES, STATUSES, st.lists(VERIFIED, max_size=3).map(Verified.pack_all) | BYTES),
+    st.builds(
+        Rows, NAMES, STORES, STATUSES, st.lists(VERIFIED, max_size=3).map(Verified.pack_all) | BYTES, NONCES
+    ),
 ]
 """An answer for each of `Gateway.tasks`, in their order."""
 

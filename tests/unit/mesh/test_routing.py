@@ -19,11 +19,15 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
     Request,
     Rows,
     Verify,
@@ -31,7 +35,7 @@ from wireproto.dafka.additions import (
 from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record, StoreHello
 
 INCARNATION = "5" * 32
-ANSWERS = {Answer, Digested, Found, Listed, Pong, Rows}
+ANSWERS = {Answer, Digested, Found, Kept, Listed, Pong, Recalled, Rows}
 NATIVE = {messages.GetHeads, messages.DirectHead, messages.ConsumerHello}
 
 
@@ -97,6 +101,6 @@ def test_a_store_hears_what_producers_gateways_readers_and_other_stores_send(
         store.database.close()
 
     trio.run(main)
-    asked = {Request, Ping, Lookup, GetRows, Digest, Verify, ListSegments, Fetch}
+    asked = {Request, Ping, Lookup, GetRows, Digest, Verify, ListSegments, Fetch, Keep, Recall}
     assert set(routes[0]) == ANSWERS | NATIVE | asked | {Record, Head, DirectRecord, End}
     assert not {Ack, StoreHello} & set(routes[0])

@@ -37,16 +37,19 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to a `Request`: one status per address asked about."""
+    """The answer to a `Request`: one status per address asked about. `nonce` is that of the store's start,
+    b"" where it is not told.
+    """
 
     id: bytes
     requester: str
     store: str
     statuses: tuple[AddressStatus, ...]
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         statuses = fields.entries([status.pack() for status in self.statuses])
-        return [answering(self.id, self.requester, self.store) + statuses]
+        return [answering(self.id, self.requester, self.store) + statuses + fields.nonce(self.nonce)]
 
 
 class ListSegments(NamedTuple):
@@ -71,17 +74,19 @@ class ListSegments(NamedTuple):
 class Listed(NamedTuple):
     """The answer to LIST: pairs of (announcement, status with state in `status` and head in `sequence`).
 
-    Fewer pairs than asked for: that was the end.
+    Fewer pairs than asked for: that was the end. `nonce` as in `Answer`.
     """
 
     requester: str
     store: str
     segments: tuple[tuple[Announcement, AddressStatus], ...]
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         return [
             answering(ids.LISTED, self.requester, self.store)
             + fields.entries([fields.long_bytes(a.pack()) + s.pack() for a, s in self.segments])
+            + fields.nonce(self.nonce)
         ]
 
 
@@ -97,7 +102,7 @@ def _register_list_messages(message_id: bytes, unpack_entry: Callable[[bytes], o
 
     def answer(topic: str, cursor: Cursor) -> Answer:
         statuses = tuple(AddressStatus.take(cursor) for _ in range(cursor.count(LEAST_STATUS_BYTES)))
-        return Answer(answer_id, *parties_of(topic), statuses)
+        return Answer(answer_id, *parties_of(topic), statuses, cursor.last_nonce())
 
     register_directed(message_id, request)
     register_directed(answer_id, answer)
@@ -108,7 +113,7 @@ def _listed(topic: str, cursor: Cursor) -> Listed:
         (Announcement.unpack(cursor.long_bytes()), AddressStatus.take(cursor))
         for _ in range(cursor.count(LEAST_ENTRY_BYTES + LEAST_STATUS_BYTES))
     )
-    return Listed(*parties_of(topic), segments)
+    return Listed(*parties_of(topic), segments, cursor.last_nonce())
 
 
 _ENTRIES: dict[bytes, Callable[[bytes], object]] = {ids.OPEN: Announcement.unpack, ids.COPY: Copy.unpack}

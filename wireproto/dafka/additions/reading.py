@@ -72,16 +72,19 @@ class GetRows(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The answer to ROWS: status with the last row's sequence, and the rows, joined, as content."""
+    """The answer to ROWS: status with the last row's sequence, and the rows, joined, as content. `nonce` is
+    that of the store's start, b"" where it is not told.
+    """
 
     requester: str
     store: str
     status: AddressStatus
     content: Buffer
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         return [
-            answering(ids.ROWS, self.requester, self.store) + self.status.pack(),
+            answering(ids.ROWS, self.requester, self.store) + self.status.pack() + fields.nonce(self.nonce),
             self.content,
         ]
 
@@ -151,7 +154,7 @@ def _lookup(topic: str, cursor: Cursor) -> Lookup:
 
 def _rows(header: bytes, content: Buffer) -> Rows:
     topic, cursor = fields.open_header(header, fields.MAX_PAIR_BYTES)
-    rows = Rows(*parties_of(topic), AddressStatus.take(cursor), content)
+    rows = Rows(*parties_of(topic), AddressStatus.take(cursor), content, cursor.last_nonce())
     cursor.finish()
     return rows
 

@@ -10,8 +10,8 @@ from wireproto.dafka.messages import Frames
 
 LEAST_ASKED_BYTES = 1 + 1
 """Of one entry of VERIFY: the lengths of a log and of an address."""
-LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1
-"""Of one entry of its answer: status, epoch, a life's length, phase."""
+LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1 + 1 + 8 + 8
+"""Of one entry of its answer: status, epoch, a life's length, phase, an address's length, two offsets."""
 
 
 class Verify(NamedTuple):
@@ -36,13 +36,18 @@ class Verified(NamedTuple):
     """What a store knows of one entry of a VERIFY.
 
     `epoch` is the highest that any OPEN announced for the log (-1: none), `life` the gateway life that did,
-    `phase` that of the address (0: nothing is known of it, or it was not asked for).
+    `phase` that of the address (0: nothing is known of it, or it was not asked for). `newest` is the segment
+    of the log that begins last, of all that were announced and are not deleted, `newest_start` the offset
+    where it begins, and `newest_end` the offset after what is here of it ("", -1 and -1: none is known).
     """
 
     status: int
     epoch: int
     life: str
     phase: int
+    newest: str = ""
+    newest_start: int = -1
+    newest_end: int = -1
 
     @staticmethod
     def pack_all(entries: Sequence["Verified"]) -> bytes:
@@ -53,7 +58,10 @@ class Verified(NamedTuple):
                 + fields.sequence_or_none(epoch)
                 + fields.string(life)
                 + fields.number1(phase)
-                for status, epoch, life, phase in entries
+                + fields.string(newest)
+                + fields.sequence_or_none(start)
+                + fields.sequence_or_none(end)
+                for status, epoch, life, phase, newest, start, end in entries
             ]
         )
 
@@ -62,7 +70,15 @@ class Verified(NamedTuple):
         """The entries in the content of an answer. Raises `MalformedMessage`."""
         cursor = Cursor(bytes(content), 0)
         found = [
-            cls(cursor.number1(), cursor.sequence_or_none(), cursor.string(), cursor.number1())
+            cls(
+                cursor.number1(),
+                cursor.sequence_or_none(),
+                cursor.string(),
+                cursor.number1(),
+                cursor.string(),
+                cursor.sequence_or_none(),
+                cursor.sequence_or_none(),
+            )
             for _ in range(cursor.count(LEAST_VERIFIED_BYTES))
         ]
         cursor.finish()

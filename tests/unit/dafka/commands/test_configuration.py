@@ -28,6 +28,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "relax_replication_factor": ("true", True),
     "retention_check_interval_ms": ("500", 500),
     "compaction_backoff_ms": ("20", 20),
+    "delete_delay_ms": ("0", 0),
     "group_initial_rebalance_delay_ms": ("0", 0),
     "group_min_session_timeout_ms": ("1000", 1000),
     "group_max_session_timeout_ms": ("60000", 60_000),

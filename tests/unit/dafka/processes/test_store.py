@@ -20,10 +20,13 @@ from mesh.store.store import StoreSettings
 def opened_with(monkeypatch: pytest.MonkeyPatch, path: Path, **flags: str) -> StoreSettings:
     found: list[StoreSettings] = []
 
-    def open_store(_context: Any, settings: StoreSettings, *, accept_loss: bool) -> Any:
+    def open_store(
+        _context: Any, settings: StoreSettings, identity: DataDirectory, *, accept_loss: bool
+    ) -> Any:
+        assert identity.path == path
         assert accept_loss is False
         found.append(settings)
-        return SimpleNamespace()
+        return SimpleNamespace(settings=settings)
 
     monkeypatch.setattr(store_process, "open_store", open_store)
     settings = load(MeshStoreSettings, STORE_OPTIONS, {"data": str(path), **flags}, environment={})

@@ -205,6 +205,12 @@ class FakeBroker:
             raise self.failure
         del self.topics.topics[topic.name]
 
+    def remember_soon(self) -> None:
+        pass
+
+    async def remembered(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def allocate_producer_id(self) -> int:
         await trio.lowlevel.checkpoint()
         self.next_producer_id += 1

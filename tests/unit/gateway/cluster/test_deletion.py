@@ -53,11 +53,11 @@ class Stores(FakeRequests):
 class Setup:
     """A catalog with `TOPIC` (A and B) and `OTHER_TOPIC` (C) deleted, and the empty segment D dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay_seconds: float = 0.0) -> None:
         self.stores = Stores()
         self.log = FakeLog(requests=self.stores)
         self.catalog = self.log.context.catalog
-        self.deletion = Deletion(self.log.context, self.log.stores)
+        self.deletion = Deletion(self.log.context, self.log.stores, delay_seconds)
 
     async def fill(self) -> None:
         puts = {
@@ -288,7 +288,7 @@ def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() ->
         Closer.note(made, puts)
         await catalog.transact([], puts)
         stores.away = {TWO, THREE}
-        broker = Broker(log.context, log.stores, Settings(), lambda: None)
+        broker = Broker(log.context, log.stores, Settings(delete_delay_ms=0), lambda: None)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.context.producer.run)
             nursery.start_soon(broker.run)
@@ -331,6 +331,158 @@ def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_
             nursery.start_soon(deletion.run)
             await trio.sleep(10 * RETRY_SECONDS)
             assert [entry.key for entry in catalog.range("/")] == []
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# the delay ------------------------------------------------------------------------------------------------
+
+DELAY = 60.0
+
+
+def run_delayed(body: Callable[[Setup], Awaitable[None]]) -> None:
+    async def main() -> None:
+        setup = Setup(DELAY)
+        await setup.fill()
+        with trio.fail_after(100 * RETRY_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(setup.deletion.run)
+                await body(setup)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_nothing_is_deleted_for_the_last_time_before_a_while() -> None:
+    async def body(setup: Setup) -> None:
+        before = setup.left()
+        await trio.sleep(DELAY - 1)
+        assert setup.stores.deleted == {BAD: [], GOOD: []}
+        assert setup.left() == before
+        await trio.sleep(2)
+        assert {store: sorted(asked) for store, asked in setup.stores.deleted.items()} == {
+            BAD: [A, B, C, D],
+            GOOD: [A, B, C, D],
+        }
+        assert setup.left() == set()
+
+    run_delayed(body)
+
+
+def test_each_waits_from_when_it_was_dropped() -> None:
+    async def body(setup: Setup) -> None:
+        dropped = {}
+        for number in range(5):
+            await trio.sleep(DELAY / 4)
+            address = f"{number:032X}"
+            key = keys.segment_tombstone_key(address)
+            await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+            setup.log.context.segments_dropped()
+            dropped[address] = trio.current_time()
+        gone: dict[str, float] = {}
+        while dropped.keys() - gone.keys():
+            await trio.sleep(0.5)
+            for address in setup.stores.deleted[GOOD]:
+                gone.setdefault(address, trio.current_time())
+        for address, at in dropped.items():
+            assert DELAY <= gone[address] - at < DELAY + 1
+
+    run_delayed(body)
+
+
+def test_what_waits_is_not_forgotten_by_the_next_life() -> None:
+    async def body(setup: Setup) -> None:
+        await trio.sleep(DELAY - 1)
+        again = Deletion(setup.log.context, setup.log.stores, DELAY)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(again.run)
+            await trio.sleep(DELAY - 1)
+            assert setup.stores.deleted == {BAD: [], GOOD: []}
+            await trio.sleep(2)
+            assert setup.left() == set()
+            nursery.cancel_scope.cancel()
+
+    async def main() -> None:
+        setup = Setup()
+        await setup.fill()
+        setup.log.context._segments_dropped = None
+        with trio.fail_after(10 * DELAY):
+            await body(setup)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# what the stores remember of the catalog ------------------------------------------------------------------
+
+
+class Copies:
+    """What stores remember of the catalog, as a test says."""
+
+    def __init__(self) -> None:
+        self.compared = trio.Event()
+        self.remember = True
+
+    async def wait_compared(self) -> None:
+        await self.compared.wait()
+
+    async def keep(self, _seconds: float) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self.remember
+
+    def hurry(self) -> None:
+        pass
+
+
+def test_nothing_is_deleted_before_the_stores_have_vouched_for_the_catalog() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        await setup.fill()
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1000)
+            assert setup.stores.deleted == {BAD: [], GOOD: []}
+            copies.compared.set()
+            await trio.sleep(1)
+            assert not setup.left()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_topic_of_the_same_name_is_there_meanwhile() -> None:
+    """Its segments and its id are its own."""
+
+    async def body(setup: Setup) -> None:
+        key = keys.topic_key("orders")
+        other = keys.segment_key(bytes([9] * 16), 0, 0, "E" * 32)
+        await setup.catalog.transact([], {key: keys.pack({}), other: keys.pack({"address": "E" * 32})})
+        await trio.sleep(2 * DELAY)
+        assert setup.left() == {key, other}
+
+    run_delayed(body)
+
+
+def test_the_last_segment_of_a_log_goes_when_enough_stores_remember_where_it_ends() -> None:
+    async def main() -> None:
+        setup = Setup()
+        setup.log.context.copies = copies = Copies()
+        copies.compared.set()
+        copies.remember = False
+        dropped = {
+            keys.segment_tombstone_key(A): keys.pack({"members": [GOOD], "last": True}),
+            keys.segment_tombstone_key(B): keys.pack({"members": [GOOD]}),
+        }
+        await setup.catalog.transact([], dropped)
+        async with setup.log.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(3 * RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B]
+            copies.remember = True
+            await trio.sleep(RETRY_SECONDS)
+            assert setup.stores.deleted[GOOD] == [B, A]
+            assert not setup.left()
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -18,7 +18,17 @@ from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
-from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus, Announcement, Verified
+from wireproto.dafka.additions import (
+    KEPT_DONE,
+    KEPT_STORAGE_ERROR,
+    STATUS_DONE,
+    STATUS_STORAGE_ERROR,
+    AddressStatus,
+    Announcement,
+    Recalled,
+    Remembered,
+    Verified,
+)
 from wireproto.records.row import Row
 
 TOPIC, OLDER_TOPIC = bytes(range(16)), bytes(16)
@@ -64,11 +74,21 @@ class Stores:
     unreadable: set[str] = field(default_factory=set)
     epochs: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    kept: dict[str, tuple[Remembered, dict[str, Any]]] = field(default_factory=dict)
+    """What each store keeps of the lost catalog."""
 
     def has(self, store: str, segment: Announcement, phase: Phase, head: int, *, lacks: bool = False) -> None:
         """`lacks`: it is closed, `head` is the end, and something before it is not there."""
         said = b"" if lacks or head < 0 else row(segment.start + head)
         self.listed.setdefault(store, []).append((segment, AddressStatus(segment.address, phase, head, said)))
+
+    async def recall(self, store: str, after: str) -> Recalled:
+        await trio.lowlevel.checkpoint()
+        status = KEPT_STORAGE_ERROR if store in self.unreadable else KEPT_DONE
+        memory, entries = self.kept.get(store, (Remembered(), {}))
+        rest = {key: keys.pack(entries[key]) for key in sorted(entries) if key > after}
+        page = dict(list(rest.items())[:3])
+        return Recalled("R7", store, status, "cluster", memory, page, more=len(rest) > len(page))
 
     async def segments(self, store: str) -> list[tuple[Announcement, AddressStatus]]:
         await trio.lowlevel.checkpoint()
@@ -419,3 +439,177 @@ def test_epochs_that_left_no_segment_are_not_used_again() -> None:
     for store in ALL:
         stores.has(store, announcement("A", 0, epoch=2), OPEN, 3)
     assert stores.rebuilt()[keys.partition_key(TOPIC, 0)]["next_epoch"] == 8
+
+
+def topic_of(name: str, topic: bytes = TOPIC, **more: Any) -> dict[str, Any]:
+    record = {"id": topic.hex(), "partitions": 1, "replication_factor": 3, "configs": {}} | more
+    return {keys.topic_key(name): record}
+
+
+def record_of(
+    next_epoch: int, epochs: list[list[int]], log_start: int, topic: bytes = TOPIC
+) -> dict[str, Any]:
+    record = {"next_epoch": next_epoch, "epochs": epochs, "log_start": log_start}
+    return {keys.partition_key(topic, 0): record}
+
+
+LINEAGE: dict[str, dict[str, Any]] = {
+    keys.LINEAGE: {"lineage": "H1", "parent": None, "parent_sequence": 0},
+    f"{keys.LIVES}G0": {"lineage": "H1", "first": 0, "last": 5},
+    f"{keys.LIVES}G1": {"lineage": "H1", "first": 5},
+}
+ADMITTED = {f"/stores/{1000 + n}": {"incarnation": name, "name": f"store-{n}"} for n, name in enumerate(ALL)}
+
+
+def keeping(entries: dict[str, Any], *, sequences: tuple[int, ...] = (9, 9, 9)) -> Stores:
+    """Stores that keep this of the lost catalog; those with a lower sequence keep less."""
+    stores = Stores()
+    for store, sequence in zip(ALL, sequences, strict=True):
+        newest = sequence == max(sequences)
+        kept = LINEAGE | ADMITTED | (entries if newest else {})
+        stores.kept[store] = Remembered("H1", "G1", sequence), kept
+    return stores
+
+
+def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
+    more = {keys.broker_configs_key(None): {"log.retention.ms": "5"}, keys.PRODUCER_IDS: 70_000}
+    stores = keeping(topic_of("never", partitions=7, configs={"a": "b"}) | more, sequences=(8, 9, 3))
+    entries = stores.rebuilt()
+    assert entries[keys.topic_key("never")] == {
+        "id": TOPIC.hex(), "partitions": 7, "replication_factor": 3, "configs": {"a": "b"},
+    }  # fmt: skip
+    assert entries[keys.broker_configs_key(None)] == {"log.retention.ms": "5"}
+    assert entries[keys.PRODUCER_IDS] > 70_000
+    assert {key: entries[key] for key in ADMITTED} == ADMITTED
+    assert entries[keys.LINEAGE]["parent"] == "H1"
+    assert entries[keys.LINEAGE]["parent_sequence"] == 9
+    assert entries[keys.LINEAGE]["settled"]
+    assert entries[keys.LINEAGE]["lineage"] != "H1"
+
+
+def test_the_copy_tells_of_topics_and_announcements_of_partitions_that_it_does_not_know() -> None:
+    stores = keeping(topic_of("orders", configs={"retention.ms": "5"}, replication_factor=2))
+    segment = announcement("A", 0)
+    segment = segment._replace(
+        details=json.dumps(json.loads(segment.details) | {"partitions": 4, "partition": 3}).encode()
+    )
+    for store in ALL:
+        stores.has(store, segment, OPEN, 3)
+    assert stores.rebuilt()[keys.topic_key("orders")] == {
+        "id": TOPIC.hex(), "partitions": 4, "replication_factor": 2, "configs": {"retention.ms": "5"},
+    }  # fmt: skip
+
+
+def test_a_log_that_was_emptied_goes_on_where_it_was() -> None:
+    kept = topic_of("orders") | record_of(4, [[3, 20]], 20) | {keys.producers_key(TOPIC, 0): "snapshot"}
+    entries = keeping(kept).rebuilt()
+    assert entries[keys.partition_key(TOPIC, 0)] == {"next_epoch": 4, "epochs": [[3, 20]], "log_start": 20}
+    assert entries[keys.producers_key(TOPIC, 0)] == "snapshot"
+
+
+def test_a_dropped_segment_that_comes_back_behind_a_hole_stays_dropped() -> None:
+    """No announcement tells of the log start: it moved after the last one. The copy knows."""
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 30]], 30))
+    for start, address in ((0, "A"), (10, "B")):
+        stores.has(S2, announcement(address, start), CLOSED, 9)
+    for store in ALL:
+        stores.has(store, announcement("D", 30), OPEN, 4)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("D", None, None)]
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [*ALL]}
+    assert entries[keys.partition_key(TOPIC, 0)]["log_start"] == 30
+
+
+def test_a_dropped_segment_does_not_become_the_end_of_its_log_again() -> None:
+    stores = keeping(topic_of("orders") | record_of(4, [[3, 20]], 20))
+    stores.has(S2, announcement("A", 0), SEALED, 9)
+    entries = stores.rebuilt()
+    assert chain(entries) == []
+    assert entries[keys.partition_key(TOPIC, 0)] == {"next_epoch": 4, "epochs": [[3, 20]], "log_start": 20}
+
+
+def test_delete_records_within_a_segment_is_remembered() -> None:
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 7]], 7))
+    for store in ALL:
+        stores.has(store, announcement("A", 0), OPEN, 9)
+    entries = stores.rebuilt()
+    assert ends(entries) == [("A", None, None)]
+    assert entries[keys.partition_key(TOPIC, 0)] == {"next_epoch": 1, "epochs": [[0, 7]], "log_start": 7}
+
+
+def test_what_was_opened_after_the_copy_counts() -> None:
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 0]], 0))
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+        stores.has(store, announcement("B", 10, epoch=5, epochs=[[0, 0], [5, 10]]), OPEN, 0)
+    record = stores.rebuilt()[keys.partition_key(TOPIC, 0)]
+    assert record == {"next_epoch": 6, "epochs": [[0, 0], [5, 10]], "log_start": 0}
+
+
+def test_a_buried_topic_stays_buried() -> None:
+    stores = keeping(topic_of("orders", OLDER_TOPIC) | {keys.tombstone_key(TOPIC): {"name": "orders"}})
+    stores.has(S2, announcement("A", 0), OPEN, 9)
+    entries = stores.rebuilt()
+    assert entries[keys.topic_key("orders")]["id"] == OLDER_TOPIC.hex()
+    assert entries[keys.tombstone_key(TOPIC)] == {"name": "orders"}
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [*ALL]}
+    assert keys.partition_key(TOPIC, 0) not in entries
+
+
+def test_a_topic_that_was_made_anew_after_the_copy_lives() -> None:
+    stores = keeping(topic_of("orders", OLDER_TOPIC))
+    for store in ALL:
+        stores.has(store, announcement("A", 0), OPEN, 9)
+    assert stores.rebuilt()[keys.topic_key("orders")]["id"] == TOPIC.hex()
+
+
+def test_too_few_stores_may_remember_too_little() -> None:
+    stores = keeping(topic_of("orders"))
+    with pytest.raises(CannotRebuild, match=r"2 of 3 stores are missing \(store-1, store-2\).*--accept-loss"):
+        stores.rebuilt(S0)
+    assert keys.topic_key("orders") in stores.rebuilt(S0, accept_loss=True)
+
+
+def test_a_topic_of_which_a_missing_store_may_have_all_is_named() -> None:
+    single = topic_of("single", OLDER_TOPIC, replication_factor=1) | record_of(1, [[0, 0]], 0, OLDER_TOPIC)
+    never = topic_of("never", bytes(15) + b"1", replication_factor=1)
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 0]], 0) | single | never)
+    with pytest.raises(CannotRebuild, match=r"store-2 may have .* \(single\).*--accept-loss"):
+        stores.rebuilt(S0, S1)
+    assert keys.topic_key("single") in stores.rebuilt(S0, S1, accept_loss=True)
+    assert keys.topic_key("single") in stores.rebuilt()
+
+
+def test_catalogs_that_do_not_come_from_each_other_are_not_mixed() -> None:
+    stores = keeping(topic_of("orders"))
+    stores.kept[S2] = Remembered("H2", "G7", 99), {keys.LINEAGE: LINEAGE[keys.LINEAGE] | {"lineage": "H2"}}
+    with pytest.raises(CannotRebuild, match=r"do not come from each other.*s0 of H1.*s2 of H2.*stop those"):
+        stores.rebuilt()
+    child = {"lineage": "H3", "parent": "H2", "parent_sequence": 5, "ancestors": ["H1"]}
+    lives: dict[str, Any] = {f"{keys.LIVES}G7": {"lineage": "H3", "first": 1}}
+    stores.kept[S2] = Remembered("H3", "G7", 2), {keys.LINEAGE: child, **lives, **topic_of("newest")}
+    entries = stores.rebuilt()
+    assert keys.topic_key("newest") in entries
+    assert keys.topic_key("orders") not in entries
+    assert entries[keys.LINEAGE]["ancestors"] == ["H2", "H1"]
+
+
+@pytest.mark.parametrize(("life", "sequence"), [("G0", 6), ("G9", 3), ("G9", 8)])
+def test_two_catalogs_that_went_on_from_one_are_not_mixed(
+    life: str, sequence: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores = keeping(topic_of("orders"))
+    stores.kept[S0] = Remembered("H1", "G0", 5), stores.kept[S0][1]  # was away, and is of the same history
+    assert keys.topic_key("orders") in stores.rebuilt()
+    stores.kept[S0] = Remembered("H1", life, sequence), stores.kept[S0][1]
+    with pytest.raises(CannotRebuild, match=r"two catalogs went on .* store s0 remembers .*--accept-loss"):
+        stores.rebuilt()
+    assert keys.topic_key("orders") in stores.rebuilt(accept_loss=True)
+    assert "two catalogs went on" in caplog.text
+
+
+def test_a_memory_that_cannot_be_read_is_said() -> None:
+    stores = keeping(topic_of("orders"))
+    stores.unreadable.add(S1)
+    with pytest.raises(CannotRebuild, match=r"s1 cannot read what it remembers.*--accept-loss"):
+        stores.rebuilt()

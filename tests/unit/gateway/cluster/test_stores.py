@@ -15,6 +15,7 @@ from gateway.catalog import keys
 from gateway.cluster.stores import MIN_FREE_BYTES, REMOVED, StoreRefused, Stores, first_entries
 from gateway.log.segment import Segment
 from mesh.protocol.presence import Seen
+from mesh.protocol.vouching import StoreLife, Vouching
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 A, B, C, D, E = (letter * 32 for letter in "ABCDE")
@@ -28,9 +29,13 @@ class FakePresence:
     def __init__(self, free: dict[str, int | None], live: str | None = None) -> None:
         self.seen = {name: Seen(name[0].lower(), "", room, 0.0) for name, room in free.items()}
         self.live_stores = set(free) if live is None else {letter * 32 for letter in live}
+        self.vouching = Vouching()
 
     def live(self, incarnation: str) -> bool:
         return incarnation in self.live_stores
+
+    def counts_now(self, incarnation: str, life: StoreLife) -> None:
+        self.vouching.count(incarnation, life.nonce)
 
     def silence(self, incarnation: str) -> float:
         return 0.0 if self.live(incarnation) else inf

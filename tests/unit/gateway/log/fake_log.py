@@ -59,6 +59,7 @@ class FakeRequests:
         self.prefix = "0123456789ABCDEF"
         self.unclaimed: Any = None
         self.heard: set[str] = set()
+        self.vouched: dict[str, bytes] | None = None
         self.opened: list[Announcement] = []
         self._count = 0
 

@@ -31,7 +31,7 @@ from mesh.store.server import Server
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
 from wireproto.dafka import ids
-from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Request, Verify
+from wireproto.dafka.additions import Answer, GetRows, ListSegments, Lookup, Recall, Request, Verify
 from wireproto.dafka.messages import Ack, Fetch, Head, Record, decode
 
 STORE = "5" * 32
@@ -78,6 +78,7 @@ class OneStore:
                 GetRows: self.server._rows,
                 ListSegments: self.server._list,
                 Lookup: self.server._lookup,
+                Recall: self.server._recall,
                 Verify: self.server._verify,
                 Request: self.server._beginnings,
             }
@@ -113,6 +114,7 @@ class _Requests:
         self.prefix = f"{next(_lives):016X}"
         self.unclaimed: Any = None
         self.heard: set[str] = set()
+        self.vouched: dict[str, bytes] | None = None
         self._store = store
         self._count = itertools.count(1)
 

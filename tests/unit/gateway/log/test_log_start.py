@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from gateway.catalog import keys
 from gateway.cluster.deletion import RETRY_SECONDS, Deletion
 from gateway.cluster.replacement import Progress, Replacement
 from gateway.log import partition as partition_module
+from gateway.log.neighbours import NoCopies
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
@@ -113,6 +115,35 @@ def test_whole_segments_below_it_go_and_one_that_it_lies_in_stays(tmp_path: Path
     run(tmp_path, body)
 
 
+class Forgetful:
+    """Stores of which too few remember the catalog."""
+
+    async def wait_compared(self) -> None:
+        pass
+
+    async def keep(self, _seconds: float) -> bool:
+        return False
+
+    def hurry(self) -> None:
+        pass
+
+
+def test_what_too_few_stores_remember_is_to_be_asked_again(tmp_path: Path) -> None:
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        await write(life, 10)
+        life.context.copies = Forgetful()
+        answers = await life.context.log_starts.delete_records({partition: 7})
+        refused = answers[partition]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.REQUEST_TIMED_OUT
+        assert partition.log_start_offset == 7
+        life.context.copies = NoCopies()
+        assert await life.context.log_starts.delete_records({partition: 7}) == {partition: 7}
+
+    run(tmp_path, body)
+
+
 def test_the_next_life_knows_the_log_start(tmp_path: Path) -> None:
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         await write(life, 8)
@@ -140,6 +171,9 @@ def test_everything_may_go_and_offsets_go_on(tmp_path: Path) -> None:
         await life.context.log_starts.move({partition: 4})
         await life.settle()
         assert in_catalog(catalog) == (4, [])
+        dropped = [c for c in catalog.changes(1) if c.value and c.key.startswith(keys.SEGMENT_TOMBSTONES)]
+        marks = ["last" in keys.unpack(change.value or b"") for change in dropped]
+        assert marks == [False, True], "after the last one nothing tells the stores where the log ends"
 
         async def after(later: Life) -> None:
             assert later.partition.log_start_offset == later.partition.high_watermark == 4
@@ -479,3 +513,28 @@ def test_a_tombstone_that_got_another_member_meanwhile_stays_until_that_one_has_
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_a_compaction_has_replaced_in_the_catalog_only_so_far_stays_in_the_chain(tmp_path: Path) -> None:
+    """The catalog shows a transaction before whoever made it goes on: the chain follows a moment later."""
+
+    async def body(life: Life, _store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        await write(life, 10)
+        sources = list(partition.chain.closed[:2])
+        made = replace(sources[0], address="F" * 32, end_offset=6, last_sequence=5, cleaned_to=6)
+
+        def key(segment: Segment) -> str:
+            return keys.segment_key(TOPIC_ID, 0, segment.start_offset, segment.address)
+
+        await catalog.transact([], {key(made): made.pack()}, [key(segment) for segment in sources])
+        assert await life.context.log_starts.delete_records({partition: 4}) == {partition: 4}
+        partition.compacted([segment.address for segment in sources], [made])
+        assert partition.chain.closed[0] == made
+        assert starts(partition) == [0, 6, 9]
+        assert in_catalog(catalog) == (4, [0, 6, 9])
+        assert await life.context.log_starts.delete_records({partition: 7}) == {partition: 7}
+        assert starts(partition) == [6, 9]
+        assert in_catalog(catalog) == (7, [6, 9])
+
+    run(tmp_path, body)

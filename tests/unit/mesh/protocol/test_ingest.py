@@ -23,6 +23,7 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    Kept,
     Request,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
@@ -87,13 +88,13 @@ class Machine(Ingest):
         self.disk = disk or Disk()
         super().__init__(STORE, self.disk, cluster_id)
 
-    def settle(self) -> list[Ack | Answer]:
-        effects: list[Ack | Answer] = []
+    def settle(self) -> list[Ack | Answer | Kept]:
+        effects: list[Ack | Answer | Kept] = []
         while (commit := self.take_commit()) is not None:
             effects += self.done(commit)
         return effects
 
-    def done(self, commit: Commit) -> list[Ack | Answer]:
+    def done(self, commit: Commit) -> list[Ack | Answer | Kept]:
         self.disk.apply(commit)
         return self.committed(commit)
 
@@ -517,7 +518,7 @@ def crowd(machine: Machine, count: int) -> None:
         machine.on_record(record(sequence), 0.0)
 
 
-def answered(effects: list[Ack | Answer]) -> list[tuple[bytes, str, AddressStatus]]:
+def answered(effects: list[Ack | Answer | Kept]) -> list[tuple[bytes, str, AddressStatus]]:
     return [
         (effect.id, effect.requester, status)
         for effect in effects
@@ -605,7 +606,7 @@ def test_a_request_asked_again_while_its_answer_waits_is_kept_once(monkeypatch: 
     machine = opened()
     crowd(machine, 2)
     asked = open_request(announcement(SAME_LIFE))
-    effects: list[Ack | Answer] = []
+    effects: list[Ack | Answer | Kept] = []
     for _ in range(3):
         machine.on_request(asked)
         commit = machine.take()

@@ -89,12 +89,16 @@ def test_a_member_that_confirmed_and_never_heard_of_it_does_not_count() -> None:
     both.on_sealed("s0", -1, b"", known=False)
     both.on_sealed("s1", -1, b"", known=False)
     assert (both.hopeless, both.refused) == (True, {})
+    one = Seal("A", ["s0", "s1", "s2"], 2, confirmed=["s0", "s1"])
+    one.on_sealed("s0", -1, b"", known=False)
+    one.on_refused("s1", 2)
+    assert (one.hopeless, one.lost, one.refused) == (False, ("s0",), {"s1": 2})
 
 
 def test_a_member_that_could_not_seal_may_do_it_later() -> None:
     seal = Seal("A", ["s0"], 1)
     seal.on_refused("s0", 2)
-    assert (seal.hopeless, seal.refused) == (True, {"s0": 2})
+    assert (seal.hopeless, seal.decidable, seal.refused) == (False, False, {"s0": 2})
     seal.on_sealed("s0", 1, b"row")
     assert (seal.hopeless, seal.refused, seal.decidable) == (False, {}, True)
     seal.on_refused("s0", 2)

@@ -41,8 +41,11 @@ def verdict(scrub: RangeScrub) -> Verdict:
 def test_what_is_good_here_is_never_replaced(first: str, second: str) -> None:
     """Not even when both others agree on something else: each copy is good for itself."""
     differs = {first, second} & {"others", "third"}
-    expected = Verdict.DIFFERS if differs else Verdict.GOOD
-    assert verdict(asked(OURS, first, second)) is expected
+    absent = tuple(member for member, it in ((ONE, first), (TWO, second)) if it == "absent")
+    expected = Verdict.DIFFERS if differs else Verdict.ABSENT if absent else Verdict.GOOD
+    decided = asked(OURS, first, second).next_step()
+    assert isinstance(decided, Decided)
+    assert (decided.verdict, decided.absent) == (expected, absent)
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(ANSWERS, repeat=2)))

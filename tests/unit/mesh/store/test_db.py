@@ -1,5 +1,6 @@
 """The database keeps exactly what a commit says: truncations, deletions, epochs, and what a close leaves."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ from mesh.protocol.copying import Taken
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
-from mesh.store.db import Database, StoreFailed
+from mesh.store.db import BLOB_BYTES, Database, StoreFailed
 from mesh.store.ranges import read_records
+from mesh.store.verify import verify_database
 from tests.unit.mesh.store.sample import (
     ADDRESS,
     BATCHES,
@@ -29,6 +31,9 @@ from tests.unit.mesh.store.sample import (
     settle,
 )
 from wireproto.dafka.additions import STATUS_DONE
+from wireproto.dafka.messages import Record
+from wireproto.records.batch import assign_offsets
+from wireproto.records.builder import build_batch
 from wireproto.records.row import Row, row_of
 
 
@@ -204,6 +209,7 @@ def test_a_damaged_table_that_is_merged_ends_the_store_with_the_next_step(tmp_pa
     key = keys.record_prefix(ADDRESS) + keys.sequence_bytes(3)
     with pytest.raises(StoreCorrupt):
         database.get(key)
+    database._db.put(keys.COMMIT, bytes(8))  # in the damaged block, too
     database._db.put(key, batch(3))
     assert database.get(key) == batch(3)
     database._db.flush()
@@ -271,3 +277,45 @@ def test_contents_that_cannot_be_read_are_found_before_they_are_moved(tmp_path: 
     with pytest.raises(StoreCorrupt):
         database.check_contents(OTHER)
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "suffix"), [(0, ".sst"), (2 * BLOB_BYTES, ".blob"), (2 * BLOB_BYTES, ".log"), (0, ".log")]
+)
+@pytest.mark.parametrize("place", [7, 15, -1], ids=["base offset", "leader epoch", "under the CRC"])
+def test_a_bit_that_a_file_loses_is_noticed_whether_a_batch_covers_it_or_not(
+    tmp_path: Path, size: int, suffix: str, place: int
+) -> None:
+    """A batch's CRC covers neither base offset nor leader epoch: RocksDB's own checksums do, in each file."""
+    path = tmp_path / "db"
+    contents = [long_batch(number, size) for number in range(BATCHES)]
+    database = Database(path)
+    ingest = Ingest(STORE, database)
+    ingest.on_request(request(b"O"))
+    for number, content in enumerate(contents):
+        ingest.on_record(Record(ADDRESS, "orders", number, content), 0.0)
+    settle(ingest, database)
+    if suffix != ".log":
+        database._db.flush()
+        assert read_records(database, ADDRESS, 7, 7, 1 << 20) == [contents[7]]
+    database.flush()
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    database.close()
+    (file,) = (one for one in copy.iterdir() if one.suffix == suffix and contents[7] in one.read_bytes())
+    data = bytearray(file.read_bytes())
+    data[data.index(contents[7]) + place % len(contents[7])] ^= 1
+    file.write_bytes(data)
+    report = verify_database(copy)
+    assert report.problem_count > 0
+    if suffix != ".log":
+        database = Database(copy)
+        with pytest.raises(StoreCorrupt):
+            read_records(database, ADDRESS, 7, 7, 1 << 20)
+        database.close()
+
+
+def long_batch(number: int, size: int) -> bytes:
+    content = bytearray(build_batch([(None, b"value %d" % number + bytes(size), [], 1000 + number)]))
+    assign_offsets(content, number, 0)
+    return bytes(content)

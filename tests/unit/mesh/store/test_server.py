@@ -221,17 +221,50 @@ def test_verify_tells_epochs_and_phases_in_the_order_asked(setup: Setup) -> None
         (f"log/{OTHER}", OTHER),
         (f"log/{OTHER}", "D" * 32),
     ) == [
-        (STATUS_DONE, 0, "C" * 16, Phase.CLOSED),
-        (STATUS_DONE, 0, life, Phase.OPEN),
-        (STATUS_DONE, -1, "", Phase.OPEN),
-        (STATUS_DONE, 0, life, Phase.NATIVE),
-        (STATUS_DONE, 0, "B" * 16, Phase.SEALED),
-        (STATUS_DONE, 0, "B" * 16, Phase.NATIVE),
+        (STATUS_DONE, 0, "C" * 16, Phase.CLOSED, LAST, 0, BATCHES),
+        (STATUS_DONE, 0, life, Phase.OPEN, ADDRESS, 0, BATCHES),
+        (STATUS_DONE, -1, "", Phase.OPEN, "", -1, -1),
+        (STATUS_DONE, 0, life, Phase.NATIVE, ADDRESS, 0, BATCHES),
+        (STATUS_DONE, 0, "B" * 16, Phase.SEALED, OTHER, 0, BATCHES),
+        (STATUS_DONE, 0, "B" * 16, Phase.NATIVE, OTHER, 0, BATCHES),
     ]
     assert verified(setup) == []
     setup.ingest.on_request(request(b"X", OTHER))
     settle(setup.ingest, setup.database)
-    assert verified(setup, (f"log/{OTHER}", OTHER)) == [(STATUS_DONE, 0, "B" * 16, Phase.DELETED)]
+    assert verified(setup, (f"log/{OTHER}", OTHER)) == [(STATUS_DONE, 0, "B" * 16, Phase.DELETED, "", -1, -1)]
+
+
+def test_verify_tells_the_segment_of_a_log_that_begins_last(setup: Setup) -> None:
+    """Whatever the order in which they came, by OPEN or COPY, and whichever log's are beside it."""
+    one, two, three, other = (f"{'D' * 16}{number:016}" for number in range(4))
+    starts = {one: 30, two: 70, three: 50, other: 256}
+    announcements = {
+        address: announcement(address)._replace(log="log/long" if start < 256 else "log/longer", start=start)
+        for address, start in starts.items()
+    }
+    for announced in announcements.values():
+        setup.ingest.on_request(Request(b"O", STORE, "R", (announced.pack(),)))
+        settle(setup.ingest, setup.database)
+    newest = []
+    for deleted in ("", two, one, three):
+        if deleted:
+            setup.ingest.on_request(request(b"X", deleted))
+            settle(setup.ingest, setup.database)
+        newest += [known[4:] for known in verified(setup, ("log/long", ""))]
+    assert newest == [(two, 70, 70), (three, 50, 50), (three, 50, 50), ("", -1, -1)]
+    assert verified(setup, ("log/longer", ""))[0][4:] == (other, 256, 256)
+    assert verified(setup, ("log/lon", ""))[0][4:] == ("", -1, -1)
+
+
+@pytest.mark.parametrize("told", [b"S", b"C"])
+def test_a_segment_that_was_announced_to_another_version_is_told_of_from_its_seal_on(
+    setup: Setup, told: bytes
+) -> None:
+    setup.database._db.delete(keys.log_key(f"log/{OTHER}", 0, OTHER))
+    assert verified(setup, (f"log/{OTHER}", ""))[0][4:] == ("", -1, -1)
+    setup.ingest.on_request(request(told, OTHER, BATCHES - 1))
+    settle(setup.ingest, setup.database)
+    assert verified(setup, (f"log/{OTHER}", ""))[0][4:] == (OTHER, 0, BATCHES)
 
 
 @pytest.mark.parametrize(
@@ -240,8 +273,8 @@ def test_verify_tells_epochs_and_phases_in_the_order_asked(setup: Setup) -> None
 def test_verify_tells_what_it_cannot_read_and_answers_the_rest(setup: Setup, key: bytes) -> None:
     setup.database._db.put(key, b"?")
     bad, good = verified(setup, (f"log/{ADDRESS}", ADDRESS), (f"log/{OTHER}", OTHER))
-    assert bad == (STATUS_STORAGE_ERROR, -1, "", Phase.NATIVE)
-    assert good == (STATUS_DONE, 0, "B" * 16, Phase.OPEN)
+    assert bad == (STATUS_STORAGE_ERROR, -1, "", Phase.NATIVE, "", -1, -1)
+    assert good == (STATUS_DONE, 0, "B" * 16, Phase.OPEN, OTHER, 0, BATCHES)
     assert setup.server.storage_errors == 1
 
 

@@ -21,11 +21,16 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
+    Remembered,
     Request,
     Rows,
     Verified,
@@ -62,8 +67,20 @@ SEQUENCES = st.one_of(st.integers(0, 10), st.integers(0, MAX_SEQUENCE))
 HEADS = st.one_of(st.just(-1), SEQUENCES)
 COUNTS = st.integers(0, 2**32 - 1)
 BYTES = st.binary(max_size=40)
+NONCE = st.binary(min_size=8, max_size=8)
+NONCES = st.one_of(st.just(b""), NONCE)
+PONG = (NAMES, NAMES, STRINGS, STRINGS, SEQUENCES, SEQUENCES)
 DIGESTS = st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
-VERIFIED = st.builds(Verified, st.integers(0, 255), HEADS, STRINGS, st.integers(0, 255))
+VERIFIED = st.builds(
+    Verified,
+    st.integers(0, 255),
+    HEADS,
+    STRINGS,
+    st.integers(0, 255),
+    newest=STRINGS,
+    newest_start=HEADS,
+    newest_end=HEADS,
+)
 STATUSES = st.builds(AddressStatus, NAMES, st.integers(0, 255), HEADS, BYTES)
 SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
     lambda members: st.builds(
@@ -82,6 +99,10 @@ SEGMENTS = st.lists(NAMES, min_size=1, max_size=5, unique=True).flatmap(
 
 COPIES = st.builds(Copy, SEGMENTS, HEADS, st.lists(NAMES, max_size=4, unique=True).map(tuple))
 
+KEYS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
+ENTRIES = st.dictionaries(KEYS, BYTES, max_size=4)
+MEMORIES = st.one_of(st.just(Remembered()), st.builds(Remembered, STRINGS.filter(bool), STRINGS, SEQUENCES))
+
 
 def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(elements, max_size=4).map(tuple)
@@ -90,7 +111,7 @@ def tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...
 MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     Record: st.builds(Record, NAMES, STRINGS, SEQUENCES, BYTES),
     Head: st.builds(Head, NAMES, STRINGS, SEQUENCES),
-    Ack: st.builds(Ack, NAMES, st.one_of(st.just(""), NAMES), STRINGS, SEQUENCES),
+    Ack: st.builds(Ack, NAMES, st.one_of(st.just(""), NAMES), STRINGS, SEQUENCES, NONCES),
     Fetch: st.one_of(
         st.builds(Fetch, NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, st.just(""), st.just(0)),
         st.builds(Fetch, SHORT_NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, SHORT_NAMES, COUNTS),
@@ -114,10 +135,14 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         ),
     ),
     Answer: st.builds(
-        Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES)
+        Answer, st.sampled_from([b"o", b"s", b"c", b"x", b"y"]), NAMES, NAMES, tuples(STATUSES), NONCES
     ),
-    Ping: st.builds(Ping, NAMES, NAMES),
-    Pong: st.builds(Pong, NAMES, NAMES, STRINGS, STRINGS, SEQUENCES, SEQUENCES),
+    Ping: st.builds(Ping, NAMES, NAMES, NONCES),
+    Pong: st.one_of(
+        st.builds(Pong, *PONG, st.just(b""), st.just(0), st.just(b""), st.just(-1)),
+        st.builds(Pong, *PONG, NONCE, SEQUENCES, st.just(b""), st.just(-1)),
+        st.builds(Pong, *PONG, NONCE, SEQUENCES, NONCE, HEADS),
+    ),
     Lookup: st.builds(
         Lookup,
         NAMES,
@@ -129,7 +154,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     Found: st.builds(Found, NAMES, NAMES, STATUSES),
     GetRows: st.builds(GetRows, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
-    Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES),
+    Rows: st.builds(Rows, NAMES, NAMES, STATUSES, BYTES, NONCES),
     Verify: st.builds(Verify, NAMES, NAMES, tuples(st.tuples(STRINGS, STRINGS))),
     Digest: st.builds(Digest, NAMES, NAMES, NAMES, SEQUENCES, COUNTS),
     Digested: st.one_of(
@@ -139,7 +164,24 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         ),
     ),
     ListSegments: st.builds(ListSegments, NAMES, NAMES, STRINGS, COUNTS),
-    Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES))),
+    Listed: st.builds(Listed, NAMES, NAMES, tuples(st.tuples(SEGMENTS, STATUSES)), NONCES),
+    Keep: st.builds(
+        Keep,
+        NAMES,
+        NAMES,
+        STRINGS,
+        st.integers(0, 3),
+        MEMORIES,
+        STRINGS,
+        SEQUENCES,
+        ENTRIES,
+        tuples(KEYS),
+    ),
+    Kept: st.builds(Kept, NAMES, NAMES, st.integers(0, 255), STRINGS, MEMORIES, COUNTS),
+    Recall: st.builds(Recall, NAMES, NAMES, st.one_of(st.just(""), KEYS)),
+    Recalled: st.builds(
+        Recalled, NAMES, NAMES, st.integers(0, 255), STRINGS, MEMORIES, ENTRIES, st.booleans()
+    ),
     End: st.builds(End, NAMES, NAMES, STATUSES),
 }
 
@@ -280,6 +322,12 @@ TOO_LONG: dict[str, Any] = {
     "no sequence in a direct record": DirectRecord("R7", "", "A9", "t", -1, b""),
     "a head below none": End("R7", "S1", AddressStatus("A9", 0, -2)),
     "a byte cap for a FETCH of nobody": Fetch("A9", "R7", "t", 5, 1, "", 1024),
+    "a sequence of no lineage": Kept("R7", "S1", 0, "C1", Remembered("", "G1", 5)),
+    "a lineage without a sequence": Kept("R7", "S1", 0, "C1", Remembered("H1", "G1", -1)),
+    "an entry's key of 1,025 bytes": Recall("S1", "R7", "k" * 1025),
+    "an empty key of an entry": Recalled("R7", "S1", 0, "C1", Remembered(), {"": b""}),
+    "4097 entries to be kept": Keep("S1", "R7", "C1", 1, puts={f"{n}": b"" for n in range(4097)}),
+    "a KEEP of no kind": Keep("S1", "R7", "C1", 4),
     "a status of two bytes": End("R7", "S1", AddressStatus("A9", 256, 5)),
 }
 

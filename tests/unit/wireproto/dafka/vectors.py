@@ -9,6 +9,11 @@ from typing import Any
 
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
+    KEEP_CHANGES,
+    KEEP_LAST_PIECE,
+    KEEP_QUESTION,
+    KEPT_DONE,
+    KEPT_OTHER_HISTORY,
     LOOKUP_TIMESTAMP,
     STATUS_ANSWER_FULL,
     STATUS_BEGINS_LATER,
@@ -27,11 +32,16 @@ from wireproto.dafka.additions import (
     End,
     Found,
     GetRows,
+    Keep,
+    Kept,
     Listed,
     ListSegments,
     Lookup,
     Ping,
     Pong,
+    Recall,
+    Recalled,
+    Remembered,
     Request,
     Rows,
     Verified,
@@ -58,7 +68,11 @@ SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
 BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
 DIGEST = hashlib.sha256(b"".join(len(it).to_bytes(8, "big") + it for it in (b"hi", b"ho"))).digest()
-VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3), Verified(STATUS_DONE, -1, "", 0)]
+AT = Remembered("H1", "G1", 7)
+VERIFIED = [Verified(STATUS_DONE, 3, "A9", 3, "A8", 100, 107), Verified(STATUS_DONE, -1, "", 0)]
+
+NONCE = bytes(range(1, 9))
+BEFORE = bytes(range(0x11, 0x19))
 
 OWN: dict[str, Any] = {
     "NODE-BEACON": beacons.NodeBeacon("N1", "127.0.0.1", 49152),
@@ -72,37 +86,50 @@ OWN: dict[str, Any] = {
     "GET-HEADS": GetHeads("t", "R7"),
     "CONSUMER-HELLO": ConsumerHello("S1", "R7", ("t", "u")),
     "STORE-HELLO": StoreHello("R7", "S1"),
-    "ACK/OURS": Ack("A9", "S1", "t", 8),
+    "ACK/OURS": Ack("A9", "S1", "t", 8, NONCE),
     "ACK/UNANNOUNCED": Ack("A9", "~S1", "t", 8),
     "FETCH/DIRECTED": Fetch("A9", "R7", "t", 5, 100, "S1", 1024 * 1024),
     "DIRECT-RECORD/OURS": DirectRecord("R7", "S1", "A9", "t", 5, b"hi"),
     "OPEN": Request(b"O", "S1", "R7", (SEGMENT.pack(),)),
-    "OPENED": Answer(b"o", "R7", "S1", (NONE,)),
+    "OPENED": Answer(b"o", "R7", "S1", (NONE,), NONCE),
     "SEAL": Request(b"S", "S1", "R7", (NONE.pack(),)),
-    "SEALED": Answer(b"s", "R7", "S1", (AddressStatus("A9", STATUS_DONE, 5, b"\xaa\xbb"),)),
-    "SEALED/NOTICE": Answer(b"s", "A9", "S1", (AddressStatus("A9", STATUS_SEALED, 5),)),
+    "SEALED": Answer(b"s", "R7", "S1", (AddressStatus("A9", STATUS_DONE, 5, b"\xaa\xbb"),), NONCE),
+    "SEALED/NOTICE": Answer(b"s", "A9", "S1", (AddressStatus("A9", STATUS_SEALED, 5),), NONCE),
     "CLOSE": Request(b"C", "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
-    "CLOSED": Answer(b"c", "R7", "S1", (AddressStatus("A9", STATUS_INCOMPLETE, 3),)),
+    "CLOSED": Answer(b"c", "R7", "S1", (AddressStatus("A9", STATUS_INCOMPLETE, 3),), NONCE),
     "COPY": Request(b"Y", "S1", "R7", (Copy(SEGMENT, 5, ("S2",)).pack(),)),
-    "COPIED": Answer(b"y", "R7", "S1", (AddressStatus("A9", STATUS_DONE, 5),)),
+    "COPIED": Answer(b"y", "R7", "S1", (AddressStatus("A9", STATUS_DONE, 5),), NONCE),
     "DELETE": Request(b"X", "S1", "R7", (NONE.pack(),)),
-    "DELETED": Answer(b"x", "R7", "S1", (NONE,)),
+    "DELETED": Answer(b"x", "R7", "S1", (NONE,), NONCE),
     "PING": Ping("S1", "R7"),
     "PING/ANY": Ping("*", "R7"),
-    "PONG": Pong("R7", "S1", "C1", "store", 2**30, 2**33),
+    "PING/REMEMBERED": Ping("S1", "R7", BEFORE),
+    "PONG": Pong("R7", "S1", "C1", "store", 2**30, 2**33, NONCE, 7),
+    "PONG/REMEMBERED": Pong("R7", "S1", "C1", "store", 2**30, 2**33, NONCE, 7, BEFORE, 4),
     "LOOKUP": Lookup("S1", "R7", "A9", LOOKUP_TIMESTAMP, 1_700_000_000_000, 5),
     "FOUND": Found("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, b"\xaa\xbb")),
     "ROWS": GetRows("S1", "R7", "A9", 2, 4),
-    "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd"),
+    "ROWS/ANSWER": Rows("R7", "S1", AddressStatus("A9", STATUS_DONE, 3), b"\xaa\xbb\xcc\xdd", NONCE),
     "BEGINNINGS": Request(b"B", "S1", "R7", (AddressStatus("A9", STATUS_DONE, 5).pack(),)),
-    "BEGINNINGS/ANSWER": Answer(b"b", "R7", "S1", (BEGUN, AddressStatus("A8", STATUS_ANSWER_FULL, -1))),
+    "BEGINNINGS/ANSWER": Answer(
+        b"b", "R7", "S1", (BEGUN, AddressStatus("A8", STATUS_ANSWER_FULL, -1)), NONCE
+    ),
     "VERIFY": Verify("S1", "R7", (("L0", "A9"), ("L1", ""))),
-    "VERIFY/ANSWER": Rows("R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED)),
+    "VERIFY/ANSWER": Rows(
+        "R7", "S1", AddressStatus("S1", STATUS_DONE, -1), Verified.pack_all(VERIFIED), NONCE
+    ),
     "DIGEST": Digest("S1", "R7", "A9", 2, 2),
     "DIGESTED": Digested("R7", "S1", AddressStatus("A9", STATUS_DONE, 3, DIGEST)),
     "DIGESTED/BAD": Digested("R7", "S1", AddressStatus("A9", STATUS_STORAGE_ERROR, -1)),
     "LIST": ListSegments("S1", "R7", "A8", 128),
-    "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),)),
+    "LISTED": Listed("R7", "S1", ((SEGMENT, AddressStatus("A9", 3, 5)),), NONCE),
+    "KEEP": Keep("S1", "R7", "C1", KEEP_CHANGES, AT, "", 5, {"/t/a": b"x"}, ("/t/b",)),
+    "KEEP/QUESTION": Keep("S1", "R7", "C1", KEEP_QUESTION),
+    "KEEP/WHOLE": Keep("S1", "R7", "C1", KEEP_LAST_PIECE, AT, "H0", 1, {"/t/a": b"x"}),
+    "KEPT": Kept("R7", "S1", KEPT_DONE, "C1", AT, 2),
+    "KEPT/REFUSED": Kept("R7", "S1", KEPT_OTHER_HISTORY, "C1", Remembered("H2", "G9", 8)),
+    "RECALL": Recall("S1", "R7", "/t/a"),
+    "RECALLED": Recalled("R7", "S1", KEPT_DONE, "C1", AT, {"/t/b": b"y"}, more=True),
     "END": End("R7", "S1", AddressStatus("A9", STATUS_DONE, 9)),
     "END/NOT-HERE": End("R7", "S1", AddressStatus("A9", STATUS_NOT_HERE, 4)),
     "END/BEGINS-LATER": End("R7", "S1", AddressStatus("A9", STATUS_BEGINS_LATER, 64)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
+from mesh.protocol.segments import Segments
 from mesh.store import keys as store_keys
+from mesh.store.values import pack_head
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
@@ -26,6 +29,7 @@ from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
+    STATUS_STORAGE_ERROR,
     AddressStatus,
     GetRows,
     Request,
@@ -117,8 +121,7 @@ def test_a_partition_that_cannot_be_recovered_serves_what_is_closed_and_never_sa
         lose(setup, last.address)
         async with setup.life().running() as life:
             partition = life.partition
-            assert partition.state is PartitionState.FAILED
-            assert partition.high_watermark == 20
+            assert (partition.state, partition.high_watermark) == (PartitionState.FAILED, 20)
             assert answers(partition, -1, 0, 19, 20, 22, 25, 1000) == [
                 OUT_OF_RANGE,
                 NONE,
@@ -130,6 +133,31 @@ def test_a_partition_that_cannot_be_recovered_serves_what_is_closed_and_never_sa
             ]
             assert partition.read_hot(7, 1 << 20, whole=True) is None
             assert len(await partition.read_cold(7, 1 << 20)) == 13
+
+    cluster(body)
+
+
+def test_a_store_that_could_not_seal_is_asked_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value).address
+        with monkeypatch.context() as patched:
+            patched.setattr(Segments, "_seal", cannot_seal)
+            life = setup.life()
+            async with life.running():
+                partition = life.partition
+                assert (partition.state, partition.high_watermark) == (PartitionState.RECOVERING, 20)
+                assert f"segment {last} cannot be sealed by store {STORE} (status 2)" in partition.reason
+                patched.undo()
+                while partition.state is PartitionState.RECOVERING:  # noqa: ASYNC110  nothing tells
+                    await trio.sleep(0.5)
+                assert (partition.state, partition.high_watermark) == (PartitionState.READY, 25)
+                await life.write(1)
+
+    def cannot_seal(_self: Segments, wanted: AddressStatus) -> AddressStatus:
+        return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
 
     cluster(body)
 
@@ -475,6 +503,236 @@ def test_what_a_store_cannot_read_of_a_log_is_no_older_catalog(cluster: Cluster)
             assert life.partition.state is PartitionState.FAILED
             assert f"store {STORE} cannot read what it knows" in life.partition.reason
             assert "older" not in life.partition.reason
+
+    cluster(body)
+
+
+# a catalog that has lost rows ------------------------------------------------------------------------------
+
+
+async def write_three_segments(setup: Setup, *, same_epoch: bool) -> list[str]:
+    """Offsets 0 to 29 in three closed segments, of one life or of three; the keys of these, oldest first."""
+    if same_epoch:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            for _ in range(3):
+                await life.write(10)
+                life.context.opener.end(life.partition)
+                await life.settle()
+                await life.settle()
+    else:
+        for _ in range(3):
+            async with setup.life().running() as life:
+                await life.write(10)
+        async with setup.life().running() as life:
+            await life.settle()
+    segments = {entry.key: Segment.unpack(entry.value) for entry in setup.catalog.range(keys.SEGMENTS)}
+    assert [segment.end_offset for segment in segments.values()] == [10, 20, 30]
+    assert len({segment.epoch for segment in segments.values()}) == (1 if same_epoch else 3)
+    return list(segments)
+
+
+def damaged(life: Life) -> str:
+    """Why the partition serves nothing."""
+    partition = life.partition
+    assert partition.state is PartitionState.FAILED
+    assert set(answers(partition, 0, 1, partition.high_watermark, 1000)) == {NOT_LEADER}
+    assert "restore the newest catalog" in partition.reason
+    assert "--rebuild-catalog" in partition.reason
+    return partition.reason
+
+
+@pytest.mark.parametrize("same_epoch", [False, True])
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_chain_that_has_lost_a_row_serves_nothing(
+    cluster: Cluster, lost: int, accept_loss: bool, same_epoch: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        rows = await write_three_segments(setup, same_epoch=same_epoch)
+        await setup.catalog.transact([], {}, [rows[lost]])
+        before = setup.catalog.range("")
+        async with setup.life(accept_loss=accept_loss).running() as life:
+            reason = damaged(life)
+            assert reason.startswith("the catalog has lost something of this log: ")
+            assert ("its first segment at 10" if lost == 0 else "begins at 20") in reason
+            await life.settle()
+        assert setup.catalog.range("") == before
+
+    cluster(body)
+
+
+def test_a_partition_whose_own_record_is_lost_serves_nothing(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        await setup.catalog.transact([], {}, [keys.partition_key(TOPIC_ID, 0)])
+        async with setup.life().running() as life:
+            assert "nothing else is known of the partition" in damaged(life)
+
+    cluster(body)
+
+
+def test_a_closed_segment_that_a_store_has_deleted_refutes_a_catalog_that_has_it(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        backup = await copy_of(setup.catalog)
+        async with setup.life().running() as life:
+            address = life.partition.chain.closed[-1].address
+            await life.context.log_starts.delete_records({life.partition: -1})
+            assert life.partition.chain.closed == []
+        deletion = AddressStatus(address, STATUS_DONE, -1).pack()
+        setup.store.take(Request(b"X", STORE, "R", (deletion,)))
+        async with setup.life(backup).running() as life:
+            assert f"has segment {address} deleted, and the catalog has it in its log" in refuted(life)
+        async with setup.life().running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+
+    cluster(body)
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize("same_epoch", [False, True])
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_the_stores_tell_of_segments_that_are_lost_at_the_end_of_a_chain(
+    cluster: Cluster, lost: int, same_epoch: bool, accept_loss: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        rows = await write_three_segments(setup, same_epoch=same_epoch)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        await setup.catalog.transact([], {}, rows[-lost:])
+        before = setup.catalog.range("")
+        async with setup.life(accept_loss=accept_loss).running() as life:
+            assert f"has segment {last.address}, which begins at offset 20" in refuted(life)
+        assert setup.catalog.range("") == before
+
+    cluster(body)
+
+
+def test_the_stores_tell_of_an_open_segment_that_is_lost(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(configs=ROLL_AT_ONCE).running() as life:
+            await life.write(4)
+            roll(life)
+            await life.write(4)
+        *_, last = setup.catalog.range(keys.SEGMENTS)
+        assert Segment.unpack(last.value).is_open
+        await setup.catalog.transact([], {}, [last.key])
+        async with setup.life().running() as life:
+            assert "begins at offset 4" in refuted(life)
+
+    cluster(body)
+
+
+def test_what_a_store_has_not_forgotten_yet_refutes_nothing(cluster: Cluster) -> None:
+    """A segment that left its chain: by a tombstone, or long ago where the store was no member any more."""
+
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        async with setup.life().running() as life:
+            await life.context.log_starts.delete_records({life.partition: 25})
+            await life.context.log_starts.delete_records({life.partition: -1})
+        for forgotten in (False, True):
+            if forgotten:
+                tombstones = setup.catalog.range(keys.SEGMENT_TOMBSTONES)
+                assert len(tombstones) == 3
+                await setup.catalog.transact([], {}, [entry.key for entry in tombstones])
+            async with setup.life().running() as life:
+                assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+
+    cluster(body)
+
+
+def cut_off(setup: Setup, address: str, head: int) -> None:
+    """The store has lost what came after this record."""
+    state = setup.store.database.load(address)
+    assert state is not None
+    row, running_max = setup.store.database.row(address, head)
+    packed = pack_head(head, row, running_max, state.subject)
+    setup.store.database._db.put(store_keys.head_key(address), packed)
+
+
+@pytest.mark.parametrize("writes_meanwhile", [False, True])
+def test_what_an_accepted_loss_leaves_below_the_log_start_is_no_damage(
+    cluster: Cluster, writes_meanwhile: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(10)
+            await life.context.log_starts.delete_records({life.partition: 8})
+        async with setup.life().running() as life:
+            (segment,) = life.partition.chain.closed
+        cut_off(setup, segment.address, 4)
+        async with setup.life(accept_loss=True).running() as life:
+            partition = life.partition
+            assert (partition.state, partition.high_watermark) == (PartitionState.READY, 8)
+            assert partition.chain.closed[0].end_offset == 5
+            if writes_meanwhile:
+                await life.write(1)
+        for _ in range(2):
+            end = life.partition.high_watermark
+            async with setup.life().running() as life:
+                partition = life.partition
+                assert (partition.state, partition.high_watermark) == (PartitionState.READY, end)
+                if writes_meanwhile:
+                    setup.store.deaf = {b"O"}
+                    await life.write(1)  # its segment will be found empty
+                    setup.store.hear_all()
+
+    cluster(body)
+
+
+OTHER_STORE = "6" * 32
+
+
+async def note_a_copy(setup: Setup) -> str:
+    """The catalog notes that another store is to copy the last segment; that one's address."""
+    entry = setup.catalog.range(keys.SEGMENTS)[-1]
+    segment = Segment.unpack(entry.value)
+    await setup.catalog.transact([], {entry.key: replace(segment, copying=(OTHER_STORE,)).pack()})
+    return segment.address
+
+
+def test_every_store_that_may_have_some_of_it_forgets_a_segment_that_an_accepted_loss_leaves_empty(
+    cluster: Cluster,
+) -> None:
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        async with setup.life().running() as life:
+            await life.settle()
+        address = await note_a_copy(setup)
+        forget(setup, address)
+        async with setup.life(accept_loss=True).running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
+            tombstone = setup.catalog.get(keys.segment_tombstone_key(address))
+            assert tombstone is not None
+            assert keys.unpack(tombstone.value) == {"members": [STORE, OTHER_STORE]}
+
+    cluster(body)
+
+
+def test_a_segment_that_changes_while_its_end_is_agreed_on_keeps_the_change(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another store is to take a member's place: with --accept-loss, the catalog has it closed."""
+    put_ends = PartitionRecovery._put_ends
+    noted: list[str] = []
+
+    async def body(setup: Setup) -> None:
+        async def note_first(self: PartitionRecovery, ends: Any) -> None:
+            if not noted:
+                noted.append(await note_a_copy(setup))
+            await put_ends(self, ends)
+
+        await write_two_lives(setup)
+        async with setup.life().running() as life:
+            await life.settle()
+        monkeypatch.setattr(PartitionRecovery, "_put_ends", note_first)
+        async with setup.life(accept_loss=True).running() as life:
+            while life.partition.state is not PartitionState.READY:  # noqa: ASYNC110  nothing tells
+                await trio.sleep(0.5)
+            assert life.partition.high_watermark == 25
+            segment = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+            assert (segment.address, segment.copying, segment.end_offset) == (noted[0], (OTHER_STORE,), 25)
+            assert life.partition.chain.closed[-1].copying == (OTHER_STORE,)
 
     cluster(body)
 

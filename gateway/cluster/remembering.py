@@ -1,0 +1,332 @@
+"""Has the stores remember the catalog, and compares it with what they remember.
+
+One task for each store that counts. It first asks what the store remembers; when so many have vouched for the
+catalog that any majority meets one of them, the gateway's life begins in the catalog (`compared`), and from
+then on each store is brought up to date: by the changes since what it has, or by a whole copy.
+
+Rule: before the catalog is compared nothing is deleted, no block of producer ids is handed out and no topic
+is created; and what an administrator was answered, or a producer id, a majority of the stores remembers. So
+who compares meets one that knows. A store that refutes the catalog ends the gateway, whenever it is heard:
+nothing that such a catalog says can be believed.
+
+Who is told how often: at once if somebody waits for it (`keep`), and all who wait share one round; otherwise
+once a second while something changes. To remember changes nothing in the catalog, so an idle one is idle.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.interface import HistoryLost
+from gateway.cluster.kept_entries import QUIET_PREFIXES, changes_in_pieces, in_pieces, kept_entries
+from gateway.cluster.lineage import CatalogHistory, Verdict
+from gateway.cluster.stores import REMOVED, StoreEntry
+from mesh.data_directory import DataDirectoryRefused
+from wireproto.dafka.additions import (
+    KEEP_CHANGES,
+    KEEP_LAST_PIECE,
+    KEEP_PIECE,
+    KEEP_QUESTION,
+    KEPT_DONE,
+    KEPT_FOREIGN_CLUSTER,
+    KEPT_OTHER_HISTORY,
+    KEPT_OUT_OF_TURN,
+    KEPT_STORAGE_ERROR,
+    KEPT_TOO_LARGE,
+    NOTHING_REMEMBERED,
+    Keep,
+    Kept,
+    Remembered,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gateway.catalog.interface import Catalog
+    from mesh.requests import Requests
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often stores are told of changes that nobody waits for: a catalog that goes back by less than that may
+not be noticed."""
+
+PAUSE_SECONDS: Final = 1.0
+"""Pause after an answer by which a store has kept nothing."""
+
+COMPARED_SECONDS: Final = 2.0
+"""How long a start waits for the stores' word on its catalog, before it recovers what needs none of it."""
+
+NEXT_STEP: Final = (
+    "Put back the newest catalog (the directory gateway/) of these stores; or read it back from them: start"
+    " once with --rebuild-catalog ('dafka gateway rebuild-catalog')"
+)
+
+WHY_NOT: Final = {
+    KEPT_FOREIGN_CLUSTER: "it belongs to another cluster",
+    KEPT_OTHER_HISTORY: "it remembers another history of the catalog",
+    KEPT_OUT_OF_TURN: "what it remembers has changed meanwhile",
+    KEPT_TOO_LARGE: "the catalog is too large for it",
+    KEPT_STORAGE_ERROR: "its disk cannot be read: its own log says why",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class Remembering:
+    """One gateway life's. `run` works for ever, and raises DataDirectoryRefused when a store refutes the
+    catalog.
+    """
+
+    def __init__(self, catalog: Catalog, requests: Requests, cluster_id: str, path: Path) -> None:
+        self.compared = trio.Event()
+        """Enough stores have vouched for the catalog."""
+        self._catalog = catalog
+        self._requests = requests
+        self._cluster_id = cluster_id
+        self._path = path
+        self._history = CatalogHistory(catalog)
+        self._known: dict[str, Remembered] = {}
+        """Store -> what it remembers, of those that have vouched for the catalog."""
+        self._doubtful: dict[str, str] = {}
+        """Store -> why it cannot vouch."""
+        self._tasks: dict[str, trio.CancelScope] = {}
+        """Store -> its task."""
+        self._wanted = 0
+        """The sequence that somebody waits for."""
+        self._newest = catalog.revision
+        """The sequence of the last change that is to be told, waited for or not."""
+        self._news = trio.Event()
+        self._progress = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._said: set[tuple[str, int]] = set()
+
+    # who asks ---------------------------------------------------------------------------------------------
+
+    async def wait_compared(self) -> None:
+        """Return when the catalog is compared."""
+        await self.compared.wait()
+
+    async def keep(self, seconds: float) -> bool:
+        """Whether enough stores keep what is in the catalog now; waits so long for it."""
+        wanted = self._catalog.revision
+        if not self._is_kept(wanted):
+            self.hurry()
+        with trio.move_on_after(seconds):
+            while not self._is_kept(wanted):
+                await self._progress.wait()
+        return self._is_kept(wanted)
+
+    def hurry(self) -> None:
+        """Tell the stores at once how the catalog is now."""
+        if self._catalog.revision > self._wanted:
+            self._wanted = self._catalog.revision
+            self._wake()
+
+    def _is_kept(self, sequence: int) -> bool:
+        name = self._history.lineage.name if self._history.lineage is not None else ""
+        kept = [one for one in self._known.values() if one.lineage == name and one.sequence >= sequence]
+        return self.compared.is_set() and len(kept) >= self._majority
+
+    @property
+    def _majority(self) -> int:
+        return len(self._tasks) // 2 + 1
+
+    # tasks ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Compare, then tell the stores what changes, for ever."""
+        watch = self._catalog.watch("", self._catalog.revision + 1)
+        async with trio.open_nursery() as self._nursery:
+            self._take_stores()
+            self._nursery.start_soon(self._begin_life)
+            while True:
+                try:
+                    async for change in watch:
+                        if change.key.startswith(keys.STORES):
+                            self._take_stores()
+                        if not change.key.startswith(QUIET_PREFIXES):
+                            self._newest = change.revision
+                            self._wake()
+                except HistoryLost:
+                    self._newest = self._catalog.revision
+                    watch = self._catalog.watch("", self._newest + 1)
+                    self._take_stores()
+                    self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    def _progressed(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
+
+    def _take_stores(self) -> None:
+        """Have a task for each store that counts now."""
+        assert self._nursery is not None
+        entries = map(StoreEntry.unpack, self._catalog.range(keys.STORES))
+        wanted = {entry.incarnation: entry for entry in entries if entry.state != REMOVED}
+        for incarnation in sorted(self._tasks.keys() - wanted.keys()):
+            self._tasks.pop(incarnation).cancel()
+            self._known.pop(incarnation, None)
+            self._doubtful.pop(incarnation, None)
+        for incarnation in sorted(wanted.keys() - self._tasks.keys()):
+            scope = self._tasks[incarnation] = trio.CancelScope()
+            self._nursery.start_soon(self._serve, wanted[incarnation], scope)
+        self._progressed()
+
+    async def _begin_life(self) -> None:
+        """Wait until enough stores have vouched for the catalog, and note in it that this life begins."""
+        while len(self._known) < len(self._tasks) - self._majority + 1:
+            if self._tasks and len(self._known) + len(self._doubtful) == len(self._tasks):
+                raise self._refused("; ".join(f"store {one}" for one in self._doubtful.values()))
+            await self._progress.wait()
+        self._history = CatalogHistory(self._catalog)
+        begun = self._history.begin(self._requests.prefix)
+        await self._catalog.transact(begun.compares, begun.puts, begun.deletes)
+        self._history = CatalogHistory(self._catalog)
+        self.compared.set()
+        self._progressed()
+
+    async def _serve(self, store: StoreEntry, scope: trio.CancelScope) -> None:
+        with scope:
+            memory = await self._ask(store)
+            await self.compared.wait()
+            while True:
+                await self._until_due(memory)
+                memory = await self._tell(store, memory)
+
+    # comparing --------------------------------------------------------------------------------------------
+
+    async def _ask(self, store: StoreEntry) -> Remembered:
+        """What a store remembers, which does not refute the catalog."""
+        while True:
+            answer = await self._send(store, Keep(store.incarnation, "", self._cluster_id, KEEP_QUESTION))
+            if answer.status == KEPT_DONE:
+                break
+            self._say(store, answer)
+            if answer.status == KEPT_STORAGE_ERROR:
+                self._doubt(store, "cannot read what it remembers of the catalog: its own log says why")
+                break
+            await trio.sleep(PAUSE_SECONDS)
+        if answer.status == KEPT_DONE:
+            self._take(store, answer.memory)
+        return answer.memory
+
+    def _take(self, store: StoreEntry, memory: Remembered) -> None:
+        """A store has said what it remembers. Raises DataDirectoryRefused."""
+        verdict, reason = self._history.judge(memory)
+        if verdict is Verdict.REFUTES:
+            raise self._refused(
+                f"the catalog is older than store {_name(store)}, or another one: it {reason}"
+            )
+        if verdict is Verdict.CANNOT_TELL and store.incarnation not in self._known:
+            self._doubt(store, reason)
+        else:
+            self._known[store.incarnation] = memory
+            self._doubtful.pop(store.incarnation, None)
+        self._progressed()
+
+    def _doubt(self, store: StoreEntry, reason: str) -> None:
+        logger.warning("store %s does not vouch for the catalog: it %s", _name(store), reason)
+        self._doubtful[store.incarnation] = f"{_name(store)} {reason}"
+        self._progressed()
+
+    def _refused(self, reason: str) -> DataDirectoryRefused:
+        return DataDirectoryRefused(self._path, reason, NEXT_STEP)
+
+    # telling ----------------------------------------------------------------------------------------------
+
+    async def _until_due(self, memory: Remembered) -> None:
+        """Wait until there is something to tell, and somebody waits for it or it is time."""
+        assert self._history.lineage is not None
+        while memory.lineage == self._history.lineage.name and memory.sequence >= max(
+            self._newest, self._wanted
+        ):
+            await self._news.wait()
+        if memory.lineage == self._history.lineage.name:
+            with trio.move_on_after(INTERVAL_SECONDS):
+                while self._wanted <= memory.sequence:
+                    await self._news.wait()
+
+    async def _tell(self, store: StoreEntry, memory: Remembered) -> Remembered:
+        """Bring a store that has this up to date; what it has then."""
+        lineage = self._history.lineage
+        assert lineage is not None
+        changes = None
+        if memory.lineage == lineage.name:
+            try:
+                changed = self._catalog.changes(memory.sequence + 1)
+                changes = changes_in_pieces(changed, memory.sequence, self._catalog.revision)
+            except HistoryLost:
+                pass  # more than is kept in memory, or from before this life
+        life = self._requests.prefix
+        make = partial(Keep, store.incarnation, "", self._cluster_id)
+        if changes is None:
+            return await self._tell_all(store, memory)
+        for one in changes:
+            at = Remembered(lineage.name, life, one.sequence)
+            keep = make(KEEP_CHANGES, at, base=one.base, puts=one.puts, deletes=one.deletes)
+            answer = await self._send(store, keep)
+            memory = await self._answered(store, answer)
+            if answer.status == KEPT_OUT_OF_TURN:
+                return await self._tell_all(store, memory)
+            if answer.status != KEPT_DONE:
+                break
+        return memory
+
+    async def _tell_all(self, store: StoreEntry, memory: Remembered) -> Remembered:
+        """Give a store a whole copy in the place of what it has."""
+        lineage = self._history.lineage
+        assert lineage is not None
+        at = Remembered(lineage.name, self._requests.prefix, self._catalog.revision)
+        if memory == at:
+            return memory
+        parent = memory.lineage if memory.lineage != lineage.name else ""
+        pieces = list(in_pieces(kept_entries(self._catalog)))
+        for number, piece in enumerate(pieces):
+            kind = KEEP_LAST_PIECE if number == len(pieces) - 1 else KEEP_PIECE
+            keep = Keep(store.incarnation, "", self._cluster_id, kind, at, parent, number, piece)
+            answer = await self._send(store, keep)
+            if kind == KEEP_LAST_PIECE or answer.status != KEPT_DONE:
+                return await self._answered(store, answer)
+        return memory
+
+    async def _send(self, store: StoreEntry, keep: Keep) -> Kept:
+        """Ask until it is answered, by a store of this cluster or of none yet."""
+        while True:
+            answer: Kept = await self._requests.ask(
+                store.incarnation, lambda requester: keep._replace(requester=requester)
+            )
+            if answer.cluster_id in ("", self._cluster_id) or answer.status == KEPT_FOREIGN_CLUSTER:
+                return answer
+            self._say(store, answer._replace(status=KEPT_FOREIGN_CLUSTER))
+            await trio.sleep(PAUSE_SECONDS)
+
+    async def _answered(self, store: StoreEntry, answer: Kept) -> Remembered:
+        """What a store has after this answer."""
+        if answer.status == KEPT_DONE:
+            self._take(store, answer.memory)
+            return answer.memory
+        self._known.pop(store.incarnation, None)
+        if answer.status in (KEPT_OTHER_HISTORY, KEPT_OUT_OF_TURN):
+            self._take(store, answer.memory)
+        if answer.status != KEPT_OUT_OF_TURN:
+            self._say(store, answer)
+            await trio.sleep(PAUSE_SECONDS)
+        return NOTHING_REMEMBERED if answer.status == KEPT_STORAGE_ERROR else answer.memory
+
+    def _say(self, store: StoreEntry, answer: Kept) -> None:
+        """Once for each reason."""
+        if (store.incarnation, answer.status) not in self._said:
+            self._said.add((store.incarnation, answer.status))
+            why = WHY_NOT.get(answer.status, f"status {answer.status}")
+            logger.error("store %s keeps nothing of the catalog: %s", _name(store), why)
+
+
+def _name(store: StoreEntry) -> str:
+    return store.incarnation if store.name == store.incarnation else f"{store.id} ({store.name})"

@@ -1,0 +1,156 @@
+"""What the catalog remembers of the stores' lives: the last start that was seen of each, and how far it was.
+
+Rule: a start of a store that the catalog counts on is in the catalog before the gateway counts on anything it
+says (`mesh.protocol.vouching` decides whether it may); how far it is follows every `KEEP_SECONDS` while that
+changes. So a store that was set back to a copy which is older than that is noticed, whenever it comes back.
+Of a store that is not admitted nothing is kept: it counts for nothing, and `Stores.admit` takes what was seen
+of it into the transaction that lets it count.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.interface import Catalog, Compare, CompareFailed
+from mesh.data_directory import DataDirectoryRefused
+from mesh.presence import StorePresence
+from mesh.protocol.vouching import Keep, StoreLife
+
+KEEP_SECONDS = 2.0
+"""How often it is kept how far the stores are. Stores tell it once a second (`ROUND_SECONDS`), so a copy that
+was made within the last three seconds of a store may not be noticed."""
+
+
+class StoreLives:
+    """`counted` tells whether the catalog counts on an incarnation."""
+
+    def __init__(self, catalog: Catalog, presence: StorePresence, counted: Callable[[str], bool]) -> None:
+        """To be made before the presence runs: what is remembered must be known when the first PONG comes."""
+        self._catalog = catalog
+        self._presence = presence
+        self._vouching = presence.vouching
+        self._counted = counted
+        self._new = trio.Event()
+        """A start waits for being kept."""
+        for entry in catalog.range(keys.STORE_LIVES):
+            self._vouching.remember(entry.key.removeprefix(keys.STORE_LIVES), _unpack(entry.value))
+        presence.keep = self._keep
+
+    def _keep(self, keep: Keep) -> None:
+        if self._counted(keep.store):
+            self._new.set()
+        else:
+            self._presence.counts_now(*keep)
+
+    async def run(self) -> None:
+        """Keep what is seen, for ever."""
+        while True:
+            with trio.move_on_after(KEEP_SECONDS):
+                await self._new.wait()
+            self._new = trio.Event()
+            await self._keep_all()
+
+    async def _keep_all(self) -> None:
+        seen = {store: life for store, life in self._vouching.unkept().items() if self._counted(store)}
+        if not seen:
+            return
+        try:
+            await self._catalog.transact(self.compares(seen), puts(seen))
+        except CompareFailed as error:
+            # Somebody else has seen another start of this store: what is here has to know that one.
+            entry = self._catalog.get(error.key)
+            if entry is not None:
+                store = error.key.removeprefix(keys.STORE_LIVES)
+                self._vouching.remember(store, _unpack(entry.value))
+            return
+        self.are_kept(seen)
+
+    def seen(self, stores: Iterable[str]) -> dict[str, StoreLife]:
+        """What was seen of these and is not in the catalog."""
+        unkept = self._vouching.unkept()
+        return {store: unkept[store] for store in stores if store in unkept}
+
+    def compares(self, stores: Iterable[str]) -> list[Compare]:
+        """That nobody else has changed what is remembered of these."""
+        found = {key: self._catalog.get(key) for key in map(keys.store_life_key, stores)}
+        return [Compare(key, 0 if entry is None else entry.mod_revision) for key, entry in found.items()]
+
+    def are_kept(self, lives: dict[str, StoreLife]) -> None:
+        """These are in the catalog."""
+        for store, life in lives.items():
+            self._vouching.kept(store, life)
+            self._presence.counts_now(store, life)
+
+
+class Starts(Protocol):
+    """What a store knows of its own starts (`mesh.store.starting`)."""
+
+    @property
+    def nonce(self) -> bytes:
+        """Of the start that is under way."""
+
+    @property
+    def durable_commit(self) -> int:
+        """The number of its last commit that is fsynced."""
+
+    def last_commit_of(self, nonce: bytes) -> int:
+        """The last commit of a start, -1 if this store never had it."""
+
+
+class OnlyStoreLife:
+    """The life of the store that is in the gateway's own process: nobody has to be asked."""
+
+    def __init__(self, catalog: Catalog, incarnation: str, starts: Starts) -> None:
+        self._catalog = catalog
+        self._key = keys.store_life_key(incarnation)
+        self._incarnation = incarnation
+        self._starts = starts
+
+    def check(self, path: Path) -> None:
+        """Raises DataDirectoryRefused if the store is older than what the catalog remembers of it; `path` is
+        for people.
+        """
+        entry = self._catalog.get(self._key)
+        if entry is None:
+            return
+        life = _unpack(entry.value)
+        last = self._starts.last_commit_of(life.nonce)
+        if last < life.commit:
+            has = "never had that start" if last < 0 else f"has {last} commits of it"
+            raise DataDirectoryRefused(
+                path,
+                f"store/ is older than gateway/, which has seen commit {life.commit} of its start "
+                f"{life.nonce.hex()}: what is here {has}, so acknowledged records may be missing",
+                "Put back gateway/ and store/ of the same copy; or go on with what is here, once with "
+                "--rebuild-catalog",
+            )
+
+    async def keep(self) -> None:
+        """Remember how far it is, if that has changed."""
+        seen = {self._incarnation: StoreLife(self._starts.nonce, self._starts.durable_commit)}
+        entry = self._catalog.get(self._key)
+        if entry is None or entry.value != puts(seen)[self._key]:
+            compare = Compare(self._key, 0 if entry is None else entry.mod_revision)
+            await self._catalog.transact([compare], puts(seen))
+
+    async def run(self) -> None:
+        """Keep what is seen, for ever."""
+        while True:
+            await trio.sleep(KEEP_SECONDS)
+            await self.keep()
+
+
+def puts(lives: dict[str, StoreLife]) -> dict[str, bytes]:
+    """As the catalog's keys and values."""
+    return {
+        keys.store_life_key(store): keys.pack({"nonce": life.nonce.hex(), "commit": life.commit})
+        for store, life in lives.items()
+    }
+
+
+def _unpack(value: bytes) -> StoreLife:
+    fields = keys.unpack(value)
+    return StoreLife(bytes.fromhex(fields["nonce"]), fields["commit"])

@@ -1,0 +1,110 @@
+"""Which incarnation a store is: its data directory and its database have to agree.
+
+Rules:
+
+* The database learns an incarnation before the directory's identity names it, so it may know one more: then
+  it is that one, and the identity follows.
+* An identity that the database does not know, and that was not made by this very start, says that the
+  database was emptied, or that another one is mounted in its place. What the incarnation acknowledged is not
+  here: the store becomes another one at once, and nobody counts on it for what it never had.
+* A database of before there was any of this is taken over once.
+"""
+
+import logging
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from mesh.store import keys, values
+from mesh.store.db import Database, StoreFailed
+
+MAX_INCARNATIONS = 64
+"""Incarnations that a database remembers to have been: one more for each loss, so no store has so many."""
+
+logger = logging.getLogger(__name__)
+
+
+class Identity(Protocol):
+    """Where a store's incarnation is kept beside its database."""
+
+    @property
+    def incarnation(self) -> str:
+        """As it is kept."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this very process made it: no database can know it yet."""
+
+    def allow_another(self, cause: str) -> None:
+        """Called before the store becomes another one; raises where it must not, and nothing is changed."""
+
+    def become(self, incarnation: str) -> None:
+        """Keep another one."""
+
+
+def make_incarnation() -> str:
+    """32 upper-case hex characters, never given before."""
+    return uuid4().hex.upper()
+
+
+def known_incarnations(database: Database) -> tuple[str, ...]:
+    """Every incarnation that this database was, the latest last. Raises `StoreCorrupt`."""
+    return values.unpack_names("incarnations", database.get(keys.INCARNATIONS))
+
+
+def learn(database: Database, incarnation: str) -> None:
+    """The database is of this incarnation from now on, durably. Raises `StoreCorrupt`, `StoreFailed`."""
+    known = [*known_incarnations(database), incarnation][-MAX_INCARNATIONS:]
+    database.put_now(
+        {keys.FORMAT_KEY: values.pack_number(keys.FORMAT), keys.INCARNATIONS: values.pack_names(known)}
+    )
+
+
+def settle(database: Database, identity: Identity) -> str:
+    """The incarnation that this store is, in both places. Raises `StoreCorrupt`, `StoreFailed`, and what
+    `identity` raises.
+    """
+    found = values.unpack_number("format", database.get(keys.FORMAT_KEY))
+    if found > keys.FORMAT:
+        raise StoreFailed(f"it has format {found}, and this version knows none above {keys.FORMAT}")
+    known, named = known_incarnations(database), identity.incarnation
+    if named in known:
+        if known[-1] != named:
+            identity.become(known[-1])
+        return known[-1]
+    if identity.is_new or (not known and not database.is_empty()):
+        learn(database, named)
+        return named
+    return _become_another(database, identity, emptied=not known)
+
+
+def become_another(path: Path, identity: Identity) -> str:
+    """Make another incarnation of a stopped store, whose database is in `path`. Raises as `settle`."""
+    database = Database(path)
+    try:
+        new = make_incarnation()
+        learn(database, new)
+    finally:
+        database.close()
+    identity.become(new)
+    return new
+
+
+def _become_another(database: Database, identity: Identity, *, emptied: bool) -> str:
+    cause = "the database is empty" if emptied else "the database is another store's"
+    identity.allow_another(cause)
+    old, new = identity.incarnation, make_incarnation()
+    learn(database, new)
+    identity.become(new)
+    logger.warning(
+        "%s, so nothing of what store %s acknowledged is here: it is another store now, %s. If a disk is not "
+        "mounted, stop it and mount that; else let it count with 'dafka store admit %s', and have it fetch "
+        "what it lacks with 'dafka store replace %s %s'",
+        cause,
+        old,
+        new,
+        new,
+        old,
+        new,
+    )
+    return new

@@ -1,0 +1,121 @@
+"""A catalog as a file: whole or refused, and what of it an import takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.catalog import keys
+from gateway.cluster.exported import (
+    Exported,
+    NotAnExport,
+    exported,
+    imported_entries,
+    lines_of,
+    read_export,
+)
+from gateway.cluster.identity import cluster_entry
+from gateway.cluster.lineage import CatalogHistory, Life, Lineage
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+
+ENTRIES: dict[str, Any] = {
+    keys.topic_key("orders"): {"id": "00", "configs": {"a": "\u00e9"}},
+    keys.PRODUCER_IDS: 5000,
+    keys.closing_key("A"): {"end": 1},
+    keys.compacting_key("B"): {"members": []},
+    keys.segment_tombstone_key("C"): {"members": []},
+    keys.tombstone_key(bytes(16)): {"name": "gone"},
+}
+SNAPSHOT = {
+    keys.producers_key(bytes(16), 0): b"\0\xff snapshot",
+    keys.producers_key(bytes(16), 1): b'{"a": 1}',
+}
+
+
+def catalog() -> MemoryCatalog:
+    made = MemoryCatalog()
+
+    async def fill() -> None:
+        await made.transact([], cluster_entry("C1"))
+        await made.transact([], {key: keys.pack(value) for key, value in ENTRIES.items()} | SNAPSHOT)
+        for life in ("G1", "G2"):
+            begun = CatalogHistory(made).begin(life)
+            await made.transact(begun.compares, begun.puts, begun.deletes)
+
+    trio.run(fill)
+    return made
+
+
+def file(made: MemoryCatalog | None = None) -> list[str]:
+    return list(lines_of(exported(made or catalog())))
+
+
+def test_what_was_exported_is_read_back_byte_by_byte() -> None:
+    made = catalog()
+    found = read_export(file(made))
+    assert found.entries == {entry.key: entry.value for entry in made.range("")}
+    assert (found.cluster, found.life, found.sequence) == ("C1", "G2", 4)
+    assert found.lineage == Lineage.unpack(found.entries[keys.LINEAGE]).name
+
+
+def test_the_lines_are_for_people_too() -> None:
+    lines = file()
+    assert json.loads(lines[0])["cluster"] == "C1"
+    assert '{"key":"/producer-ids","value":5000}\n' in lines
+    assert json.loads(lines[-1])["entries"] == len(lines) - 2
+
+
+def test_an_empty_catalog_has_nothing_to_export() -> None:
+    with pytest.raises(NotAnExport, match="nothing to export"):
+        exported(MemoryCatalog())
+
+
+def changed(lines: list[str], number: int, **values: Any) -> list[str]:
+    return [*lines[:number], json.dumps(json.loads(lines[number]) | values) + "\n", *lines[number + 1 :]]
+
+
+GOOD = file()
+BAD = {
+    "nothing": ([], "no export"),
+    "other lines": (["{}\n", "{}\n"], "no export"),
+    "no JSON": (["dafka\n", *GOOD[1:]], "line 1 .* no JSON object"),
+    "a list": (["[1]\n", *GOOD[1:]], "line 1 .* no JSON object"),
+    "no end": (GOOD[:-1], "cut off or was changed"),
+    "a line less": (GOOD[:3] + GOOD[4:], "cut off or was changed"),
+    "a line twice": (GOOD[:3] + GOOD[2:], "cut off or was changed"),
+    "another value": (changed(GOOD, 3, value=7), "cut off or was changed"),
+    "a newer version": (changed(GOOD, 0, version=2), "has version 2, and this program knows none above 1"),
+    "a newer catalog": (changed(GOOD, 0, catalog_format=9), "has catalog_format 9"),
+    "no version": (changed(GOOD, 0, version="1"), "has version 1"),
+}
+
+
+@pytest.mark.parametrize(("lines", "why"), BAD.values(), ids=BAD)
+def test_what_is_not_whole_is_refused(lines: list[str], why: str) -> None:
+    with pytest.raises(NotAnExport, match=why):
+        read_export(lines)
+
+
+def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
+    found = read_export(GOOD)
+    entries = imported_entries(found, older=False)
+    lineage = Lineage.unpack(entries[keys.LINEAGE])
+    assert (lineage.parent, lineage.parent_sequence, lineage.settled) == (found.lineage, 4, False)
+    assert lineage.name != found.lineage
+    assert Life.unpack(entries[keys.LIVES + "G1"]) == Life(found.lineage, 2, 3)
+    assert Life.unpack(entries[keys.LIVES + "G2"]) == Life(found.lineage, 3, 4)
+    assert sorted(key for key in entries if not key.startswith(keys.LIVES)) == sorted(
+        [keys.LINEAGE, keys.topic_key("orders"), keys.PRODUCER_IDS, *SNAPSHOT]
+    )
+    assert keys.unpack(entries[keys.PRODUCER_IDS]) > 5000
+    assert Lineage.unpack(imported_entries(found, older=True)[keys.LINEAGE]).settled
+
+
+def test_an_export_of_before_lineages_gets_one_at_its_start() -> None:
+    entries = cluster_entry("C1") | {keys.topic_key("orders"): b"{}"}
+    imported = imported_entries(Exported("C1", "", "", 7, entries), older=False)
+    assert keys.LINEAGE not in imported
+    assert imported[keys.topic_key("orders")] == b"{}"

@@ -1,0 +1,408 @@
+"""The task that has stores remember the catalog, over stores that exist only as their memory of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.catalog import keys
+from gateway.cluster.lineage import Lineage
+from gateway.cluster.remembering import Remembering
+from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
+from mesh.data_directory import DataDirectoryRefused
+from mesh.protocol.catalog_memory import CatalogMemory, MemoryHead
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+from wireproto.dafka.additions import (
+    KEEP_CHANGES,
+    KEEP_LAST_PIECE,
+    KEEP_PIECE,
+    KEEP_QUESTION,
+    Keep,
+    Kept,
+    Remembered,
+)
+
+PATH = Path("/data/gateway")
+CLUSTER = "C1"
+
+
+class Store:
+    """One store's memory; it answers while it is `there`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.memory = CatalogMemory(name)
+        self.cluster_id = ""
+        self.entries: dict[str, bytes] = {}
+        self.heard: list[Keep] = []
+        self.there = trio.Event()
+        self.there.set()
+
+    def away(self) -> None:
+        self.there = trio.Event()
+
+    def remembers(self, lineage: str, life: str, sequence: int) -> None:
+        self.memory.begin(MemoryHead(Remembered(lineage, life, sequence)))
+
+    def take(self, keep: Keep) -> Kept:
+        self.heard.append(keep)
+        keeping = self.memory.keep(keep, self.cluster_id)
+        self.cluster_id = self.cluster_id or keeping.answer.cluster_id
+        if keeping.emptied[0] < keeping.emptied[1]:
+            self.entries = {}
+        self.entries |= keeping.puts
+        for key in keeping.deletes:
+            self.entries.pop(key, None)
+        return keeping.answer
+
+    @property
+    def told(self) -> list[int]:
+        return [keep.kind for keep in self.heard]
+
+
+class World:
+    """A catalog, its stores, and gateway lives one after the other. A question takes 10 ms."""
+
+    def __init__(self, *names: str) -> None:
+        self.catalog = MemoryCatalog()
+        self.stores = {name: Store(name) for name in names}
+        self.lives = 0
+
+    async def admit(self) -> None:
+        await self.catalog.transact([], first_entries([(name, f"store-{name}") for name in self.stores]))
+
+    async def ask(self, store: str, make: Callable[[str], Keep]) -> Kept:
+        keep = make("R7")
+        await trio.sleep(0.01)
+        await self.stores[store].there.wait()
+        return self.stores[store].take(keep)
+
+    @asynccontextmanager
+    async def life(self, catalog: MemoryCatalog | None = None) -> AsyncIterator[Remembering]:
+        self.lives += 1
+        requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
+        requests.ask = self.ask
+        made = Remembering(catalog or self.catalog, requests, CLUSTER, PATH)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.run)
+            yield made
+            nursery.cancel_scope.cancel()
+
+    async def change(self, **values: bytes) -> None:
+        await self.catalog.transact([], {keys.topic_key(name): value for name, value in values.items()})
+
+
+Body = Callable[[World], Awaitable[None]]
+
+
+def run(body: Body, *names: str) -> None:
+    async def main() -> None:
+        world = World(*names)
+        await world.admit()
+        await body(world)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_the_first_life_of_a_catalog_names_it_and_fills_its_stores() -> None:
+    async def body(world: World) -> None:
+        await world.change(orders=b"1")
+        await world.catalog.transact([], {keys.SEGMENTS + "x": b"", keys.CLUSTER: b""})
+        async with world.life() as life:
+            await life.wait_compared()
+            assert await life.keep(1.0)
+            (lineage,) = world.catalog.range(keys.LINEAGE)
+            for store in world.stores.values():
+                assert store.memory.memory == Remembered(
+                    Lineage.unpack(lineage.value).name, "G1", world.catalog.revision
+                )
+                assert store.cluster_id == CLUSTER
+                assert store.told == [KEEP_QUESTION, KEEP_LAST_PIECE]
+                assert store.entries[keys.topic_key("orders")] == b"1"
+                assert sorted(store.entries) == [
+                    "/lineage",
+                    "/lives/G1",
+                    "/stores/1000",
+                    "/stores/1001",
+                    "/topics/orders",
+                ]
+
+    run(body, "A", "B")
+
+
+def test_what_changes_is_told_once_a_second_and_an_idle_catalog_not_at_all() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            store = world.stores["A"]
+            heard = len(store.heard)
+            await trio.sleep(100)
+            assert len(store.heard) == heard
+            for number in range(50):
+                await world.change(orders=b"%d" % number)
+                await trio.sleep(0.1)
+            await trio.sleep(2)
+            assert 5 <= len(store.heard) - heard <= 6
+            assert set(store.told[heard:]) == {KEEP_CHANGES}
+            assert store.entries[keys.topic_key("orders")] == b"49"
+            assert store.memory.memory.sequence == world.catalog.revision
+
+    run(body, "A")
+
+
+def test_what_is_noted_of_the_stores_themselves_is_no_news() -> None:
+    """To remember is a commit of the store, and commits are noted: that must not go round and round."""
+
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            store = world.stores["A"]
+            heard = len(store.heard)
+            for number in range(10):
+                await world.catalog.transact([], {keys.STORE_LIVES + "A": b"%d" % number})
+                await trio.sleep(10)
+            assert len(store.heard) == heard
+            await world.change(orders=b"1")
+            await trio.sleep(2)
+            assert store.memory.memory.sequence == world.catalog.revision
+            await world.catalog.transact([], {keys.STORE_LIVES + "A": b""})
+            assert await life.keep(1.0)
+            assert store.memory.memory.sequence == world.catalog.revision
+
+    run(body, "A")
+
+
+def test_who_waits_waits_for_one_round_that_serves_all() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            store = world.stores["A"]
+            heard = len(store.heard)
+            began = trio.current_time()
+
+            async def change(number: int) -> None:
+                await world.change(**{f"t{number}": b""})
+                assert await life.keep(1.0)
+
+            async with trio.open_nursery() as nursery:
+                for number in range(100):
+                    nursery.start_soon(change, number)
+            assert len(store.heard) - heard <= 2
+            assert trio.current_time() - began < 0.1
+            assert len(store.entries) == 103
+
+    run(body, "A")
+
+
+def test_who_is_in_a_hurry_and_does_not_wait_is_heard_at_once() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await world.change(orders=b"1")
+            life.hurry()
+            await trio.sleep(0.05)
+            assert keys.topic_key("orders") in world.stores["A"].entries
+
+    run(body, "A")
+
+
+@pytest.mark.parametrize(
+    ("stores", "away", "enough"), [("A", "A", 0), ("AB", "B", 0), ("ABC", "C", 1), ("ABC", "BC", 0)]
+)
+def test_a_majority_keeps_what_was_answered(stores: str, away: str, enough: int) -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            for name in away:
+                world.stores[name].away()
+            await world.change(orders=b"1")
+            began = trio.current_time()
+            assert await life.keep(1.0) is bool(enough)
+            assert trio.current_time() - began == pytest.approx(0.01 if enough else 1.0, abs=0.05)
+            for name in away:
+                world.stores[name].there.set()
+            assert await life.keep(5.0)
+
+    run(body, *stores)
+
+
+def test_nothing_is_compared_before_enough_stores_have_vouched() -> None:
+    async def body(world: World) -> None:
+        for name in "BC":
+            world.stores[name].away()
+        async with world.life() as life:
+            await trio.sleep(10)
+            assert not life.compared.is_set()
+            assert not world.catalog.range(keys.LIVES)
+            assert not await life.keep(1.0)
+            world.stores["B"].there.set()
+            await life.wait_compared()
+            assert await life.keep(1.0)
+
+    run(body, "A", "B", "C")
+
+
+def test_a_later_life_goes_on_with_the_changes_if_it_has_them() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            await world.change(orders=b"1")
+            assert await life.keep(1.0)
+        assert world.catalog.revision == world.stores["A"].memory.memory.sequence
+        async with world.life() as life:
+            await life.wait_compared()
+            assert await life.keep(1.0)
+            assert world.stores["A"].told[-2:] == [KEEP_QUESTION, KEEP_CHANGES]
+            assert world.stores["A"].memory.memory.life == "G2"
+
+    run(body, "A")
+
+
+def test_a_store_that_was_away_for_long_gets_a_whole_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.cluster.kept_entries.MAX_LIST_ENTRIES", 40)
+
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            store = world.stores["C"]
+            store.away()
+            world.catalog._history._max_changes = 10
+            for number in range(100):
+                await world.change(**{f"t{number:02d}": b""})
+            assert await life.keep(1.0)
+            store.there.set()
+            await trio.sleep(3)
+            assert store.told[-3:] == [KEEP_PIECE, KEEP_PIECE, KEEP_LAST_PIECE]
+            assert store.entries == world.stores["A"].entries
+            assert store.memory.memory == world.stores["A"].memory.memory
+
+    run(body, "A", "B", "C")
+
+
+def refuted(match: str) -> Any:
+    return pytest.RaisesGroup(pytest.RaisesExc(DataDirectoryRefused, match=match), flatten_subgroups=True)
+
+
+def test_a_catalog_that_went_back_is_refused() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            older = MemoryCatalog()
+            await older.transact([], {one.key: one.value for one in world.catalog.range("")})
+            await world.change(a=b"")
+            assert await life.keep(1.0)
+        with refuted(r"the catalog is older than store 1000 \(store-A\).* remembers sequence"):
+            async with world.life(older):
+                await trio.sleep(10)
+        assert not older.range(keys.LIVES + "G2")
+
+    run(body, "A")
+
+
+def test_a_store_that_is_heard_later_refutes_it_too() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+        world.stores["C"].remembers("other", "G9", 5)
+        world.stores["C"].away()
+        with refuted("store-C.*does not come from it"):
+            async with world.life() as life:
+                assert await life.keep(1.0)
+                world.stores["C"].there.set()
+                await trio.sleep(10)
+
+    run(body, "A", "B", "C")
+
+
+def test_a_store_of_another_cluster_is_neither_believed_nor_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(world: World) -> None:
+        store = world.stores["C"]
+        store.remembers("other", "G9", 5)
+        store.cluster_id = "C2"
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await trio.sleep(5)
+        assert store.memory.memory == Remembered("other", "G9", 5)
+
+    run(body, "A", "B", "C")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "store 1002 (store-C) keeps nothing of the catalog: it belongs to another cluster"
+    ]
+
+
+def test_a_store_that_cannot_read_its_memory_does_not_vouch_and_is_filled_anew() -> None:
+    async def body(world: World) -> None:
+        for name, store in world.stores.items():
+            if name == "C":
+                store.memory.begin(None)
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await trio.sleep(5)
+            assert world.stores["C"].entries == world.stores["A"].entries
+
+    run(body, "A", "B", "C")
+
+
+def test_where_all_stores_cannot_tell_nothing_is_served() -> None:
+    async def body(world: World) -> None:
+        world.stores["A"].memory.begin(None)
+        with refuted("store 1000 .* cannot read what it remembers"):
+            async with world.life():
+                await trio.sleep(10)
+
+    run(body, "A")
+
+
+def test_a_new_lineage_is_taken_from_its_parent_and_settled() -> None:
+    async def body(world: World) -> None:
+        parent = Lineage("P")
+        world.stores["A"].remembers("P", "G0", 10)
+        world.stores["C"].remembers("P", "G0", 12)  # not acknowledged: only one store has it
+        world.stores["C"].away()
+        made = parent.child(10, settled=False)
+        await world.catalog.transact([], {keys.LINEAGE: made.pack()})
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            world.stores["C"].there.set()
+            await trio.sleep(5)
+        assert {store.memory.memory.lineage for store in world.stores.values()} == {made.name}
+
+    run(body, "A", "B", "C")
+
+
+def test_stores_come_and_go() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            world.stores["B"] = Store("B")
+            await world.catalog.transact([], StoreEntry(1001, "B", "store-B").put())
+            assert await life.keep(5.0)
+            assert world.stores["B"].entries == world.stores["A"].entries
+            world.stores["A"].away()
+            await world.catalog.transact([], StoreEntry(1000, "A", "store-A", REMOVED).put())
+            assert await life.keep(5.0)
+            await wait_all_tasks_blocked()
+            assert world.stores["B"].memory.memory.sequence == world.catalog.revision
+
+    run(body, "A")
+
+
+def test_a_store_for_which_the_catalog_is_too_large_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mesh.protocol.catalog_memory.MAX_COPY_BYTES", 200)
+    monkeypatch.setattr("gateway.cluster.kept_entries.PIECE_BYTES", 150)
+
+    async def body(world: World) -> None:
+        await world.change(a=b"0" * 100, b=b"0" * 100)
+        async with world.life() as life:
+            assert not await life.keep(10.0)
+
+    run(body, "A")
+    assert "store 1000 (store-A) keeps nothing of the catalog: the catalog is too large for it" in caplog.text
