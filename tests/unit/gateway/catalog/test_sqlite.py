@@ -20,8 +20,7 @@ from gateway.catalog.interface import CatalogFailed, Change, Entry, HistoryLost
 from gateway.catalog.mirror import Plan
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
-from mesh import data_directory
-from mesh.data_directory import DataDirectoryRefused
+from mesh.data_directory import DataDirectoryRefused, sync_directory
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 
@@ -484,7 +483,7 @@ def test_the_copy_is_on_the_disk_before_it_takes_the_place_and_that_before_the_l
 ) -> None:
     path = killed_catalog(tmp_path / "k")
     happened: list[str] = []
-    fsync, replace, unlink, sync = os.fsync, Path.replace, Path.unlink, data_directory.sync_directory
+    fsync, replace, unlink = os.fsync, Path.replace, Path.unlink
 
     def name_of(descriptor: int) -> str:
         return Path(f"/proc/self/fd/{descriptor}").readlink().name
@@ -506,7 +505,7 @@ def test_the_copy_is_on_the_disk_before_it_takes_the_place_and_that_before_the_l
         happened.append("fsync of the directory")
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", fsync)
-            sync(directory)
+            sync_directory(directory)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", seen_fsync)

@@ -578,7 +578,8 @@ def test_a_segment_that_goes_while_the_swap_is_on_its_way_to_the_disk_is_not_put
         await close(life)
         first_end = life.partition.chain.closed[0].end_offset or 0
         plan = cleanable(life.partition.chain.closed, NOW_MS, CompactionLimits(0.0, 0, 2**62))
-        transact, overtaken = catalog.transact, list[bool]()
+        transact = catalog.transact
+        overtaken: list[bool] = []
 
         async def overtake(compares: Any, puts: Any, deletes: Any = (), lease: Any = None) -> int:
             if not overtaken and any(key.startswith(keys.SEGMENTS) for key in deletes):
