@@ -22,6 +22,7 @@ from tests.faults.disks import alter_records
 from tests.faults.history import Event, History
 from tests.faults.keyed import KeyedLoad
 from tests.faults.mesh_scene import PARTITIONS, TOPIC
+from tests.faults.older import OlderCopies
 from tests.faults.scrubbing import scrub_often, until_scrubbed
 from tests.faults.workloads import Load, WatermarkWatch, read_all
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -36,13 +37,16 @@ WATCH_SECONDS = 0.05
 KEYED_PAUSE_SECONDS = 0.01
 COMMIT_PAUSE_SECONDS = 0.1
 WAIT_SECONDS = 120.0
-OFTEN_COMPACTED = ("--compaction-backoff-ms", "500")
+OFTEN_CLEANED = ("--compaction-backoff-ms", "500", "--delete-delay-ms", "0")
 
 # How often which kind is killed, and whether what was killed is awaited before the next.
 VICTIMS = ("gateway",) * 4 + ("store",) * 5 + ("tower",)
 AWAITED = 0.7
 DAMAGED = 0.2
 """How often a store that was killed is damaged before it starts again, until one was."""
+
+SET_BACK = 0.3
+"""How often what was killed is copied, or comes up on the copy that was made before."""
 
 KINDS = ("lost", "duplicate", "wrong content", "members differ")
 """Problems that are told by name; all others are told as well."""
@@ -57,6 +61,7 @@ class Round:
         self.acked = self.compactions = 0
         self.altered = 0
         """Records of which a byte was changed on a store's disk."""
+        self.older = OlderCopies(directory)
         self._directory, self._count = directory, count
         self._damaged: int | None = None
         """The store of which it was: of one alone, so that two good copies are left."""
@@ -65,7 +70,7 @@ class Round:
 
     def run(self) -> list[Problem]:
         """Kills, heals, and judges."""
-        mesh = MeshCluster(self._directory, gateway_arguments=OFTEN_COMPACTED)
+        mesh = MeshCluster(self._directory, gateway_arguments=OFTEN_CLEANED)
         ports = scrub_often(mesh)
         with mesh:
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, len(mesh.stores))
@@ -85,7 +90,7 @@ class Round:
             watch.stop()
             self.acked = load.acked
             read_all(mesh.bootstrap, TOPIC, self.history, PARTITIONS)
-            problems = check(self.history) + keyed.check() + commits.check()
+            problems = self.older.problems + check(self.history) + keyed.check() + commits.check()
             self.compactions = mesh.gateway.log.count("was compacted up to")
             mesh.gateway.kill9()
             mesh.gateway.start()
@@ -114,7 +119,20 @@ class Round:
             self._damaged = pick
             self.altered = alter_records(victim, every=20)
             self.history.add(Event(f"{self.altered} records of store {pick} altered"))
+        if not isinstance(victim, TowerProcess) and choice.random() < SET_BACK:
+            self._set_back(mesh, victim)
         _start(victim, awaited=awaited)
+
+    def _set_back(self, mesh: MeshCluster, victim: StoreProcess | GatewayProcess) -> None:
+        """What was killed comes up on an older copy first, if there is one that is old enough."""
+        if not self.older.is_due(victim):
+            return
+        self.history.add(Event(f"{victim.directory.name} is put back to an older copy"))
+        if isinstance(victim, GatewayProcess):
+            self.older.try_gateway(victim)
+        else:
+            self.older.try_store(victim, mesh.gateway)
+        self.history.add(Event(f"{victim.directory.name} has its newest data again"))
 
 
 def _start(victim: StoreProcess | GatewayProcess | TowerProcess, *, awaited: bool) -> None:
@@ -151,7 +169,7 @@ def main() -> int:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
             f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, "
-            f"{one.altered} altered records, {len(found)} problems, "
+            f"{one.altered} altered records, {one.older.put_back} older copies, {len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",
