@@ -146,9 +146,9 @@ ROWS = (
     ),
     Row(
         "20",
-        "a store's fsync fails (EIO)",
-        "exit code 4, no second fsync of that file, the others serve",
-        ("test_an_fsync_that_fails",),
+        "a store's fsync fails, or the catalog's (EIO)",
+        "exit code 4, no second fsync of that file, the other stores serve; the catalog is written anew",
+        ("test_an_fsync_that_fails", "test_a_catalogs_fsync_that_fails"),
     ),
     Row("21", "a store's fsync takes 0.5 s longer", "two are enough", ("test_a_slow_fsync",)),
     Row("22", "a torn write at the end of a store's log", "cut off, it opens", ("test_a_torn_write",)),

@@ -9,8 +9,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.scrubbing import Verdict
 from mesh.store import mender, ranges, server
@@ -75,9 +73,15 @@ def _rows_unchecked(_announcement: Any, before: bytes, _after: bytes, contents: 
     return rows
 
 
-def run_some() -> None:
-    for seed in (1, 2, 14):
-        run_with_flips(seed, 3)
+def is_found() -> bool:
+    """Whether one of some schedules shows records that nobody published."""
+    for seed in range(1, 40):
+        try:
+            run_with_flips(seed, 3)
+        except AssertionError as error:
+            if "with what was never published" in str(error):
+                return True
+    return False
 
 
 def test_a_scrub_that_believes_others_blindly_is_found() -> None:
@@ -86,6 +90,5 @@ def test_a_scrub_that_believes_others_blindly_is_found() -> None:
         patch.object(server, "checked_digest", _digest_unchecked),
         patch.object(mender, "rows_between", _rows_unchecked),
         patch.object(Scrub, "_compare", _believe_others),
-        pytest.raises(AssertionError, match="with what was never published"),
     ):
-        run_some()
+        assert is_found()
