@@ -51,8 +51,8 @@ _SEGMENTS: Final = (
         "Size in bytes at which a partition's open segment is closed and the next one begins. Retention "
         "and compaction work on whole closed segments.",
         effect="The open segment is closed once it holds this many bytes of batches, or 200,000 batches; a "
-        "batch is never split, so a segment may be larger by one batch. That of an internal topic is closed at "
-        "4 MiB at the latest.",
+        "batch is never split, so a segment may be larger by one batch. That of an internal topic is "
+        "closed at 4 MiB at the latest.",
     ),
     TopicConfig(
         "segment.ms",

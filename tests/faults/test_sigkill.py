@@ -18,7 +18,8 @@ from tests.peers.standalone import Standalone
 PARTITIONS = 4
 POINT = "DAFKA_TEST_CRASH_POINT"
 SEED = 20_260_101
-# Points that a write reaches, each after so many of its kind (a start writes some by itself); and points that only a start reaches.
+# Points that a write reaches, each after so many of its kind (a start writes some by itself); and points that
+# only a start reaches.
 UNDER_LOAD = ["after-write:40", "after-fsync:40", "before-ack:40", "after-write:6", "after-fsync:8"]
 AT_START = ["during-seal", "between-copy-and-catalog"]
 
