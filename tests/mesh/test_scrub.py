@@ -329,7 +329,9 @@ def test_a_copy_whose_announcement_is_gone_is_made_again_though_its_phase_is_kno
             await stores.gateway.close(B, segment.address, LAST)
         await stores[A].scrub.scrub_all()
         await until_it_has(stores, B, segment.address)
-        assert stores[B].database.load(segment.address).announcement == segment
+        found = stores[B].database.load(segment.address)
+        assert found is not None
+        assert found.announcement == segment
         await stores[A].scrub.scrub_all()
         assert stores[A].scrub.absent == {}
 
