@@ -26,7 +26,7 @@ from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
-from gateway.cluster.remembering import COMPARED_SECONDS, Remembering
+from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
@@ -122,6 +122,7 @@ class Life(abc.ABC):
             async with trio.open_nursery() as nursery:
                 await self._watch(nursery)
                 nursery.start_soon(self.catalog.run)
+                await end_lives(self.catalog)
                 self.node.route(self._routes())
                 await nursery.start(self.node.run)
                 nursery.start_soon(self.producer.run)

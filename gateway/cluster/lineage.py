@@ -3,7 +3,7 @@
 History is (lineage, life, sequence). The **lineage** is a name that a catalog gets when it is made, or made
 anew (rebuilt, imported): then it names its parent. The **life** is one run of a gateway. The **sequence** is
 the catalog's revision, which every transaction raises and which is told only when it is durable. The catalog
-notes where each life began and, from its successor, where it ended.
+notes where each life began and, as the first thing that the next gateway does, where it ended.
 
 Rule: what a store remembers must lie on the catalog's own history. Another lineage, a life that the catalog
 does not know, or a sequence above the last of that life: then this catalog is older than it was, or another
@@ -212,6 +212,17 @@ class CatalogHistory:
             return self._judge_own(memory, where)
         return Judgement(Verdict.VOUCHES)
 
+    def ends(self) -> tuple[list[Compare], dict[str, bytes]]:
+        """The transaction that ends the lives that go on, where the catalog is now; empty if none does."""
+        now = self._catalog.revision
+        puts = {
+            keys.LIVES + name: life._replace(last=now).pack()
+            for name, life in self._lives.items()
+            if life.last is None
+        }
+        found = ((key, self._catalog.get(key)) for key in puts)
+        return [Compare(key, entry.mod_revision) for key, entry in found if entry is not None], puts
+
     def begin(self, life: str) -> NewLife:
         """The transaction by which a gateway's life begins: the one before has its end, and a catalog without
         a name gets one.
@@ -221,9 +232,7 @@ class CatalogHistory:
         puts = {keys.LIVES + life: Life(lineage.name, now).pack()}
         if lineage != self.lineage:
             puts[keys.LINEAGE] = lineage.pack()
-        for name, before in self._lives.items():
-            if before.last is None:
-                puts[keys.LIVES + name] = before._replace(last=now).pack()
+        puts |= self.ends()[1]
         deletes = self._fold(puts)
         compares = [Compare(keys.LINEAGE, 0 if self._entry is None else self._entry.mod_revision)]
         return NewLife(compares, puts, deletes)

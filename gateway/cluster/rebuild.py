@@ -238,7 +238,7 @@ class _Chain:
             except Hole as hole:
                 await self._pass_hole(segment, hole, accept_loss=accept_loss)
                 continue
-            if end is not None and end.sequence < 0:
+            if end is not None and (end.sequence < 0 or self._ends_below_start(end)):
                 _forget(self._entries, segment)
                 continue
             self._kept.append(segment)
@@ -252,6 +252,12 @@ class _Chain:
             return following.announcement.start <= self._log_start
         end = ended_by(self._copy, segment.announcement.epoch)
         return end is not None and end <= self._log_start
+
+    def _ends_below_start(self, end: End) -> bool:
+        """Whether the log is known to have gone on after this end: then it goes on at its start. One that
+        ends there tells of the producers.
+        """
+        return Row.unpack(end.row).last_offset + 1 < self._log_start
 
     async def _pass_hole(self, segment: FoundSegment, hole: "Hole", *, accept_loss: bool) -> None:
         """Something is missing after this segment. Raises Hole, if that is not as it should be."""

@@ -4,7 +4,8 @@ One task for each store that counts. It first asks what the store remembers; whe
 catalog that any majority meets one of them, the gateway's life begins in the catalog (`compared`), and from
 then on each store is brought up to date: by the changes since what it has, or by a whole copy.
 
-Rule: before the catalog is compared nothing is deleted, no block of producer ids is handed out and no topic
+Rule: where the earlier lives end is noted before anything is written (`end_lives`). Before the catalog is
+compared nothing is deleted, no block of producer ids is handed out and no topic
 is created; and what an administrator was answered, or a producer id, a majority of the stores remembers. So
 who compares meets one that knows. A store that refutes the catalog ends the gateway, whenever it is heard:
 nothing that such a catalog says can be believed.
@@ -74,6 +75,15 @@ WHY_NOT: Final = {
 }
 
 logger = logging.getLogger(__name__)
+
+
+async def end_lives(catalog: Catalog) -> None:
+    """Note where the earlier lives of a catalog ended: to be called before anything else is written, or what
+    is written before the catalog is compared would pass for what those have written and the catalog has lost.
+    """
+    compares, puts = CatalogHistory(catalog).ends()
+    if puts:
+        await catalog.transact(compares, puts)
 
 
 class Remembering:

@@ -12,8 +12,11 @@ from typing import NamedTuple
 NONCE_BYTES = 8
 """A start's nonce: the sixteen hex characters that the store's own requests begin with, as bytes."""
 
-MAX_STARTS = 1024
+MAX_STARTS = 16384
 """Starts that are kept, the latest. Who remembers an earlier one takes the store for one that never had it.
+
+So many, since a store that cannot serve (its port is taken) is started again and again, and nobody hears of
+it: with two seconds for each, that is nine hours.
 """
 
 _START = struct.Struct(f">{NONCE_BYTES}sq")

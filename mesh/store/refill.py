@@ -7,7 +7,9 @@ requests that a gateway makes: COPY, which brings the announcement, and CLOSE, w
 on the member fetches what it lacks as after any outage.
 
 Rule: an end that one member was told is in the catalog and never changes, so any member may pass it on. One
-that was told to delete the segment stays as it is, and so does one that knows the end: it fetches already.
+that was told to delete the segment stays as it is. One that knows the end fetches already, if it has the
+announcement; it may have been told the end, or to seal the segment, after it lost that. So it is given the
+announcement again, and told no end if it does not take it: nobody would look after it any more.
 """
 
 from typing import Final
@@ -17,7 +19,15 @@ import trio
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.requests import Requests
 from wireproto.dafka import ids
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Copy, Request, Verified, Verify
+from wireproto.dafka.additions import (
+    STATUS_DONE,
+    STATUS_INCOMPLETE,
+    AddressStatus,
+    Copy,
+    Request,
+    Verified,
+    Verify,
+)
 from wireproto.dafka.errors import MalformedMessage
 
 ANSWER_SECONDS: Final = 5.0
@@ -26,14 +36,16 @@ ANSWER_SECONDS: Final = 5.0
 
 async def refill(requests: Requests, state: AddressState, member: str) -> Phase | None:
     """Have `member` copy a closed segment that it lacks. Gives what it knew of it before (NATIVE: nothing);
-    None if it was not asked to.
+    None if it was not asked to, or knew the end.
     """
     with trio.move_on_after(ANSWER_SECONDS):
         phase = await _phase_at(requests, state, member)
-        if phase is None or phase >= Phase.CLOSED:
+        if phase is None or phase is Phase.DELETED:
             return None
-        if phase is Phase.NATIVE:
-            await _ask(requests, ids.COPY, member, _copy(state))
+        if phase is not Phase.OPEN and not await _ask(requests, ids.COPY, member, _copy(state)):
+            return None
+        if phase is Phase.CLOSED:
+            return None
         await _ask(requests, ids.CLOSE, member, AddressStatus(state.address, STATUS_DONE, state.end).pack())
         return phase
     return None
@@ -56,5 +68,7 @@ def _copy(state: AddressState) -> bytes:
     return Copy(state.announcement, state.end, ()).pack()
 
 
-async def _ask(requests: Requests, message_id: bytes, member: str, entry: bytes) -> None:
-    await requests.ask(member, lambda requester: Request(message_id, member, requester, (entry,)))
+async def _ask(requests: Requests, message_id: bytes, member: str, entry: bytes) -> bool:
+    """Whether the member does it, or will have done it."""
+    answer = await requests.ask(member, lambda requester: Request(message_id, member, requester, (entry,)))
+    return all(status.status in (STATUS_DONE, STATUS_INCOMPLETE) for status in answer.statuses)

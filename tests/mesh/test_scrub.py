@@ -313,6 +313,31 @@ def test_a_copy_that_is_gone_is_not_good_and_is_made_again(
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("told", ["sealed", "closed"])
+def test_a_copy_whose_announcement_is_gone_is_made_again_though_its_phase_is_known(
+    tmp_path: Path, told: str
+) -> None:
+    """A gateway tells the end, or has it sealed, before the scrub comes by: nothing says what to copy."""
+
+    async def scenario(stores: Stores) -> None:
+        await stores.start(A, B)
+        segment = await closed_segment(stores, A, B)
+        await empty(stores, B)
+        if told == "sealed":
+            await stores.gateway.seal(B, segment.address)
+        else:
+            await stores.gateway.close(B, segment.address, LAST)
+        await stores[A].scrub.scrub_all()
+        await until_it_has(stores, B, segment.address)
+        found = stores[B].database.load(segment.address)
+        assert found is not None
+        assert found.announcement == segment
+        await stores[A].scrub.scrub_all()
+        assert stores[A].scrub.absent == {}
+
+    run(tmp_path, scenario)
+
+
 def test_a_copy_that_goes_back_to_before_its_end_is_made_whole(tmp_path: Path) -> None:
     """A store that was put back from a copy: nobody would tell it the end of the segment again."""
 

@@ -318,6 +318,8 @@ class World:
         if self._has_what_is_remembered(incarnation, copy):
             self.reached["copies too new to be told from their store"] += 1
             return
+        if store_keys.INCARNATIONS not in copy:
+            return  # made before the first start on this disk: that is the fault "empty"
         self.lost.add(incarnation)
         member.wanted_down += 1
         member.crash(keep=True)

@@ -16,7 +16,7 @@ import trio
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog.interface import CatalogFailed
-from gateway.cluster.remembering import COMPARED_SECONDS, Remembering
+from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
@@ -86,6 +86,8 @@ class Life:
                     raise
 
     async def _serve(self) -> None:
+        if self.world.plan.remembers:
+            await end_lives(self.catalog)
         node = cast("Node", self.node)
         requests = Requests(node)
         self.producer = Producer(node, requests)

@@ -15,6 +15,7 @@ from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, che
 from gateway.cluster.rebuild import LOST_BLOCKS, read_back
 from gateway.log.compaction.rules import CompactionLimits, cleanable
 from gateway.log.idempotence.producer_ids import BLOCK
+from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
@@ -526,6 +527,27 @@ def test_a_dropped_segment_does_not_become_the_end_of_its_log_again() -> None:
     entries = stores.rebuilt()
     assert chain(entries) == []
     assert entries[keys.partition_key(TOPIC, 0)] == {"next_epoch": 4, "epochs": [[3, 20]], "log_start": 20}
+
+
+def test_a_log_whose_start_lies_beyond_all_that_is_left_is_one_that_serves() -> None:
+    """Two stores are lost with the newest segment, and the third has heard of a DeleteRecords within it."""
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 15]], 15))
+    for store in ALL[1:]:
+        stores.kept.pop(store)
+    stores.has(ALL[0], announcement("A", 0), CLOSED, 9)
+    entries = stores.rebuilt(ALL[0], accept_loss=True)
+    record = entries[keys.partition_key(TOPIC, 0)]
+    assert record["log_start"] == 15
+    assert what_contradicts(chain(entries), record) == ""
+    assert entries[keys.segment_tombstone_key("A")] == {"members": [*ALL]}
+
+
+def test_a_segment_that_ends_where_the_log_starts_stays() -> None:
+    """It tells of the producers, until it is dropped."""
+    stores = keeping(topic_of("orders") | record_of(1, [[0, 10]], 10))
+    for store in ALL:
+        stores.has(store, announcement("A", 0), CLOSED, 9)
+    assert ends(stores.rebuilt()) == [("A", 9, 10)]
 
 
 def test_delete_records_within_a_segment_is_remembered() -> None:

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.cluster.lineage import Lineage
-from gateway.cluster.remembering import Remembering
+from gateway.cluster.remembering import Remembering, end_lives
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
 from mesh.data_directory import DataDirectoryRefused
 from mesh.protocol.catalog_memory import CatalogMemory, MemoryHead
@@ -89,6 +89,7 @@ class World:
         self.lives += 1
         requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
         requests.ask = self.ask
+        await end_lives(catalog or self.catalog)
         made = Remembering(catalog or self.catalog, requests, CLUSTER, PATH)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run)
@@ -315,6 +316,43 @@ def test_a_store_that_is_heard_later_refutes_it_too() -> None:
             async with world.life() as life:
                 assert await life.keep(1.0)
                 world.stores["C"].there.set()
+                await trio.sleep(10)
+
+    run(body, "A", "B", "C")
+
+
+async def set_back(catalog: MemoryCatalog) -> MemoryCatalog:
+    """A copy of a catalog as it is now, at the same sequence."""
+    copy = MemoryCatalog()
+    while copy.revision < catalog.revision - 1:
+        await copy.transact([], {keys.CLUSTER: b""})
+    await copy.transact([], {one.key: one.value for one in catalog.range("")})
+    return copy
+
+
+def test_what_is_written_before_the_comparison_hides_nothing_that_was_lost() -> None:
+    """A catalog that went back grows again before it is compared: by the lives of the stores, and by logs
+    that need no other store than the one that is here.
+    """
+
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            older = await set_back(world.catalog)
+            await world.change(a=b"lost")
+            assert await life.keep(1.0)
+        world.stores["B"].away()
+        world.stores["C"].away()
+        world.stores["A"].remembers("", "", 0)
+        async with world.life(older) as life:  # and is killed before it is compared
+            await older.transact([], {keys.topic_key("b"): b""})
+            await trio.sleep(1)
+            assert not life.compared.is_set()
+        with refuted(r"the catalog is older than store 1001 \(store-B\).* remembers sequence"):
+            async with world.life(older):
+                await older.transact([], {keys.topic_key("c"): b""})
+                await trio.sleep(1)
+                world.stores["B"].there.set()
                 await trio.sleep(10)
 
     run(body, "A", "B", "C")

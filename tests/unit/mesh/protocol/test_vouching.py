@@ -132,8 +132,9 @@ def test_strangers_do_not_fill_the_memory() -> None:
 
 
 def test_starts_are_bounded_and_end_where_the_next_one_begins() -> None:
-    starts: tuple[Start, ...] = ()
-    for number in range(MAX_STARTS + 5):
+    starts = tuple(Start(number.to_bytes(8, "big"), 10 * number + 10) for number in range(MAX_STARTS))
+    assert MAX_STARTS > 10_000  # a night of restarts that nobody hears of
+    for number in range(MAX_STARTS, MAX_STARTS + 5):
         starts = begun(starts, number.to_bytes(8, "big"), 10 * number + 1)
     assert len(starts) == MAX_STARTS
     assert unpack_starts(pack_starts(starts)) == starts
