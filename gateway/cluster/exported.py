@@ -24,7 +24,7 @@ from gateway.cluster.rebuild import LOST_BLOCKS
 from gateway.log.idempotence.producer_ids import BLOCK
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.snapshot import Snapshot
 
 VERSION: Final = 1
 """Of the file."""
@@ -59,14 +59,14 @@ class Exported(NamedTuple):
     entries: Mapping[str, bytes]
 
 
-def exported(catalog: Catalog) -> Exported:
-    """What a catalog has at this moment. Raises NotAnExport for one that belongs to no cluster yet."""
-    entries = {entry.key: entry.value for entry in catalog.range("")}
+def exported(catalog: Snapshot) -> Exported:
+    """A whole catalog as it was at one moment. Raises NotAnExport for one that belongs to no cluster yet."""
+    entries = catalog.entries
     if keys.CLUSTER not in entries:
         raise NotAnExport("the catalog is empty: there is nothing to export")
     lineage = "" if keys.LINEAGE not in entries else Lineage.unpack(entries[keys.LINEAGE]).name
-    lives = [entry.key for entry in catalog.range(keys.LIVES) if Life.unpack(entry.value).last is None]
-    life = lives[-1].removeprefix(keys.LIVES) if lives else ""
+    lives = [key for key in entries if key.startswith(keys.LIVES) and Life.unpack(entries[key]).last is None]
+    life = max(lives).removeprefix(keys.LIVES) if lives else ""
     return Exported(keys.unpack(entries[keys.CLUSTER])["id"], lineage, life, catalog.revision, entries)
 
 
@@ -82,7 +82,7 @@ def lines_of(catalog: Exported) -> Iterator[str]:
         "life": catalog.life,
         "sequence": catalog.sequence,
     }
-    for value in (header, *(_entry_line(*entry) for entry in catalog.entries.items())):
+    for value in (header, *(_entry_line(*entry) for entry in sorted(catalog.entries.items()))):
         line = _line(value)
         digest.update(line.encode())
         yield line

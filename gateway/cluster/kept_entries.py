@@ -1,4 +1,4 @@
-"""Which of the catalog's entries stores keep a copy of, and how that is cut into messages. Pure.
+"""Which of the catalog's entries stores keep a copy of, and how that is cut into messages.
 
 Kept is what nobody else knows: stores learn of segments by OPEN, CLOSE and DELETE, and say of them what they
 have themselves. So segments and the notes about them (`/segments/`, `/closing/`, `/compacting/`, `/dropped/`,
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
+from gateway.catalog.snapshot import Snapshot, snapshot
 from wireproto.dafka.additions import PIECE_BYTES
 from wireproto.dafka.fields import MAX_LIST_ENTRIES
 
@@ -47,9 +48,9 @@ class Changes(NamedTuple):
     deletes: Sequence[str]
 
 
-def kept_entries(catalog: Catalog) -> list[tuple[str, bytes]]:
-    """All that is to be kept, as it is at this moment."""
-    return [(entry.key, entry.value) for prefix in KEPT_PREFIXES for entry in catalog.range(prefix)]
+async def kept_entries(catalog: Catalog) -> Snapshot:
+    """All that is to be kept, as it is at one moment."""
+    return await snapshot(catalog, KEPT_PREFIXES)
 
 
 def in_pieces(entries: Iterable[tuple[str, bytes]]) -> Iterator[dict[str, bytes]]:

@@ -283,18 +283,22 @@ class Remembering:
         """Give a store a whole copy in the place of what it has."""
         lineage = self._history.lineage
         assert lineage is not None
-        at = Remembered(lineage.name, self._requests.prefix, self._catalog.revision)
-        if memory == at:
+        life = self._requests.prefix
+        if memory == Remembered(lineage.name, life, self._catalog.revision):
             return memory
         parent = memory.lineage if memory.lineage != lineage.name else ""
-        pieces = list(in_pieces(kept_entries(self._catalog)))
-        for number, piece in enumerate(pieces):
-            kind = KEEP_LAST_PIECE if number == len(pieces) - 1 else KEEP_PIECE
+        copy = await kept_entries(self._catalog)
+        at = Remembered(lineage.name, life, copy.revision)
+        pieces = in_pieces(copy.entries.items())
+        piece, number = next(pieces), 0
+        while True:
+            following = next(pieces, None)
+            kind = KEEP_LAST_PIECE if following is None else KEEP_PIECE
             keep = Keep(store.incarnation, "", self._cluster_id, kind, at, parent, number, piece)
             answer = await self._send(store, keep)
-            if kind == KEEP_LAST_PIECE or answer.status != KEPT_DONE:
+            if following is None or answer.status != KEPT_DONE:
                 return await self._answered(store, answer)
-        return memory
+            piece, number = following, number + 1
 
     async def _send(self, store: StoreEntry, keep: Keep) -> Kept:
         """Ask until it is answered, by a store of this cluster or of none yet."""

@@ -286,7 +286,7 @@ def test_what_the_broker_says_is_the_topics_answer() -> None:
     assert (result["error_code"], result["error_message"]) == (36, "another client was faster")
 
 
-def test_one_topic_waits_for_the_word_of_the_stores_and_not_each() -> None:
+def test_one_topic_waits_for_the_word_of_the_stores_and_not_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second for each of some thousand topics would be hours."""
     broker, tried = FakeBroker(), []
 
@@ -295,7 +295,7 @@ def test_one_topic_waits_for_the_word_of_the_stores_and_not_each() -> None:
         await trio.lowlevel.checkpoint()
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "too few stores")
 
-    broker.create_topic = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(broker, "create_topic", refuse)
     assert errors(broker, topic("a"), topic("b"), topic("!"), topic("c")) == [
         ("a", ErrorCode.NOT_CONTROLLER),
         ("b", ErrorCode.NOT_CONTROLLER),

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.snapshot import snapshot
 from gateway.cluster.exported import (
     Exported,
     NotAnExport,
@@ -50,7 +51,7 @@ def catalog() -> MemoryCatalog:
 
 
 def file(made: MemoryCatalog | None = None) -> list[str]:
-    return list(lines_of(exported(made or catalog())))
+    return list(lines_of(exported(trio.run(snapshot, made or catalog(), ("",)))))
 
 
 def test_what_was_exported_is_read_back_byte_by_byte() -> None:
@@ -70,7 +71,7 @@ def test_the_lines_are_for_people_too() -> None:
 
 def test_an_empty_catalog_has_nothing_to_export() -> None:
     with pytest.raises(NotAnExport, match="nothing to export"):
-        exported(MemoryCatalog())
+        exported(trio.run(snapshot, MemoryCatalog(), ("",)))
 
 
 def changed(lines: list[str], number: int, **values: Any) -> list[str]:

@@ -32,7 +32,8 @@ def test_all_that_is_kept_is_of_one_moment() -> None:
     catalog = MemoryCatalog()
     entries = {f"{prefix}x": b"1" for prefix in (*KEPT_PREFIXES, *NOT_KEPT)}
     trio.run(catalog.transact, [], entries)
-    assert dict(kept_entries.kept_entries(catalog)) == {f"{prefix}x": b"1" for prefix in KEPT_PREFIXES}
+    kept = trio.run(kept_entries.kept_entries, catalog)
+    assert kept == (catalog.revision, {f"{prefix}x": b"1" for prefix in KEPT_PREFIXES})
 
 
 def test_entries_go_into_as_few_messages_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,6 +285,31 @@ def test_a_store_that_was_away_for_long_gets_a_whole_copy(monkeypatch: pytest.Mo
     run(body, "A", "B", "C")
 
 
+def test_a_whole_copy_is_of_one_moment_and_is_read_with_others_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.catalog.snapshot.ENTRIES_AT_ONCE", 10)
+
+    async def body(world: World) -> None:
+        await world.change(**{f"t{number:03d}": b"0" for number in range(200)})
+        store = world.stores["A"]
+        async with world.life() as life:
+            await life.wait_compared()
+            heard = len(store.heard)
+            for number in range(8):
+                await world.change(**{f"t{number:03d}": b"1", f"t{199 - number:03d}": b"1"})
+            await trio.sleep(0.05)
+            copy = store.heard[heard]
+            ones = len([value for value in copy.puts.values() if value == b"1"])
+            behind = world.catalog.revision - copy.at.sequence
+            assert (copy.kind, ones) == (KEEP_LAST_PIECE, 2 * (8 - behind))
+            assert ones > 0
+            assert await life.keep(1.0)
+            assert store.entries[keys.topic_key("t007")] == b"1"
+
+    run(body, "A")
+
+
 def refuted(match: str) -> Any:
     return pytest.RaisesGroup(pytest.RaisesExc(DataDirectoryRefused, match=match), flatten_subgroups=True)
 
