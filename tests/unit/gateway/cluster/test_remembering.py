@@ -24,6 +24,10 @@ from wireproto.dafka.additions import (
     KEEP_LAST_PIECE,
     KEEP_PIECE,
     KEEP_QUESTION,
+    KEPT_DONE,
+    KEPT_OTHER_HISTORY,
+    KEPT_OUT_OF_TURN,
+    NOTHING_REMEMBERED,
     Keep,
     Kept,
     Remembered,
@@ -328,6 +332,55 @@ def test_a_catalog_that_went_back_is_refused() -> None:
         assert not older.range(keys.LIVES + "G2")
 
     run(body, "A")
+
+
+@pytest.mark.parametrize("kind", [KEEP_QUESTION, KEEP_CHANGES])
+def test_one_answer_alone_ends_no_gateway(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reaches the mesh may send one, and so may a store that mixes something up."""
+
+    async def body(world: World) -> None:
+        store, forged = world.stores["A"], []
+        take = store.take
+
+        def forge(keep: Keep) -> Kept:
+            answer = take(keep)
+            if keep.kind == kind and not forged:
+                forged.append(answer)
+                status = KEPT_DONE if kind == KEEP_QUESTION else KEPT_OTHER_HISTORY
+                return answer._replace(status=status, memory=Remembered("other", "G9", 1 << 60))
+            return answer
+
+        monkeypatch.setattr(store, "take", forge)
+        async with world.life() as life:
+            await life.wait_compared()
+            assert await life.keep(1.0)
+            await world.change(orders=b"1")
+            assert await life.keep(5.0)
+            assert len(forged) == 1
+            assert store.entries[keys.topic_key("orders")] == b"1"
+
+    run(body, "A")
+
+
+@pytest.mark.parametrize("status", [KEPT_DONE, KEPT_OUT_OF_TURN])
+def test_a_store_that_never_gets_on_is_not_told_without_a_pause(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(world: World) -> None:
+        store = world.stores["C"]
+
+        def stay(keep: Keep) -> Kept:
+            store.heard.append(keep)
+            done = KEPT_DONE if keep.kind == KEEP_QUESTION else status
+            return Kept(keep.requester, "C", done, CLUSTER, NOTHING_REMEMBERED)
+
+        monkeypatch.setattr(store, "take", stay)
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await trio.sleep(10)
+            assert 5 < len(store.heard) < 15
+
+    run(body, "A", "B", "C")
 
 
 def test_a_store_that_is_heard_later_refutes_it_too() -> None:
