@@ -1,4 +1,4 @@
-"""Which of the catalog's entries stores keep a copy of, and how that is cut into messages.
+"""Which of the catalog's entries stores keep a copy of, and how that is cut into messages. Pure.
 
 Kept is what nobody else knows: stores learn of segments by OPEN, CLOSE and DELETE, and say of them what they
 have themselves. So segments and the notes about them (`/segments/`, `/closing/`, `/compacting/`, `/dropped/`,
@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
-from gateway.catalog.snapshot import Snapshot, snapshot
 from wireproto.dafka.additions import PIECE_BYTES
 from wireproto.dafka.fields import MAX_LIST_ENTRIES
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog, Change
+    from gateway.catalog.interface import Change
 
 KEPT_PREFIXES: Final = (
     keys.TOPICS,
@@ -46,11 +45,6 @@ class Changes(NamedTuple):
     sequence: int
     puts: Mapping[str, bytes]
     deletes: Sequence[str]
-
-
-async def kept_entries(catalog: Catalog) -> Snapshot:
-    """All that is to be kept, as it is at one moment."""
-    return await snapshot(catalog, KEPT_PREFIXES)
 
 
 def in_pieces(entries: Iterable[tuple[str, bytes]]) -> Iterator[dict[str, bytes]]:

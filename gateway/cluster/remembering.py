@@ -23,7 +23,8 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import HistoryLost
-from gateway.cluster.kept_entries import QUIET_PREFIXES, changes_in_pieces, in_pieces, kept_entries
+from gateway.catalog.snapshot import snapshot
+from gateway.cluster.kept_entries import KEPT_PREFIXES, QUIET_PREFIXES, changes_in_pieces, in_pieces
 from gateway.cluster.lineage import CatalogHistory, Verdict
 from gateway.cluster.stores import REMOVED, StoreEntry
 from mesh.data_directory import DataDirectoryRefused
@@ -298,7 +299,7 @@ class Remembering:
         if memory == Remembered(lineage.name, life, self._catalog.revision):
             return memory
         parent = memory.lineage if memory.lineage != lineage.name else ""
-        copy = await kept_entries(self._catalog)
+        copy = await snapshot(self._catalog, KEPT_PREFIXES)
         at = Remembered(lineage.name, life, copy.revision)
         pieces = in_pieces(copy.entries.items())
         piece, number = next(pieces), 0

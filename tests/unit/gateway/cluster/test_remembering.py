@@ -339,7 +339,8 @@ def test_one_answer_alone_ends_no_gateway(kind: int, monkeypatch: pytest.MonkeyP
     """Whoever reaches the mesh may send one, and so may a store that mixes something up."""
 
     async def body(world: World) -> None:
-        store, forged = world.stores["A"], []
+        store = world.stores["A"]
+        forged: list[Kept] = []
         take = store.take
 
         def forge(keep: Keep) -> Kept:
