@@ -21,6 +21,9 @@ from wireproto.dafka.additions import ANY_STORE, Ping, Pong
 FIRST_ROUND_SECONDS = 0.1
 """The rounds of the first `LIVE_SECONDS` follow each other so quickly: links come up one by one then."""
 
+MAX_ASKED = 10_000
+"""PINGs whose answers are awaited, the latest: more than are sent while an answer may be on its way."""
+
 ANY_GATEWAY = "gateway"
 """Whom a PING is for that gateways answer, as they answer it. No store has such a name: theirs are 32 hex
 characters.
@@ -43,6 +46,8 @@ class StorePresence:
         self._requests = requests
         self._presence = Presence()
         self._changed = trio.Event()
+        self._asked: dict[str, tuple[str, bytes]] = {}
+        """Requester id of a PING -> whom it was for, and with which nonce."""
         self.vouching = Vouching()
         self.keep: Callable[[Keep], None] = lambda keep: self.counts_now(*keep)
         """Has a start remembered, then calls `counts_now`. Whoever remembers none has it count at once."""
@@ -122,10 +127,22 @@ class StorePresence:
                 self._arrived(incarnation)
 
     def _ping(self, incarnation: str, remembered: bytes) -> None:
-        self._node.send(Ping(incarnation, self._requests.new_id(), remembered))
+        requester = self._requests.new_id()
+        self._asked[requester] = incarnation, remembered
+        if len(self._asked) > MAX_ASKED:
+            del self._asked[next(iter(self._asked))]
+        self._node.send(Ping(incarnation, requester, remembered))
+
+    def _is_asked(self, pong: Pong) -> bool:
+        """Whether it answers a PING that was sent: from here, or as a request that waits."""
+        asked = self._asked.get(pong.requester)
+        if asked is None:
+            return self._requests.is_awaited(pong.requester) and not pong.remembered
+        store, remembered = asked
+        return store in (ANY_STORE, pong.store) and pong.remembered in (b"", remembered)
 
     def _on_pong(self, pong: Pong) -> None:
-        if pong.store == ANY_GATEWAY:
+        if pong.store == ANY_GATEWAY or not self._is_asked(pong):
             return
         now = trio.current_time()
         told = Told(pong.store, pong.nonce, pong.commit, pong.remembered, pong.remembered_commit)

@@ -159,6 +159,10 @@ class Requests:
         self._count += 1
         return f"{self.prefix}{self._count:016X}"
 
+    def is_awaited(self, requester: str) -> bool:
+        """Whether a request with this id waits for its answer."""
+        return requester in self._pending
+
     async def ask(self, store: str, make: Make) -> Any:
         """Send `make(requester id)` to `store`, again and again until its answer is here."""
         pending = Pending(store, make(self.new_id()))

@@ -8,6 +8,7 @@ import trio
 from dafka.operators.socket import SOCKET_NAME, NoGateway, OperatorRefused, ask
 from dafka.processes.life import CATALOG_FILE
 from gateway.catalog.interface import Catalog
+from gateway.catalog.snapshot import snapshot
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.exported import (
     Exported,
@@ -26,6 +27,9 @@ IMPORTING = f"{CATALOG_FILE}.importing"
 ENTRIES_AT_ONCE = 1000
 """Entries in one transaction."""
 
+EVERYTHING = ("",)
+"""What all keys begin with."""
+
 DO_EXPORT = "catalog.export"
 
 
@@ -37,11 +41,11 @@ class CatalogRequestHandlers:
         self.handlers = {DO_EXPORT: self._export}
 
     async def _export(self, _request: dict[str, Any]) -> str:
+        found = await snapshot(self._catalog, EVERYTHING)
         try:
-            found = exported(self._catalog)
+            return await trio.to_thread.run_sync(lambda: "".join(lines_of(exported(found))))
         except NotAnExport as error:
             raise OperatorRefused(str(error)) from None
-        return await trio.to_thread.run_sync(lambda: "".join(lines_of(found)))
 
 
 def gateway_directory(path: Path) -> Path:
@@ -70,7 +74,7 @@ def export_catalog(path: Path) -> str:
     with DataDirectory(path, Kind.GATEWAY):
         catalog = SqliteCatalog(path / CATALOG_FILE)
         try:
-            return "".join(lines_of(exported(catalog)))
+            return "".join(lines_of(exported(trio.run(snapshot, catalog, EVERYTHING))))
         finally:
             trio.run(catalog.aclose)
 

@@ -25,6 +25,9 @@ MAX_CONNECTIONS = 16
 REQUEST_SECONDS = 10.0
 """Longest time for a request to arrive, and for its answer to be read."""
 
+PART_CHARACTERS = 256 * 1024
+"""Characters of an answer that are escaped at once: some milliseconds."""
+
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -88,12 +91,24 @@ async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) ->
         answer = {"refused": "a bug: the gateway's log has it"}
     with trio.move_on_after(REQUEST_SECONDS):
         try:
-            await stream.send_all(json.dumps(answer).encode() + b"\n")
+            await stream.send_all(await trio.to_thread.run_sync(_packed, answer))
             await stream.send_eof()
             async for _ in stream:
                 pass  # to close with something unread would take the answer back
         except trio.BrokenResourceError:
             pass  # gone
+
+
+def _packed(answer: dict[str, Any]) -> bytes:
+    """The line of an answer. A long text, as a whole catalog is, is escaped in parts: in one, even a thread
+    of its own would hold up all others for a third of a second.
+    """
+    done = answer.get("done")
+    if not isinstance(done, str):
+        return json.dumps(answer).encode() + b"\n"
+    parts = (done[start : start + PART_CHARACTERS] for start in range(0, len(done), PART_CHARACTERS))
+    escaped = "".join([json.dumps(part)[1:-1] for part in parts])
+    return f'{{"done": "{escaped}"}}\n'.encode()
 
 
 async def _line(stream: trio.SocketStream) -> bytes:
@@ -140,7 +155,7 @@ def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
 
 
 def _receive(connection: socket.socket) -> dict[str, Any]:
-    data = b""
+    data = bytearray()  # a catalog has tens of megabytes: adding to bytes copies them all each time
     while not data.endswith(b"\n"):
         piece = connection.recv(65536)
         if not piece:

@@ -97,6 +97,8 @@ class _Creation:
         self._broker = broker
         self._static = own_broker_configs(request, broker)
         self._built: dict[DescribedConfig, Any] = {}
+        self._no_controller: KafkaError | None = None
+        """Why nothing can be created now; found out by waiting, so once."""
 
     async def create(self, wanted: Any) -> Any:
         """The result for one topic."""
@@ -111,8 +113,12 @@ class _Creation:
             )
             if self._only_validate:
                 return self._created(new, uuid4())
+            if self._no_controller is not None:
+                raise self._no_controller
             topic = await create_topic(self._broker, new)
         except KafkaError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                self._no_controller = error
             return _refused(wanted.name, error.code, error.message)
         return self._created(new, UUID(bytes=topic.id))
 

@@ -12,19 +12,19 @@ may be something else by now, and nothing is deleted on the word of a catalog th
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.catalog import keys
+from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from gateway.cluster.lineage import Life, Lineage
 from gateway.cluster.rebuild import LOST_BLOCKS
 from gateway.log.idempotence.producer_ids import BLOCK
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.snapshot import Snapshot
 
 VERSION: Final = 1
 """Of the file."""
@@ -59,14 +59,14 @@ class Exported(NamedTuple):
     entries: Mapping[str, bytes]
 
 
-def exported(catalog: Catalog) -> Exported:
-    """What a catalog has at this moment. Raises NotAnExport for one that belongs to no cluster yet."""
-    entries = {entry.key: entry.value for entry in catalog.range("")}
+def exported(catalog: Snapshot) -> Exported:
+    """A whole catalog as it was at one moment. Raises NotAnExport for one that belongs to no cluster yet."""
+    entries = catalog.entries
     if keys.CLUSTER not in entries:
         raise NotAnExport("the catalog is empty: there is nothing to export")
     lineage = "" if keys.LINEAGE not in entries else Lineage.unpack(entries[keys.LINEAGE]).name
-    lives = [entry.key for entry in catalog.range(keys.LIVES) if Life.unpack(entry.value).last is None]
-    life = lives[-1].removeprefix(keys.LIVES) if lives else ""
+    lives = [key for key in entries if key.startswith(keys.LIVES) and Life.unpack(entries[key]).last is None]
+    life = max(lives).removeprefix(keys.LIVES) if lives else ""
     return Exported(keys.unpack(entries[keys.CLUSTER])["id"], lineage, life, catalog.revision, entries)
 
 
@@ -82,7 +82,7 @@ def lines_of(catalog: Exported) -> Iterator[str]:
         "life": catalog.life,
         "sequence": catalog.sequence,
     }
-    for value in (header, *(_entry_line(*entry) for entry in catalog.entries.items())):
+    for value in (header, *(_entry_line(*entry) for entry in sorted(catalog.entries.items()))):
         line = _line(value)
         digest.update(line.encode())
         yield line
@@ -120,16 +120,27 @@ def read_export(lines: Iterable[str]) -> Exported:
     if end.get("entries") != len(parsed) - 2 or end.get("sha256") != digest:
         raise NotAnExport("the file is cut off or was changed: take another backup")
     try:
-        entries = {one["key"]: _value(one) for _, one in parsed[1:-1]}
-        return Exported(
+        entries = dict(_entry(line) for _, line in parsed[1:-1])
+        if len(entries) != len(parsed) - 2:
+            raise ValueError("a key comes twice")
+        found = Exported(
             str(header["cluster"]),
             str(header["lineage"]),
             str(header["life"]),
             int(header["sequence"]),
             entries,
         )
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        _check(found)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise NotAnExport(f"the file cannot be read ({error!r}): take another backup") from None
+    return found
+
+
+def _check(found: Exported) -> None:
+    """Whether a catalog could begin with it. Raises AttributeError, KeyError, TypeError, ValueError."""
+    if found.sequence < 0 or keys.unpack(found.entries[keys.CLUSTER])["id"] != found.cluster:
+        raise ValueError("the first line and the entries tell of different catalogs")
+    imported_entries(found, older=False)
 
 
 def _parsed(number: int, line: str) -> dict[str, Any]:
@@ -142,10 +153,13 @@ def _parsed(number: int, line: str) -> dict[str, Any]:
     return value
 
 
-def _value(line: Mapping[str, Any]) -> bytes:
-    if "base64" in line:
-        return base64.b64decode(line["base64"], validate=True)
-    return keys.pack(line["value"])
+def _entry(line: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Raises KeyError, TypeError, ValueError."""
+    key = line["key"]
+    value = base64.b64decode(line["base64"], validate=True) if "base64" in line else keys.pack(line["value"])
+    if not isinstance(key, str) or not 0 < len(key.encode()) <= MAX_KEY_BYTES or len(value) > MAX_VALUE_BYTES:
+        raise ValueError(f"an entry that no catalog takes: {str(key)[:64]!r}, {len(value)} bytes")
+    return key, value
 
 
 def imported_entries(catalog: Exported, *, older: bool) -> dict[str, bytes]:

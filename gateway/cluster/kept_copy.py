@@ -24,6 +24,7 @@ from gateway.catalog.interface import Entry
 from gateway.cluster.found_segments import CannotRebuild
 from gateway.cluster.lineage import CatalogHistory, Lineage, Verdict
 from gateway.cluster.stores import REMOVED
+from mesh.protocol.catalog_memory import MAX_CHANGED_BYTES, MAX_COPY_BYTES
 from wireproto.dafka.additions import KEPT_DONE, NOTHING_REMEMBERED, Recalled, Remembered
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ BEFORE_LINEAGE = keys.LINEAGE[:-1]
 
 NAMED_TOPICS = 5
 """Topics that a refusal names."""
+
+MAX_READ_BYTES = MAX_COPY_BYTES + MAX_CHANGED_BYTES
+"""Bytes of entries that are taken from one store: no store keeps more."""
+
+MAX_TRIES = 20
+"""How often a copy is read anew that has changed meanwhile. Nobody should write one: its catalog is lost."""
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +101,7 @@ async def recall(reader: Reader, incarnations: Sequence[str], *, accept_loss: bo
                 )
         elif first.memory.lineage:
             memories[store] = first.memory
-            value = first.entries.get(keys.LINEAGE)
-            lineages[first.memory.lineage] = (
-                Lineage(first.memory.lineage) if value is None else Lineage.unpack(value)
-            )
+            lineages[first.memory.lineage] = _lineage(store, first)
     if not memories:
         return KeptCopy()
     newest = _newest(lineages, memories)
@@ -112,6 +116,18 @@ async def recall(reader: Reader, incarnations: Sequence[str], *, accept_loss: bo
         store, copy.memory.sequence, newest,
     )  # fmt: skip
     return copy
+
+
+def _lineage(store: str, told: Recalled) -> Lineage:
+    """The lineage that a store's copy is of. Raises CannotRebuild."""
+    value = told.entries.get(keys.LINEAGE)
+    try:
+        return Lineage(told.memory.lineage) if value is None else Lineage.unpack(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CannotRebuild(
+            f"store {store} keeps a lineage of the lost catalog that cannot be read ({error!r}): start "
+            "without it"
+        ) from None
 
 
 def _newest(lineages: Mapping[str, Lineage], memories: Mapping[str, Remembered]) -> str:
@@ -160,22 +176,40 @@ class _CopyAsCatalog:
 
 
 async def _read(reader: Reader, store: str) -> KeptCopy:
-    """All that one store keeps, of one moment."""
+    """All that one store keeps, of one moment. Raises CannotRebuild."""
+    for _ in range(MAX_TRIES):
+        copy = await _read_once(reader, store)
+        if copy is not None:
+            return copy
+    raise CannotRebuild(
+        f"what store {store} keeps of the lost catalog changes while it is read: stop the gateway that "
+        "writes it"
+    )
+
+
+async def _read_once(reader: Reader, store: str) -> KeptCopy | None:
+    """None if it has changed meanwhile. Raises CannotRebuild."""
+    entries: dict[str, bytes] = {}
+    after, size = "", 0
+    first: Recalled | None = None
     while True:
-        entries: dict[str, bytes] = {}
-        first: Recalled | None = None
-        while True:
-            page = await reader.recall(store, max(entries, default="", key=str.encode))
-            first = first or page
-            if page.status != KEPT_DONE or page.memory != first.memory:
-                break
-            entries |= page.entries
-            if not page.more:
-                return KeptCopy(page.memory, entries)
+        page = await reader.recall(store, after)
         if page.status != KEPT_DONE:
             raise CannotRebuild(
                 f"store {store} cannot read what it keeps of the lost catalog: its own log says why. Put "
                 "back its data, or start without it"
+            )
+        first = first or page
+        if page.memory != first.memory:
+            return None
+        entries |= page.entries
+        if not page.more:
+            return KeptCopy(page.memory, entries)
+        before, after = after, max(page.entries, default="", key=str.encode)
+        size += sum(len(key) + len(value) for key, value in page.entries.items())
+        if after.encode() <= before.encode() or size > MAX_READ_BYTES:
+            raise CannotRebuild(
+                f"store {store} answers without end what it keeps of the lost catalog: start without it"
             )
 
 

@@ -16,7 +16,7 @@ from wireproto.dafka.additions import PIECE_BYTES
 from wireproto.dafka.fields import MAX_LIST_ENTRIES
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog, Change
+    from gateway.catalog.interface import Change
 
 KEPT_PREFIXES: Final = (
     keys.TOPICS,
@@ -45,11 +45,6 @@ class Changes(NamedTuple):
     sequence: int
     puts: Mapping[str, bytes]
     deletes: Sequence[str]
-
-
-def kept_entries(catalog: Catalog) -> list[tuple[str, bytes]]:
-    """All that is to be kept, as it is at this moment."""
-    return [(entry.key, entry.value) for prefix in KEPT_PREFIXES for entry in catalog.range(prefix)]
 
 
 def in_pieces(entries: Iterable[tuple[str, bytes]]) -> Iterator[dict[str, bytes]]:

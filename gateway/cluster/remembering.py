@@ -24,7 +24,8 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import HistoryLost
-from gateway.cluster.kept_entries import QUIET_PREFIXES, changes_in_pieces, in_pieces, kept_entries
+from gateway.catalog.snapshot import snapshot
+from gateway.cluster.kept_entries import KEPT_PREFIXES, QUIET_PREFIXES, changes_in_pieces, in_pieces
 from gateway.cluster.lineage import CatalogHistory, Verdict
 from gateway.cluster.stores import REMOVED, StoreEntry
 from mesh.data_directory import DataDirectoryRefused
@@ -214,22 +215,32 @@ class Remembering:
 
     async def _ask(self, store: StoreEntry) -> Remembered:
         """What a store remembers, which does not refute the catalog."""
+        answer = await self._question(store)
+        return await self._take(store, answer.memory) if answer.status == KEPT_DONE else answer.memory
+
+    async def _question(self, store: StoreEntry) -> Kept:
+        """What a store remembers; it does not vouch if it cannot read that."""
         while True:
             answer = await self._send(store, Keep(store.incarnation, "", self._cluster_id, KEEP_QUESTION))
             if answer.status == KEPT_DONE:
-                break
+                return answer
             self._say(store, answer)
             if answer.status == KEPT_STORAGE_ERROR:
                 self._doubt(store, "cannot read what it remembers of the catalog: its own log says why")
-                break
+                return answer
             await trio.sleep(PAUSE_SECONDS)
-        if answer.status == KEPT_DONE:
-            self._take(store, answer.memory)
-        return answer.memory
 
-    def _take(self, store: StoreEntry, memory: Remembered) -> None:
-        """A store has said what it remembers. Raises DataDirectoryRefused."""
+    async def _take(self, store: StoreEntry, memory: Remembered) -> Remembered:
+        """A store has said what it remembers; what it says last. Raises DataDirectoryRefused."""
         verdict, reason = self._history.judge(memory)
+        if verdict is Verdict.REFUTES:
+            # One answer alone ends no gateway: whoever reaches the mesh may have sent it.
+            self._known.pop(store.incarnation, None)
+            answer = await self._question(store)
+            memory = answer.memory
+            if answer.status != KEPT_DONE:
+                return memory
+            verdict, reason = self._history.judge(memory)
         if verdict is Verdict.REFUTES:
             raise self._refused(
                 f"the catalog is older than store {_name(store)}, or another one: it {reason}"
@@ -240,6 +251,7 @@ class Remembering:
             self._known[store.incarnation] = memory
             self._doubtful.pop(store.incarnation, None)
         self._progressed()
+        return memory
 
     def _doubt(self, store: StoreEntry, reason: str) -> None:
         logger.warning("store %s does not vouch for the catalog: it %s", _name(store), reason)
@@ -293,18 +305,24 @@ class Remembering:
         """Give a store a whole copy in the place of what it has."""
         lineage = self._history.lineage
         assert lineage is not None
-        at = Remembered(lineage.name, self._requests.prefix, self._catalog.revision)
-        if memory == at:
+        life = self._requests.prefix
+        if memory == Remembered(lineage.name, life, self._catalog.revision):
             return memory
         parent = memory.lineage if memory.lineage != lineage.name else ""
-        pieces = list(in_pieces(kept_entries(self._catalog)))
-        for number, piece in enumerate(pieces):
-            kind = KEEP_LAST_PIECE if number == len(pieces) - 1 else KEEP_PIECE
+        copy = await snapshot(self._catalog, KEPT_PREFIXES)
+        at = Remembered(lineage.name, life, copy.revision)
+        pieces = in_pieces(copy.entries.items())
+        piece, number = next(pieces), 0
+        while True:
+            following = next(pieces, None)
+            kind = KEEP_LAST_PIECE if following is None else KEEP_PIECE
             keep = Keep(store.incarnation, "", self._cluster_id, kind, at, parent, number, piece)
             answer = await self._send(store, keep)
-            if kind == KEEP_LAST_PIECE or answer.status != KEPT_DONE:
+            if following is None or answer.status != KEPT_DONE:
+                if answer.status in (KEPT_DONE, KEPT_OUT_OF_TURN) and answer.memory != at:
+                    await trio.sleep(PAUSE_SECONDS)  # or it would be sent again and again, at once
                 return await self._answered(store, answer)
-        return memory
+            piece, number = following, number + 1
 
     async def _send(self, store: StoreEntry, keep: Keep) -> Kept:
         """Ask until it is answered, by a store of this cluster or of none yet."""
@@ -320,15 +338,15 @@ class Remembering:
     async def _answered(self, store: StoreEntry, answer: Kept) -> Remembered:
         """What a store has after this answer."""
         if answer.status == KEPT_DONE:
-            self._take(store, answer.memory)
-            return answer.memory
+            return await self._take(store, answer.memory)
         self._known.pop(store.incarnation, None)
+        memory = answer.memory
         if answer.status in (KEPT_OTHER_HISTORY, KEPT_OUT_OF_TURN):
-            self._take(store, answer.memory)
+            memory = await self._take(store, memory)
         if answer.status != KEPT_OUT_OF_TURN:
             self._say(store, answer)
             await trio.sleep(PAUSE_SECONDS)
-        return NOTHING_REMEMBERED if answer.status == KEPT_STORAGE_ERROR else answer.memory
+        return NOTHING_REMEMBERED if answer.status == KEPT_STORAGE_ERROR else memory
 
     def _say(self, store: StoreEntry, answer: Kept) -> None:
         """Once for each reason."""

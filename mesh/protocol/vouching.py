@@ -21,6 +21,12 @@ from typing import NamedTuple, TypeAlias
 MAX_STORES = 1000
 """Stores that are known at once; beyond it one of which nothing is remembered makes room for a new one."""
 
+SAID_SECONDS = 10.0
+"""Pause between two refusals of one store that are said."""
+
+MAX_SAID = 16
+"""Starts of one store whose refusal is said once and not again."""
+
 
 class StoreLife(NamedTuple):
     """What is remembered of a store: the nonce of a start, and the number of a commit that it told."""
@@ -63,7 +69,9 @@ class Keep(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Somebody should look: this start of a store does not count. Said once."""
+    """Somebody should look: this start of a store does not count. Said once, and of many starts of one store
+    now and then.
+    """
 
     store: str
     reason: str
@@ -91,6 +99,8 @@ class Vouching:
         self._keeping: dict[str, bytes] = {}
         """Starts that count as soon as they are remembered."""
         self._asked: set[tuple[str, bytes]] = set()
+        self._said: dict[str, tuple[float, tuple[bytes, ...]]] = {}
+        """Store -> when a refusal was said last, and which starts' were."""
 
     def remember(self, store: str, life: StoreLife) -> None:
         """This is durably remembered. Another start than that has to show that it knows it."""
@@ -119,9 +129,11 @@ class Vouching:
             self.refused[told.store] = refusal._replace(heard=now)
             return None
         if told.nonce == known.nonce:
-            if told.commit < self._floor.get(told.store, 0):
-                return self._refuse(told, f"that start is at commit {told.commit} now", now)
-            return self._accept(told)
+            if told.commit >= self._floor.get(told.store, 0):
+                return self._accept(told)
+            if told.remembered != known.nonce:
+                return Ask(told.store, known.nonce)
+            return self._refuse(told, f"that start is at commit {told.commit} now", now)
         if not told.nonce:
             return self._refuse(told, "it tells no start any more, as a store of an older version", now)
         if told.remembered != known.nonce:
@@ -138,6 +150,7 @@ class Vouching:
         refusal = self.refused.get(store)
         if (
             (store, nonce) in self._asked
+            or len(self._asked) >= MAX_STORES
             or self._keeping.get(store) == nonce
             or (refusal is not None and refusal.nonce == nonce)
         ):
@@ -188,16 +201,20 @@ class Vouching:
         self._keeping[store] = told.nonce
         return Keep(store, life)
 
-    def _refuse(self, told: Told, reason: str, now: float) -> Refuse:
+    def _refuse(self, told: Told, reason: str, now: float) -> Refuse | None:
         store, known = told.store, self._known[told.store]
         seen = f"what was seen last of it was commit {known.commit} of its start {known.nonce.hex()}"
         reason = f"{seen}, and {reason}"
         self.refused[store] = Refusal(told.nonce, reason, now)
+        last, said = self._said.get(store, (-SAID_SECONDS, ()))
+        if told.nonce in said or now - last < SAID_SECONDS:
+            return None
+        self._said[store] = now, (*said, told.nonce)[-MAX_SAID:]
         return Refuse(store, reason)
 
     def _make_room(self) -> None:
         """Strangers cannot fill the memory."""
         if len(self._known) >= MAX_STORES:
             oldest = next((store for store in self._known if store not in self._kept), "")
-            for table in (self._known, self.counts, self._keeping, self.refused):
+            for table in (self._known, self.counts, self._keeping, self.refused, self._said):
                 table.pop(oldest, None)

@@ -24,6 +24,7 @@ class ProducerIds:
         self._catalog = catalog
         self._copies = copies
         self._lock = trio.Lock()
+        """Who takes a block in the catalog; nobody waits for stores with it."""
         self._next = 0
         entry = catalog.get(keys.PRODUCER_IDS)
         self._end = self._next = 0 if entry is None else int(keys.unpack(entry.value))
@@ -40,19 +41,24 @@ class ProducerIds:
 
         Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next block yet.
         """
-        async with self._lock:
-            if self._next == self._end:
-                await self._take_block()
-            self._next += 1
-            return self._next - 1
+        while self._next == self._end:
+            await self._take_block()
+        self._next += 1
+        return self._next - 1
 
     async def _take_block(self) -> None:
-        if self._taken == self._end:
-            await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})
-            self._taken = self._end + BLOCK
+        """Have ids that may be handed out. All who ask meanwhile wait for the stores together."""
+        async with self._lock:
+            if self._next < self._end:
+                return
+            if self._taken == self._end:
+                await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})
+                self._taken = self._end + BLOCK
+            taken = self._taken
         if not await self._copies.keep(BLOCK_SECONDS):
             raise KafkaError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 "too few stores remember the next block of producer ids: start those that are away",
             )
-        self._end = self._taken
+        # Who waited longer than others may find the block after this one taken, or handed out.
+        self._end = max(self._end, taken)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mesh.presence import StorePresence
 from mesh.protocol.presence import LIVE_SECONDS
+from mesh.protocol.vouching import StoreLife
 from mesh.requests import Requests
 from mesh.routing import requests_routes
 from tests.unit.mesh.fake_node import FakeNode
 from wireproto.dafka.additions import ANY_STORE, STATUS_DONE, AddressStatus, Found, Lookup, Ping, Pong
 
 STORE, OTHER = "5" * 32, "6" * 32
+A, B = b"\1" * 8, b"\2" * 8
 
 
 class Mesh:
@@ -127,5 +130,41 @@ def test_what_a_store_did_not_answer_is_sent_at_once_when_it_is_back() -> None:
             status = AddressStatus("A" * 32, STATUS_DONE, 3)
             mesh.node.hears(Found(sent[-1].requester, STORE, status))
         assert len(found) == 1
+
+    run(body)
+
+
+def test_a_pong_that_nobody_asked_for_says_nothing() -> None:
+    """Neither that a store is there, nor that another start has taken its place."""
+
+    async def body(mesh: Mesh) -> None:
+        mesh.answering = {STORE}
+        await trio.sleep(5)
+        (asked,) = {message.requester for message in mesh.node.sent[-1:]}
+        mesh.presence.vouching.remember(STORE, StoreLife(A, 10))
+        never = f"{mesh.requests.prefix}{1 << 60:016X}"
+        forged = Pong(never, STORE, "cluster", "forged", 0, 0, B, 1, A, 1 << 62)
+        mesh.node.hears(forged, forged._replace(store=OTHER))
+        assert mesh.presence.name(STORE) == "name of 5"
+        assert OTHER not in mesh.presence.seen
+        # That question was for all stores, and did not have the nonce.
+        mesh.node.hears(forged._replace(requester=asked))
+        assert mesh.presence.vouching.question(STORE) == A
+        assert mesh.presence.name(STORE) == "name of 5"
+        assert not mesh.presence.vouching.refused
+
+    run(body)
+
+
+def test_what_is_asked_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.presence.MAX_ASKED", 10)
+
+    async def body(mesh: Mesh) -> None:
+        mesh.answering = {STORE}
+        await trio.sleep(100)
+        first = next(message.requester for message in mesh.node.sent if isinstance(message, Ping))
+        mesh.node.hears(Pong(first, OTHER, "cluster", "late"))
+        assert OTHER not in mesh.presence.seen
+        assert mesh.presence.live(STORE)
 
     run(body)

@@ -27,10 +27,17 @@ async def broken(_request: dict[str, Any]) -> None:
     raise ZeroDivisionError("deliberate")
 
 
+LONG = 'a "quoted" \u00e9\U0001f600\n\\' * 50
+
+
+async def long(_request: dict[str, Any]) -> str:
+    return LONG
+
+
 @asynccontextmanager
 async def serving(directory: Path) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_admin, directory, {"double": double, "broken": broken})
+        await nursery.start(serve_admin, directory, {"double": double, "broken": broken, "long": long})
         yield
         nursery.cancel_scope.cancel()
 
@@ -61,6 +68,19 @@ def test_a_request_is_answered_and_a_refusal_says_why(tmp_path: Path) -> None:
             await asked(tmp_path, "double", number=-1)
         with pytest.raises(OperatorRefused, match="another version"):
             await asked(tmp_path, "halve", number=1)
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize("part", [1, 7, 100_000])
+def test_a_long_answer_is_the_same_whatever_it_is_put_together_of(
+    tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "PART_CHARACTERS", part)
+
+    async def body() -> None:
+        assert await asked(tmp_path, "long") == LONG
+        assert await raw(tmp_path, b'{"do": "long"}\n') == json.dumps({"done": LONG}).encode() + b"\n"
 
     run(tmp_path, body)
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import trio
 
 from gateway.administration import topic_creation
 from gateway.common import log_limit
@@ -283,3 +284,22 @@ def test_what_the_broker_says_is_the_topics_answer() -> None:
     broker.failure = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "another client was faster")
     (result,) = create(broker, topic("t"))
     assert (result["error_code"], result["error_message"]) == (36, "another client was faster")
+
+
+def test_one_topic_waits_for_the_word_of_the_stores_and_not_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second for each of some thousand topics would be hours."""
+    broker, tried = FakeBroker(), []
+
+    async def refuse(name: str, *_: Any) -> Any:
+        tried.append(name)
+        await trio.lowlevel.checkpoint()
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "too few stores")
+
+    monkeypatch.setattr(broker, "create_topic", refuse)
+    assert errors(broker, topic("a"), topic("b"), topic("!"), topic("c")) == [
+        ("a", ErrorCode.NOT_CONTROLLER),
+        ("b", ErrorCode.NOT_CONTROLLER),
+        ("!", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("c", ErrorCode.NOT_CONTROLLER),
+    ]
+    assert tried == ["a"]

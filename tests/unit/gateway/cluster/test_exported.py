@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from gateway.catalog.snapshot import snapshot
 from gateway.cluster.exported import (
     Exported,
     NotAnExport,
@@ -50,7 +53,7 @@ def catalog() -> MemoryCatalog:
 
 
 def file(made: MemoryCatalog | None = None) -> list[str]:
-    return list(lines_of(exported(made or catalog())))
+    return list(lines_of(exported(trio.run(snapshot, made or catalog(), ("",)))))
 
 
 def test_what_was_exported_is_read_back_byte_by_byte() -> None:
@@ -70,7 +73,7 @@ def test_the_lines_are_for_people_too() -> None:
 
 def test_an_empty_catalog_has_nothing_to_export() -> None:
     with pytest.raises(NotAnExport, match="nothing to export"):
-        exported(MemoryCatalog())
+        exported(trio.run(snapshot, MemoryCatalog(), ("",)))
 
 
 def changed(lines: list[str], number: int, **values: Any) -> list[str]:
@@ -97,6 +100,43 @@ BAD = {
 def test_what_is_not_whole_is_refused(lines: list[str], why: str) -> None:
     with pytest.raises(NotAnExport, match=why):
         read_export(lines)
+
+
+def whole(*entries: Any, **header: Any) -> list[str]:
+    """A file with these lines, whose end fits: as nobody but a broken program, or a vandal, makes it."""
+    lines = [json.dumps(one) + "\n" for one in (json.loads(GOOD[0]) | header, *entries)]
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    return [*lines, json.dumps({"entries": len(lines) - 1, "sha256": digest}) + "\n"]
+
+
+CLUSTER_LINE = {"key": keys.CLUSTER, "value": {"id": "C1", "format": 1}}
+UNREADABLE = {
+    "a key twice": whole(CLUSTER_LINE, {"key": "/a", "value": 1}, {"key": "/a", "value": 2}),
+    "a key that is a number": whole(CLUSTER_LINE, {"key": 1, "value": 1}),
+    "a key that is too long": whole(CLUSTER_LINE, {"key": "/" + "a" * MAX_KEY_BYTES, "value": 1}),
+    "a value that is too long": whole(CLUSTER_LINE, {"key": "/a", "value": "a" * MAX_VALUE_BYTES}),
+    "no value": whole(CLUSTER_LINE, {"key": "/a"}),
+    "base64 that is none": whole(CLUSTER_LINE, {"key": "/a", "base64": "a\u00e9"}),
+    "base64 of a number": whole(CLUSTER_LINE, {"key": "/a", "base64": 7}),
+    "half a character": whole(CLUSTER_LINE, {"key": "/\ud800", "value": 1}),
+    "no cluster": whole({"key": "/a", "value": 1}),
+    "another cluster": whole(CLUSTER_LINE, cluster="C2"),
+    "a sequence without end": whole(CLUSTER_LINE, sequence=float("inf")),
+    "a sequence below 0": whole(CLUSTER_LINE, sequence=-1),
+    "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
+    "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
+    "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
+}
+
+
+@pytest.mark.parametrize("lines", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_no_export_says_is_refused_before_anything_is_written(lines: list[str]) -> None:
+    with pytest.raises(NotAnExport, match="cannot be read"):
+        read_export(lines)
+
+
+def test_a_file_that_is_whole_is_taken_whoever_made_it() -> None:
+    assert read_export(whole(CLUSTER_LINE, {"key": "/a", "value": 1})).entries["/a"] == b"1"
 
 
 def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Change
+from gateway.catalog.snapshot import snapshot
 from gateway.cluster import kept_entries
 from gateway.cluster.kept_entries import KEPT_PREFIXES, Changes, changes_in_pieces, in_pieces
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -32,7 +33,8 @@ def test_all_that_is_kept_is_of_one_moment() -> None:
     catalog = MemoryCatalog()
     entries = {f"{prefix}x": b"1" for prefix in (*KEPT_PREFIXES, *NOT_KEPT)}
     trio.run(catalog.transact, [], entries)
-    assert dict(kept_entries.kept_entries(catalog)) == {f"{prefix}x": b"1" for prefix in KEPT_PREFIXES}
+    kept = trio.run(snapshot, catalog, KEPT_PREFIXES)
+    assert kept == (catalog.revision, {f"{prefix}x": b"1" for prefix in KEPT_PREFIXES})
 
 
 def test_entries_go_into_as_few_messages_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,10 @@ from wireproto.dafka.additions import (
     KEEP_LAST_PIECE,
     KEEP_PIECE,
     KEEP_QUESTION,
+    KEPT_DONE,
+    KEPT_OTHER_HISTORY,
+    KEPT_OUT_OF_TURN,
+    NOTHING_REMEMBERED,
     Keep,
     Kept,
     Remembered,
@@ -286,6 +290,31 @@ def test_a_store_that_was_away_for_long_gets_a_whole_copy(monkeypatch: pytest.Mo
     run(body, "A", "B", "C")
 
 
+def test_a_whole_copy_is_of_one_moment_and_is_read_with_others_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.catalog.snapshot.ENTRIES_AT_ONCE", 10)
+
+    async def body(world: World) -> None:
+        await world.change(**{f"t{number:03d}": b"0" for number in range(200)})
+        store = world.stores["A"]
+        async with world.life() as life:
+            await life.wait_compared()
+            heard = len(store.heard)
+            for number in range(8):
+                await world.change(**{f"t{number:03d}": b"1", f"t{199 - number:03d}": b"1"})
+            await trio.sleep(0.05)
+            copy = store.heard[heard]
+            ones = len([value for value in copy.puts.values() if value == b"1"])
+            behind = world.catalog.revision - copy.at.sequence
+            assert (copy.kind, ones) == (KEEP_LAST_PIECE, 2 * (8 - behind))
+            assert ones > 0
+            assert await life.keep(1.0)
+            assert store.entries[keys.topic_key("t007")] == b"1"
+
+    run(body, "A")
+
+
 def refuted(match: str) -> Any:
     return pytest.RaisesGroup(pytest.RaisesExc(DataDirectoryRefused, match=match), flatten_subgroups=True)
 
@@ -304,6 +333,56 @@ def test_a_catalog_that_went_back_is_refused() -> None:
         assert not older.range(keys.LIVES + "G2")
 
     run(body, "A")
+
+
+@pytest.mark.parametrize("kind", [KEEP_QUESTION, KEEP_CHANGES])
+def test_one_answer_alone_ends_no_gateway(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reaches the mesh may send one, and so may a store that mixes something up."""
+
+    async def body(world: World) -> None:
+        store = world.stores["A"]
+        forged: list[Kept] = []
+        take = store.take
+
+        def forge(keep: Keep) -> Kept:
+            answer = take(keep)
+            if keep.kind == kind and not forged:
+                forged.append(answer)
+                status = KEPT_DONE if kind == KEEP_QUESTION else KEPT_OTHER_HISTORY
+                return answer._replace(status=status, memory=Remembered("other", "G9", 1 << 60))
+            return answer
+
+        monkeypatch.setattr(store, "take", forge)
+        async with world.life() as life:
+            await life.wait_compared()
+            assert await life.keep(1.0)
+            await world.change(orders=b"1")
+            assert await life.keep(5.0)
+            assert len(forged) == 1
+            assert store.entries[keys.topic_key("orders")] == b"1"
+
+    run(body, "A")
+
+
+@pytest.mark.parametrize("status", [KEPT_DONE, KEPT_OUT_OF_TURN])
+def test_a_store_that_never_gets_on_is_not_told_without_a_pause(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(world: World) -> None:
+        store = world.stores["C"]
+
+        def stay(keep: Keep) -> Kept:
+            store.heard.append(keep)
+            done = KEPT_DONE if keep.kind == KEEP_QUESTION else status
+            return Kept(keep.requester, "C", done, CLUSTER, NOTHING_REMEMBERED)
+
+        monkeypatch.setattr(store, "take", stay)
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            await trio.sleep(10)
+            assert 5 < len(store.heard) < 15
+
+    run(body, "A", "B", "C")
 
 
 def test_a_store_that_is_heard_later_refutes_it_too() -> None:

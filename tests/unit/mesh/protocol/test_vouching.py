@@ -1,7 +1,7 @@
 """Which start of a store counts, by what is remembered of it and what PONGs say."""
 
 from mesh.protocol.starts import MAX_STARTS, Start, begun, last_commit_of, pack_starts, unpack_starts
-from mesh.protocol.vouching import MAX_STORES, Ask, Keep, Refuse, StoreLife, Told, Vouching
+from mesh.protocol.vouching import MAX_STORES, SAID_SECONDS, Ask, Keep, Refuse, StoreLife, Told, Vouching
 
 A, B, C = (bytes([number]) * 8 for number in (1, 2, 3))
 STORE = "S1"
@@ -42,7 +42,9 @@ def test_the_same_start_counts_at_once_if_it_is_not_behind() -> None:
 
 def test_the_same_start_that_is_behind_is_refused_for_good() -> None:
     vouching = remembering()
-    assert isinstance(vouching.told(Told(STORE, A, 9), 0.0), Refuse)
+    assert vouching.told(Told(STORE, A, 9), 0.0) == Ask(STORE, A)  # one frame alone accuses nobody
+    assert not vouching.refused
+    assert isinstance(vouching.told(Told(STORE, A, 9, A, 9), 0.0), Refuse)
     assert vouching.told(Told(STORE, A, 20), 1.0) is None  # what it lacked it lacks
     assert not vouching.counts
     assert vouching.refused[STORE].heard == 1.0
@@ -121,6 +123,36 @@ def test_what_another_gateway_remembers_has_to_be_known_too() -> None:
     assert not vouching.counts
     assert vouching.told(Told(STORE, A, 10), 0.0) == Ask(STORE, B)
     assert isinstance(vouching.told(Told(STORE, A, 10, B, -1), 0.0), Refuse)
+
+
+def test_a_frame_that_tells_too_little_harms_nobody_who_has_it() -> None:
+    vouching = remembering()
+    assert vouching.told(Told(STORE, A, 0), 0.0) == Ask(STORE, A)
+    assert vouching.told(Told(STORE, A, 12, A, 12), 0.0) is None
+    assert vouching.counts == {STORE: A}
+
+
+def test_starts_that_are_refused_in_turn_do_not_fill_the_log() -> None:
+    """Several old copies run under one name, or one is started again and again: so many lines, not more."""
+    vouching = counting(A)
+    said = 0
+    for second in range(1000):
+        for copy in (B, C):
+            said += isinstance(vouching.told(Told(STORE, copy, 1, A, -1), float(second)), Refuse)
+    assert said == 2
+    for second in range(1000, 2000):
+        nonce = second.to_bytes(8, "big")
+        said += isinstance(vouching.told(Told(STORE, nonce, 1, A, -1), float(second)), Refuse)
+        assert vouching.refused[STORE].nonce == nonce
+    assert said == 2 + 1000 / SAID_SECONDS
+
+
+def test_strangers_are_asked_so_many_at_most() -> None:
+    vouching = counting(A)
+    asked = [vouching.stranger(STORE, number.to_bytes(8, "big")) for number in range(10 * MAX_STORES)]
+    assert 1 < len([one for one in asked if one is not None]) <= MAX_STORES
+    vouching.round()
+    assert vouching.stranger(STORE, C) == Ask(STORE, A)
 
 
 def test_strangers_do_not_fill_the_memory() -> None:
