@@ -160,8 +160,8 @@ MUTANTS = (
         "deleted-segments-come-back",
         "A rebuilt catalog has what was deleted, where a store was away then.",
         "gateway/cluster/rebuild.py",
-        "        if segment.deleted_at or segment",
-        "        if segment",
+        "        gone = segment.deleted_at or segment",
+        "        gone = segment",
         (f"{REBUILD}test_what_one_store_has_deleted_comes_back_from_no_other",),
     ),
     Mutant(

@@ -6,10 +6,10 @@ CLOSER = "tests/unit/gateway/log/test_closer.py::"
 COMPACTOR = "tests/unit/gateway/log/compaction/test_compactor.py::"
 CONTEXT = "tests/unit/gateway/log/test_context.py::"
 DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
-ID_BLOCKS = "tests/unit/gateway/log/idempotence/test_id_blocks.py::"
 LOG_START = "tests/unit/gateway/log/test_log_start.py::"
 OPENER = "tests/unit/gateway/log/test_opener.py::"
 PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
+PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 RETENTION_RULES = "tests/unit/gateway/log/test_retention_rules.py::"
 SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
@@ -151,8 +151,8 @@ MUTANTS = (
         "closed-segment-believed-open",
         "A catalog from before a roll is believed, where epoch and life are the same.",
         "gateway/log/recovery/verification.py",
-        "verified.phase >= Phase.CLOSED and address in unended",
-        "verified.phase > Phase.CLOSED and address in unended",
+        "verified.phase >= Phase.CLOSED and address in known.unended",
+        "verified.phase > Phase.CLOSED and address in known.unended",
         (f"{RECOVERY}test_a_catalog_from_before_a_roll_of_the_same_life_is_refuted",),
     ),
     Mutant(
@@ -175,7 +175,7 @@ MUTANTS = (
         "noted-outputs-not-asked-about",
         "An older catalog with a note of a compaction that went well is believed.",
         "gateway/log/recovery/one_partition.py",
-        "        self._unended += [output.address for output in noted_outputs(self._context, log)]\n",
+        "        unended += [output.address for output in noted_outputs(self._context, log)]\n",
         "",
         (f"{RECOVERY}test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted",),
     ),
@@ -217,7 +217,7 @@ MUTANTS = (
         "gateway/log/idempotence/producer_ids.py",
         "await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})",
         "await trio.lowlevel.checkpoint()",
-        (f"{ID_BLOCKS}test_no_life_gives_an_id_again",),
+        (f"{PRODUCER_IDS}test_ids_are_counted_up_and_a_start_skips_what_is_left_of_a_block",),
     ),
     Mutant(
         "newest-producer-forgotten",

@@ -686,9 +686,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         ),
         patch.object(compaction_run, "PIECE_RECORDS", 3),
         patch.object(compaction_run, "MAX_SOURCES", 4),
-        patch.object(server, "BEGINNING_ROWS", world.plan.rows_in_an_answer),
-        patch.object(producers_at_end, "ROWS_AT_ONCE", world.plan.rows_in_an_answer + 1),
-        patch.object(reader, "ROWS_COUNT", world.plan.rows_in_an_answer),
+        answers_of(world.plan.rows_in_an_answer),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
             store_module,
@@ -696,6 +694,17 @@ def simulated_parts(world: World) -> Iterator[None]:
             SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40, total=1 << 40)),
         ),
         patch.object(trio.to_thread, "run_sync", run_sync),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def answers_of(rows: int) -> Iterator[None]:
+    """So many rows of a segment are in one answer."""
+    with (
+        patch.object(server, "BEGINNING_ROWS", rows),
+        patch.object(reader, "ROWS_COUNT", rows),
+        patch.object(producers_at_end, "ROWS_AT_ONCE", rows + 1),
     ):
         yield
 
