@@ -194,7 +194,7 @@ MUTANTS = (
         "mesh/protocol/ingest.py",
         "self.incarnation, state.subject, state.head, self._nonce)",
         "self.incarnation, state.subject, state.accepted, self._nonce)",
-        (f"{INGEST}test_a_commit_is_bounded_by_the_count_of_its_records_too",),
+        (f"{INGEST}test_what_comes_while_a_commit_is_on_its_way_is_acknowledged_with_the_next",),
     ),
     Mutant(
         "unannounced-records-count",
