@@ -54,22 +54,25 @@ class CopyOfTree:
 
     def run(self, arguments: Sequence[str]) -> tuple[int, str]:
         """Exit code and output of a Python here. Raises TimeoutExpired."""
-        with subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=self._path,
-            env={**os.environ, "PYTHONPATH": str(self._path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
+        # Into a file: who is left running would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=self._path,
+                env={**os.environ, "PYTHONPATH": str(self._path)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             try:
-                said, _ = process.communicate(timeout=self._patience)
+                code = process.wait(self._patience)
             finally:
                 # A check may have started gateways and stores, and a mutation may keep them from ending.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        return process.returncode, said
+                process.wait()
+            output.seek(0)
+            return code, output.read()
 
     @contextlib.contextmanager
     def mutated(self, mutant: Mutant) -> Iterator[None]:

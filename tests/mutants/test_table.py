@@ -64,7 +64,7 @@ def test_a_file_is_another_for_a_while(tmp_path: Path) -> None:
 
 
 def test_what_a_check_has_started_ends_with_it(tmp_path: Path) -> None:
-    start = "import subprocess; print(subprocess.Popen(['sleep', '1000'], stdout=subprocess.DEVNULL).pid)"
+    start = "import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"
     code, pid = CopyOfTree(tmp_path).run(["-c", start])
     assert code == 0
     stat = Path("/proc", pid.strip(), "stat")
