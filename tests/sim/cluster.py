@@ -666,7 +666,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         await trio.sleep(READ_SECONDS)
         return work(*args)
 
-    with (
+    patches = (
         patch.object(store_module, "Node", make_node),
         patch.object(store_module, "Database", make_database_for(world)),
         patch.object(store_module, "Committer", make_committer_for(world)),
@@ -694,7 +694,10 @@ def simulated_parts(world: World) -> Iterator[None]:
             SimpleNamespace(disk_usage=lambda _path: SimpleNamespace(free=1 << 40, total=1 << 40)),
         ),
         patch.object(trio.to_thread, "run_sync", run_sync),
-    ):
+    )
+    with contextlib.ExitStack() as stack:
+        for one in patches:
+            stack.enter_context(one)
         yield
 
 
