@@ -7,6 +7,7 @@ CONTEXT = "tests/unit/gateway/log/test_context.py::"
 DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
 OPENER = "tests/unit/gateway/log/test_opener.py::"
 PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
+PRODUCERS = "tests/unit/gateway/log/compaction/test_producers.py::"
 PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
@@ -61,6 +62,14 @@ MUTANTS = (
         "min(last, first + ROWS_AT_ONCE - 1)",
         "min(last - 1, first + ROWS_AT_ONCE - 1)",
         (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
+    ),
+    Mutant(
+        "rows-of-before-the-snapshot-applied",
+        "After a compaction a producer that was forgotten comes back in part, and pushes out another.",
+        "gateway/log/recovery/producers_at_end.py",
+        "    if segment.is_compacted:\n",
+        "    if segment.is_compacted and not beginning.rows:\n",
+        (f"{PRODUCERS}test_producers_of_old_batches_do_not_push_out_newer_ones",),
     ),
     Mutant(
         "epoch-not-used-up",
@@ -230,7 +239,10 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "        self._producers.move_to_end(producer_id)\n",
         "",
-        (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
+        (
+            f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",
+            f"{SIM_CLEANING}test_the_promises_hold_where_more_producers_write_than_a_log_remembers[1]",
+        ),
     ),
     Mutant(
         "snapshot-forgets-the-living",
