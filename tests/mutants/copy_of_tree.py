@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,13 +33,14 @@ PASSED, FAILED = 0, 1
 class CopyOfTree:
     """Made by `copy_of_tree`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = CHECK_SECONDS) -> None:
         self._path = path
+        self._patience = patience
 
     def imports_itself(self) -> bool:
         """Whether a process that runs here has its packages from here."""
         script = f"import {', '.join(PACKAGES)}\nfor one in ({', '.join(PACKAGES)}): print(one.__file__)"
-        said = self._run(["-c", script]).stdout.split()
+        said = self.run(["-c", script])[1].split()
         return len(said) == len(PACKAGES) and all(Path(one).is_relative_to(self._path) for one in said)
 
     def test(self, checks: Sequence[str]) -> tuple[int | None, str]:
@@ -46,22 +48,31 @@ class CopyOfTree:
         temporary = f"--basetemp={self._path / 'pytest'}"
         options = ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", temporary]
         try:
-            done = self._run(["-m", "pytest", *options, *checks])
+            return self.run(["-m", "pytest", *options, *checks])
         except subprocess.TimeoutExpired:
-            return None, f"no end after {CHECK_SECONDS:.0f} s"
-        return done.returncode, done.stdout
+            return None, f"no end after {self._patience:.0f} s"
 
-    def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self._path,
-            env={**os.environ, "PYTHONPATH": str(self._path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=CHECK_SECONDS,
-            check=False,
-        )
+    def run(self, arguments: Sequence[str]) -> tuple[int, str]:
+        """Exit code and output of a Python here. Raises TimeoutExpired."""
+        # Into a file: who is left running would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=self._path,
+                env={**os.environ, "PYTHONPATH": str(self._path)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(self._patience)
+            finally:
+                # A check may have started gateways and stores, and a mutation may keep them from ending.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            output.seek(0)
+            return code, output.read()
 
     @contextlib.contextmanager
     def mutated(self, mutant: Mutant) -> Iterator[None]:

@@ -1,17 +1,15 @@
-"""What a partition's log counts, shows, recovers, compacts and drops."""
+"""What a partition's log counts, shows and recovers, and what it knows of producers."""
 
 from tests.mutants.mutant import Mutant
 
 CLOSER = "tests/unit/gateway/log/test_closer.py::"
-COMPACTOR = "tests/unit/gateway/log/compaction/test_compactor.py::"
 CONTEXT = "tests/unit/gateway/log/test_context.py::"
 DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
-ID_BLOCKS = "tests/unit/gateway/log/idempotence/test_id_blocks.py::"
-LOG_START = "tests/unit/gateway/log/test_log_start.py::"
 OPENER = "tests/unit/gateway/log/test_opener.py::"
 PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
+PRODUCERS = "tests/unit/gateway/log/compaction/test_producers.py::"
+PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
-RETENTION_RULES = "tests/unit/gateway/log/test_retention_rules.py::"
 SEVERAL_STORES = "tests/in_process/test_several_stores.py::"
 SIM_CLEANING = "tests/sim/test_cleaning.py::"
 SIM_CLUSTER = "tests/sim/test_cluster.py::"
@@ -64,6 +62,14 @@ MUTANTS = (
         "min(last, first + ROWS_AT_ONCE - 1)",
         "min(last - 1, first + ROWS_AT_ONCE - 1)",
         (f"{RECOVERY}test_the_producers_of_every_batch_are_known_however_many_answers_its_rows_take",),
+    ),
+    Mutant(
+        "rows-of-before-the-snapshot-applied",
+        "After a compaction a producer that was forgotten comes back in part, and pushes out another.",
+        "gateway/log/recovery/producers_at_end.py",
+        "    if segment.is_compacted:\n",
+        "    if segment.is_compacted and not beginning.rows:\n",
+        (f"{PRODUCERS}test_producers_of_old_batches_do_not_push_out_newer_ones",),
     ),
     Mutant(
         "epoch-not-used-up",
@@ -217,7 +223,7 @@ MUTANTS = (
         "gateway/log/idempotence/producer_ids.py",
         "await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})",
         "await trio.lowlevel.checkpoint()",
-        (f"{ID_BLOCKS}test_no_life_gives_an_id_again",),
+        (f"{PRODUCER_IDS}test_ids_are_counted_up_and_a_start_skips_what_is_left_of_a_block",),
     ),
     Mutant(
         "newest-producer-forgotten",
@@ -233,7 +239,10 @@ MUTANTS = (
         "gateway/log/idempotence/state.py",
         "        self._producers.move_to_end(producer_id)\n",
         "",
-        (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
+        (
+            f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",
+            f"{SIM_CLEANING}test_the_promises_hold_where_more_producers_write_than_a_log_remembers[1]",
+        ),
     ),
     Mutant(
         "snapshot-forgets-the-living",
@@ -274,141 +283,5 @@ MUTANTS = (
         "        if duplicate.last_offset < self.high_watermark:\n",
         "        if duplicate.last_offset < self.next_offset:\n",
         (f"{PARTITION_APPENDS}test_a_duplicate_is_answered_when_its_original_is_durable",),
-    ),
-    Mutant(
-        "log-start-not-in-the-catalog",
-        "What DeleteRecords took is back after a restart, or its segments are deleted under readers.",
-        "gateway/log/log_start.py",
-        """record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}""",
-        """record |= {"epochs": epochs.to_list()}""",
-        (f"{LOG_START}test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",),
-    ),
-    Mutant(
-        "segment-with-the-log-start-dropped",
-        "DeleteRecords takes records above the offset that it names.",
-        "gateway/log/log_start.py",
-        "end > start or self",
-        "segment.start_offset >= start or self",
-        (f"{LOG_START}test_whole_segments_below_it_go_and_one_that_it_lies_in_stays",),
-    ),
-    Mutant(
-        "log-start-not-compared",
-        "A segment that opens meanwhile loses its epoch in the catalog, or the log start goes back.",
-        "gateway/log/log_start.py",
-        "        compares.append(Compare(key, entry.mod_revision))\n        puts[key] = keys.pack(record)\n",
-        "        puts[key] = keys.pack(record)\n",
-        (f"{LOG_START}test_a_move_and_an_opening_segment_that_meet_in_the_catalog_lose_nothing",),
-    ),
-    Mutant(
-        "producers-of-an-emptied-log-not-kept",
-        "When retention has dropped all of a log a late retry is stored again.",
-        "gateway/log/log_start.py",
-        "        if dropped and len(dropped) == len(partition.chain.closed):\n",
-        "        if dropped and not partition.chain.closed:\n",
-        (f"{LOG_START}test_a_late_retry_is_known_though_all_records_have_expired",),
-    ),
-    Mutant(
-        "retention-takes-one-more",
-        "A log has less than retention.bytes after a look.",
-        "gateway/log/retention_rules.py",
-        "count < len(segments) and too_much - segments[count].size >= 0:",
-        "count < len(segments):",
-        (f"{RETENTION_RULES}test_how_many_segments_go",),
-    ),
-    Mutant(
-        "retention-passes-over-a-young-segment",
-        "Records go that are younger than retention.ms, because later ones have older timestamps.",
-        "gateway/log/retention_rules.py",
-        "now_ms - segments[count].largest_timestamp > retention_ms",
-        "now_ms - segments[-1].largest_timestamp > retention_ms",
-        (f"{RETENTION_RULES}test_how_many_segments_go",),
-    ),
-    Mutant(
-        "tombstones-for-ever-gone",
-        "A tombstone goes before delete.retention.ms: a consumer never learns that the key was deleted.",
-        "gateway/log/compaction/reading.py",
-        "keep_tombstones = horizon is None or now_ms < horizon",
-        "keep_tombstones = horizon is None",
-        (f"{COMPACTOR}test_a_log_that_does_not_fit_memory_takes_several_passes",),
-    ),
-    Mutant(
-        "unreadable-batches-go",
-        "Compaction deletes what it cannot read.",
-        "gateway/log/compaction/reading.py",
-        "            left.append((header, batch))\n            continue\n",
-        "            continue\n",
-        (f"{COMPACTOR}test_a_batch_that_does_not_parse_stays_as_it_is",),
-    ),
-    Mutant(
-        "end-of-a-compacted-log-goes",
-        "The last batch goes, and its offsets are given again.",
-        "gateway/log/compaction/reading.py",
-        "        if kept is None and header.last_offset >= last_offset:\n",
-        "        if kept is None and header.last_offset > last_offset:\n",
-        (f"{COMPACTOR}test_a_long_chain_is_swapped_in_parts",),
-    ),
-    Mutant(
-        "newest-record-goes",
-        "Compaction keeps no record of a key whose newest one it has seen.",
-        "gateway/log/compaction/rules.py",
-        "        return offset >= self._offsets.get(_digest(key), -1) and",
-        "        return offset > self._offsets.get(_digest(key), -1) and",
-        (f"{COMPACTOR}test_the_newest_of_each_key_stays_where_it_was",),
-    ),
-    Mutant(
-        "clean-as-far-as-it-was-written",
-        "With more keys than memory the rest counts as compacted, and old values stay for ever.",
-        "gateway/log/compaction/run.py",
-        "cleaned_to = min(self._newest.upto, sources[-1].end_offset or 0)",
-        "cleaned_to = sources[-1].end_offset or 0",
-        (f"{COMPACTOR}test_a_log_that_does_not_fit_memory_takes_several_passes",),
-    ),
-    Mutant(
-        "swap-not-compared",
-        "A compaction puts back what retention has dropped meanwhile, or loses a new member.",
-        "gateway/log/compaction/run.py",
-        "            compares.append(Compare(key, entry.mod_revision))\n",
-        "",
-        (f"{COMPACTOR}test_a_segment_that_goes_while_the_swap_is_on_its_way_to_the_disk_is_not_put_back",),
-    ),
-    Mutant(
-        "swapped-before-it-is-durable",
-        "The old segments go while the new ones are in memory.",
-        "gateway/log/compaction/run.py",
-        "            await writer.finish()\n",
-        "",
-        (f"{COMPACTOR}test_the_newest_of_each_key_stays_where_it_was",),
-    ),
-    Mutant(
-        "sources-deleted-before-ends-are-heard",
-        "A catalog that is lost now cannot be read back: neither old nor new segments can.",
-        "gateway/cluster/deletion.py",
-        "        return any(map(self._context.closer.is_waited_for, after))",
-        "        return False",
-        (f"{COMPACTOR}test_what_is_replaced_goes_only_when_the_stores_know_the_new_ends",),
-    ),
-    Mutant(
-        "outputs-not-noted",
-        "What a killed compaction wrote stays on the disks for ever, and a rebuild takes it for the log.",
-        "gateway/log/compaction/output.py",
-        "        await self._note(segment)\n",
-        "",
-        (f"{COMPACTOR}test_killed_at_any_point_nothing_is_lost",),
-    ),
-    Mutant(
-        "old-notes-delete",
-        "A restored catalog deletes what compactions wrote since: acknowledged records are gone for good.",
-        "gateway/log/compaction/left_over.py",
-        "            if answer.phase >= Phase.CLOSED:\n",
-        "            if answer.phase > Phase.DELETED:\n",
-        (f"{COMPACTOR}test_a_catalog_from_before_the_swap_deletes_nothing_that_was_written",),
-    ),
-    Mutant(
-        "notes-judged-by-one",
-        "The same, where the store that knows better is away.",
-        "gateway/log/compaction/left_over.py",
-        "        return len(known) >= one.needed\n",
-        "        return True\n",
-        (f"{COMPACTOR}test_what_was_left_over_waits_for_members_that_say_so",),
     ),
 )

@@ -1,5 +1,13 @@
 """Every mutation, on the way of a batch from its producer to w fsynced stores and back."""
 
-from tests.mutants import catalogs, groups, logs, stores
+from tests.mutants import catalogs, cleaning, fences, groups, logs, protocol, stores
 
-MUTANTS = (*stores.MUTANTS, *logs.MUTANTS, *groups.MUTANTS, *catalogs.MUTANTS)
+MUTANTS = (
+    *protocol.MUTANTS,
+    *stores.MUTANTS,
+    *logs.MUTANTS,
+    *cleaning.MUTANTS,
+    *groups.MUTANTS,
+    *catalogs.MUTANTS,
+    *fences.MUTANTS,
+)

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -53,13 +54,26 @@ def test_a_file_is_another_for_a_while(tmp_path: Path) -> None:
     tree, mutant = CopyOfTree(tmp_path), Mutant("name", "", "file.py", "1", "2", ())
 
     def value() -> str:
-        return tree._run(["-c", "import file; print(file.x)"]).stdout
+        return tree.run(["-c", "import file; print(file.x)"])[1]
 
     values = [value()]
     with contextlib.suppress(KeyError), tree.mutated(mutant):
         values.append(value())
         raise KeyError
     assert [*values, value()] == ["1\n", "2\n", "1\n"]
+
+
+def test_what_a_check_has_started_ends_with_it(tmp_path: Path) -> None:
+    start = "import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"
+    code, pid = CopyOfTree(tmp_path).run(["-c", start])
+    assert code == 0
+    stat = Path("/proc", pid.strip(), "stat")
+    while stat.exists() and stat.read_text().split()[2] not in {"Z", "X"}:
+        time.sleep(0.01)
+
+
+def test_a_check_that_does_not_end_has_not_failed(tmp_path: Path) -> None:
+    assert CopyOfTree(tmp_path, patience=0.0).test([]) == (None, "no end after 0 s")
 
 
 def test_parts_are_all_of_it() -> None:

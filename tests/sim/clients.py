@@ -7,6 +7,7 @@ right offset is seen. Consumers read what is below the high watermark, from memo
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,6 +57,9 @@ NOT_RECOGNISED = frozenset(
 """Answers to a batch that came again, of a log that has forgotten its producer."""
 NETWORK_SECONDS = 0.001
 
+PASSERS = 1000
+"""The first id of those that pass by."""
+
 PartitionName = tuple[str, int]
 
 
@@ -70,6 +74,8 @@ class Batch:
         self.attempt = 0
         self.sent = False
         self.ready_at = 0.0
+        self.passed = -1
+        """How many producers had passed by when a log took it first."""
 
 
 class AppendWaiter:
@@ -103,6 +109,9 @@ class Producer:
         self._next_sequence = 0
         self.stopped = False
         """Its topic is gone."""
+        self.remembered_at = -1
+        """How many had passed by at least when its last batch came that was acknowledged, or would be; -1
+        before its first."""
 
     def begin(self) -> None:
         self.world.loop.after(self._pause(), self._tick)
@@ -124,6 +133,8 @@ class Producer:
 
     def make(self) -> Batch:
         """The next batch."""
+        if not self._made:
+            self.remembered_at = self.world.passed[self.partition]
         count = self.world.random.choice((1, 1, 2, 5))
         self._made += 1
         name = b"<%d %s-%d %d>" % (self._number, self.partition[0].encode(), self.partition[1], self._made)
@@ -190,6 +201,8 @@ class Producer:
         except KafkaError as error:
             self._answer(batch, attempt, error.code)
             return
+        if batch.passed < 0:
+            batch.passed = self.world.passed[self.partition]
         if append.done:
             self._done(batch, attempt, life, partition, append)
         else:
@@ -217,6 +230,8 @@ class Producer:
         if error is ErrorCode.NONE:
             self.unanswered.remove(batch)
             self.answered.append(batch)
+            if batch.acks == -1:
+                self.remembered_at = max(self.remembered_at, batch.passed)
             self.world.reached["batches acknowledged"] += 1
             if self.world.plan.cleans and self.producer_id >= 0 and self.world.random.random() < COMES_AGAIN:
                 self.world.loop.after(self.world.random.uniform(0.01, 2.0), self._come_again, batch)
@@ -228,6 +243,11 @@ class Producer:
         if self.producer_id < 0:
             # It cannot know: whoever retries without an id may double.
             self.unanswered.remove(batch)
+
+    def begins_anew(self) -> None:
+        """As another producer: nothing is on its way."""
+        self.unanswered.clear()
+        self._next_sequence = 0
 
     def repeat(self) -> None:
         """Requests that were answered long ago arrive once more."""
@@ -251,6 +271,50 @@ class Producer:
                 raise BrokenPromise(
                     f"{batch.name!r} came again, and is not known any more: {error}"
                 ) from None
+
+
+class Passers:
+    """Idempotent producers that write one batch to a partition, once, and are never heard of again."""
+
+    def __init__(self, world: World, partition: PartitionName) -> None:
+        self._world = world
+        self._partition = partition
+        self._makes = Producer(world, PASSERS, partition, PASSERS, -1)
+
+    def begin(self) -> None:
+        self._world.loop.after(self._world.plan.pace * self._world.random.uniform(0.5, 3.0), self._tick)
+
+    def _tick(self) -> None:
+        world = self._world
+        if world.working:
+            self.begin()
+            if world.loop.now >= world.lull_until and self._may_pass():
+                self._pass()
+
+    def _may_pass(self) -> bool:
+        """Nobody who may send again is pushed out by one more."""
+        writing = [
+            producer.remembered_at
+            for producer in self._world.producers
+            if producer.partition == self._partition and producer.producer_id >= 0 <= producer.remembered_at
+        ]
+        least = self._world.passed[self._partition] - min(writing, default=0)
+        return least < self._world.plan.producers_kept - len(writing) if writing else True
+
+    def _pass(self) -> None:
+        world, makes = self._world, self._makes
+        life = world.current_life()
+        partition = None if life is None or not life.serving else life.partition(*self._partition)
+        if life is None or partition is None:
+            return
+        makes.producer_id = PASSERS + world.passed[self._partition]
+        batch = makes.make()
+        makes.begins_anew()
+        view = memoryview(bytearray(batch.content))
+        with contextlib.suppress(KafkaError):
+            world.passed[self._partition] += 1
+            partition.append(read_header(view), view, batch.acks, life.broker.context.now_ms())
+            world.reached["producers that passed by"] += 1
 
 
 class Consumer:

@@ -25,6 +25,7 @@ from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.log.compaction import compactor as compaction
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.rules import KEY_BYTES
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.recovery import producers_at_end
 from mesh import reader
 from mesh.protocol.address_state import AddressState, Phase
@@ -37,7 +38,7 @@ from mesh.store.identity import learn
 from mesh.store.values import unpack_number
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile
-from tests.sim.clients import Producer
+from tests.sim.clients import Passers, Producer
 from tests.sim.disk import SimRocks
 from tests.sim.fetch_sessions import plain_answer
 from tests.sim.gateway_node import Life, state_of
@@ -47,7 +48,7 @@ from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
-from tests.sim.plan import GATEWAY, NEVER, Fault, Plan
+from tests.sim.plan import GATEWAY, MANY_PRODUCERS, NEVER, Fault, Plan
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import CRC_OFFSET
@@ -105,6 +106,8 @@ class World:
         self.lull_until = 0.0
         """No producer makes new batches until then."""
         self.producers: list[Producer] = []
+        self.passed: Counter[PartitionName] = Counter()
+        """How many producers have come once."""
         self.topic_names: dict[str, str] = {}
         """By their ids."""
         self.commits = Commits(self)
@@ -152,6 +155,9 @@ class World:
                     producer = Producer(self, number, (f"topic-{topic}", index), producer_id, acks)
                     self.producers.append(producer)
                     producer.begin()
+        if self.plan.producers_kept < MANY_PRODUCERS:
+            for name in sorted({producer.partition for producer in self.producers}):
+                Passers(self, name).begin()
         start_clients(self)
 
     def _write_topics(self) -> None:
@@ -668,7 +674,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         await trio.sleep(READ_SECONDS)
         return work(*args)
 
-    patches = (
+    patches: tuple[contextlib.AbstractContextManager[Any], ...] = (
         patch.object(store_module, "Node", make_node),
         patch.object(store_module, "Database", make_database_for(world)),
         patch.object(store_module, "Committer", make_committer_for(world)),
@@ -688,9 +694,8 @@ def simulated_parts(world: World) -> Iterator[None]:
         ),
         patch.object(compaction_run, "PIECE_RECORDS", 3),
         patch.object(compaction_run, "MAX_SOURCES", 4),
-        patch.object(server, "BEGINNING_ROWS", world.plan.rows_in_an_answer),
-        patch.object(producers_at_end, "ROWS_AT_ONCE", world.plan.rows_in_an_answer + 1),
-        patch.object(reader, "ROWS_COUNT", world.plan.rows_in_an_answer),
+        answers_of(world.plan.rows_in_an_answer),
+        *(patch.dict(one, max_producers=world.plan.producers_kept) for one in producer_states()),
         patch.object(store_module, "uuid4", world.next_uuid),
         patch.object(
             store_module,
@@ -702,6 +707,25 @@ def simulated_parts(world: World) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for one in patches:
             stack.enter_context(one)
+        yield
+
+
+def producer_states() -> Iterator[dict[str, Any]]:
+    """The arguments with which a log's states of producers are made."""
+    from_snapshot: Any = ProducerState.from_snapshot
+    for make in (ProducerState.__init__, from_snapshot.__func__):
+        assert make.__kwdefaults__ is not None
+        yield make.__kwdefaults__
+
+
+@contextlib.contextmanager
+def answers_of(rows: int) -> Iterator[None]:
+    """So many rows of a segment are in one answer."""
+    with (
+        patch.object(server, "BEGINNING_ROWS", rows),
+        patch.object(reader, "ROWS_COUNT", rows),
+        patch.object(producers_at_end, "ROWS_AT_ONCE", rows + 1),
+    ):
         yield
 
 

@@ -16,6 +16,9 @@ NEVER = 86_400.0
 
 DAY_MS = 86_400_000
 
+MANY_PRODUCERS = 2000
+"""More than write to any partition in a schedule."""
+
 MANY_ROWS = 4096
 """More than the batches of any segment in a schedule."""
 
@@ -69,6 +72,9 @@ class Plan:
     """Rest between two looks of a store at its closed segments: one schedule has none, unless it is less."""
     rows_in_an_answer: int = MANY_ROWS
     """Rows of a segment that a store gives at once: a segment has more of them, or not."""
+    producers_kept: int = MANY_PRODUCERS
+    """Idempotent producers that a log remembers. Where these are few, others pass by, each with one batch,
+    and push out who is idle: never one whose batches may come again."""
     policies: tuple[str, ...] = ("delete",)
     """`cleanup.policy` of the topics, again and again from the first."""
     compaction_seconds: float = NEVER
@@ -165,6 +171,8 @@ READS = 0.4
 
 ROWS_IN_AN_ANSWER = (MANY_ROWS, MANY_ROWS, 2, 7)
 
+PRODUCERS_KEPT = (MANY_PRODUCERS, MANY_PRODUCERS, MANY_PRODUCERS, 8)
+
 RESTS = 0.5
 """Share of these in which nobody writes for a while."""
 
@@ -213,6 +221,7 @@ def make_plan(
     plan = replace(plan, faults=tuple(_faults(plan, chooser)))
     # Of streams of their own: the schedules without are those that they were before there was any.
     plan = replace(plan, rows_in_an_answer=random.Random(f"rows {seed}").choice(ROWS_IN_AN_ANSWER))
+    plan = replace(plan, producers_kept=random.Random(f"producers {seed}").choice(PRODUCERS_KEPT))
     chooser = random.Random(f"cleaning {seed}")
     drawn_cleans = chooser.random() < CLEANS
     plan = _with_cleaning(plan, chooser) if (drawn_cleans if cleans is None else cleans) else plan

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.sim import cluster
 from tests.sim.loop import BrokenPromise
-from tests.sim.plan import MANY_ROWS, Plan
+from tests.sim.plan import MANY_PRODUCERS, MANY_ROWS, Plan
 
 LARGE_SEGMENT_BYTES = 1 << 30
 MAX_RUNS = 400
@@ -83,6 +83,8 @@ def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
     for count in ("topics", "partitions", "clients"):
         if getattr(plan, count) > 1:
             yield {count: 1}
+    if plan.producers_kept < MANY_PRODUCERS:
+        yield {"producers_kept": MANY_PRODUCERS}
     if plan.rows_in_an_answer < MANY_ROWS:
         yield {"rows_in_an_answer": MANY_ROWS}
     if plan.segment_bytes < LARGE_SEGMENT_BYTES:

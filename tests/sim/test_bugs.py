@@ -1,13 +1,14 @@
 """Planted bugs, each a way to lose or double data: the simulation has to find them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.sim import cluster
 from tests.sim.bugs import BUGS, CLEANING, READING, planted
 from tests.sim.loop import BrokenPromise
-from tests.sim.plan import MANY_ROWS, Plan, make_plan
+from tests.sim.plan import MANY_PRODUCERS, MANY_ROWS, Plan, make_plan
 from tests.sim.shrink import describe
 
 SEEDS = 150
@@ -29,15 +30,18 @@ FIRST = {
 }
 """Where the seeds begin, for bugs that show seldom: so the test is quick."""
 
+AS_EVER: dict[str, Any] = {"rows_in_an_answer": MANY_ROWS, "producers_kept": MANY_PRODUCERS}
+"""`FIRST` is of schedules like that."""
+
 STORES = {"n-w answers accepted": 3, "high watermark at one store": 3}
 """Of the clusters in which a bug shows; the others show with one store already."""
 
 
 def plan_for(bug: str, seed: int) -> Plan:
     if bug in READING:
-        return replace(make_plan(seed, stores=1, seconds=4.0, reads=True), rows_in_an_answer=MANY_ROWS)
+        return replace(make_plan(seed, stores=1, seconds=4.0, reads=True), **AS_EVER)
     plan = make_plan(seed, stores=STORES.get(bug, 1), seconds=3.0, cleans=bug in CLEANING, reads=False)
-    return replace(plan, rows_in_an_answer=MANY_ROWS)  # `FIRST` is of schedules like that
+    return replace(plan, **AS_EVER)
 
 
 def found_by(bug: str) -> cluster.Outcome:

@@ -36,6 +36,13 @@ def test_the_promises_hold_where_segments_have_more_rows_than_an_answer(first: i
     assert reached["batches acknowledged"] > 100, reached
 
 
+@pytest.mark.parametrize("first", range(1, 9, BLOCK))
+def test_the_promises_hold_where_more_producers_write_than_a_log_remembers(first: int) -> None:
+    plans = [make_plan(seed, stores=1, seconds=SECONDS, cleans=True) for seed in range(first, first + BLOCK)]
+    reached = reached_by(replace(plan, producers_kept=8) for plan in plans)
+    assert reached["producers that passed by"] > 60, reached
+
+
 SHORT = Plan(
     seed=5,
     topics=1,

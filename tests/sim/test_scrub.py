@@ -28,9 +28,13 @@ DISK_IS_LOST = {"wipe", "set back", "empty"}
 """With it the last good copy may go before the other one is mended; what is lost then is no scrub's fault."""
 
 
+NEEDS_A_STORE_TO_SPARE = {"retire"}
+"""Here every store has every segment."""
+
+
 def run_with_flips(seed: int, stores: int) -> Counter[str]:
     plan = make_plan(seed, stores=stores, seconds=SECONDS)
-    faults = [fault for fault in plan.faults if fault.kind not in DISK_IS_LOST]
+    faults = [fault for fault in plan.faults if fault.kind not in DISK_IS_LOST | NEEDS_A_STORE_TO_SPARE]
     for number in range(FLIPS):
         at = SECONDS * (0.2 + 0.75 * number / FLIPS)
         faults.append(Fault(f"flip {number}", "flipped bit", at, 0.0, store_name(number % stores)))

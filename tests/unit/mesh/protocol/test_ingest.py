@@ -148,6 +148,15 @@ def test_records_are_acknowledged_once_per_commit_and_only_when_it_is_durable() 
     assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 2)]
 
 
+def test_what_comes_while_a_commit_is_on_its_way_is_acknowledged_with_the_next() -> None:
+    machine = opened()
+    machine.on_record(record(0), 0.0)
+    commit = machine.take()
+    machine.on_record(record(1), 0.0)
+    assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 0)]
+    assert machine.settle() == [Ack(ADDRESS, STORE, "orders", 1)]
+
+
 def test_rows_carry_the_running_maximum_of_timestamps() -> None:
     machine = opened()
     for sequence, timestamp in enumerate([50, 90, 70, 95]):

@@ -1,0 +1,160 @@
+"""What tells older from as it was: chains, the catalog's lineage, stores' lives, delayed deletions."""
+
+from tests.mutants.mutant import Mutant
+
+CATALOG_MEMORY = "tests/unit/mesh/protocol/test_catalog_memory.py::"
+CHAIN_CHECK = "tests/unit/gateway/log/recovery/test_chain_check.py::"
+GRACE = "tests/unit/gateway/cluster/test_grace.py::"
+LINEAGE = "tests/unit/gateway/cluster/test_lineage.py::"
+MESH_SCRUB = "tests/mesh/test_scrub.py::"
+PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
+RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
+REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
+VOUCHING = "tests/unit/mesh/protocol/test_vouching.py::"
+
+MUTANTS = (
+    Mutant(
+        "hole-in-a-chain-is-no-wonder",
+        "A catalog that has lost a segment's row is served without its records.",
+        "gateway/log/recovery/chain_check.py",
+        "after.start_offset == before.end_offset or",
+        "after.start_offset >= before.end_offset or",
+        (f"{CHAIN_CHECK}test_what_a_lost_row_leaves",),
+    ),
+    Mutant(
+        "lost-first-segment-is-no-wonder",
+        "The same, for the oldest one.",
+        "gateway/log/recovery/chain_check.py",
+        "    if first.start_offset > log_start:\n",
+        "    if first.start_offset < 0:\n",
+        (f"{CHAIN_CHECK}test_what_a_lost_row_leaves",),
+    ),
+    Mutant(
+        "lost-last-segment-is-no-wonder",
+        "The same, for the newest one: its offsets are given again.",
+        "gateway/log/recovery/chain_check.py",
+        "    if max(end, log_start) < known_end:\n",
+        "    if end < 0:\n",
+        (f"{CHAIN_CHECK}test_what_a_lost_row_leaves",),
+    ),
+    Mutant(
+        "epoch-that-is-not-used-up",
+        "A partition's record that has gone back is believed, and an epoch is used twice.",
+        "gateway/log/recovery/chain_check.py",
+        """        if segment.epoch >= record["next_epoch"]:\n""",
+        """        if segment.epoch < 0 <= record["next_epoch"]:\n""",
+        (f"{CHAIN_CHECK}test_what_a_lost_row_leaves",),
+    ),
+    Mutant(
+        "deleted-segment-is-in-the-log",
+        "A catalog from before a deletion serves a log whose end is gone.",
+        "gateway/log/recovery/verification.py",
+        "verified.phase == Phase.DELETED and address == known.last_closed",
+        "verified.phase == Phase.DELETED and address and not known.last_closed",
+        (f"{RECOVERY}test_a_closed_segment_that_a_store_has_deleted_refutes_a_catalog_that_has_it",),
+    ),
+    Mutant(
+        "unknown-segment-is-no-news",
+        "A store has a segment that the catalog has lost, and its offsets are given again.",
+        "gateway/log/recovery/verification.py",
+        "    if is_news and not known.is_known(verified.newest):\n",
+        "    if is_news and not known and not known.is_known(verified.newest):\n",
+        (f"{RECOVERY}test_the_stores_tell_of_segments_that_are_lost_at_the_end_of_a_chain",),
+    ),
+    Mutant(
+        "older-life-of-the-catalog-vouched-for",
+        "A restored catalog goes on where a store remembers more: topics and producer ids are given twice.",
+        "gateway/cluster/lineage.py",
+        "        if memory.sequence > last:\n",
+        "        if memory.sequence < 0:\n",
+        (f"{LINEAGE}test_a_memory_lies_on_the_history_or_refutes_it",),
+    ),
+    Mutant(
+        "unknown-life-of-the-catalog-vouched-for",
+        "The same, where the gateway that wrote last is none that the catalog knows.",
+        "gateway/cluster/lineage.py",
+        """        return Judgement(Verdict.REFUTES, f"{where}, and the catalog knows no such life")""",
+        """        return Judgement(Verdict.VOUCHES, f"{where}, and the catalog knows no such life")""",
+        (f"{LINEAGE}test_a_memory_lies_on_the_history_or_refutes_it",),
+    ),
+    Mutant(
+        "half-of-the-stores-remember",
+        "An administrator is answered, and a start compares with stores that know nothing of it.",
+        "gateway/cluster/remembering.py",
+        "        return len(self._tasks) // 2 + 1\n",
+        "        return (len(self._tasks) + 1) // 2\n",
+        (f"{REMEMBERING}test_a_majority_keeps_what_was_answered",),
+    ),
+    Mutant(
+        "compared-with-too-few",
+        "A start does not wait for a store that any majority has in common.",
+        "gateway/cluster/remembering.py",
+        "        while len(self._known) < len(self._tasks) - self._majority + 1:\n",
+        "        while len(self._known) < len(self._tasks) - self._majority:\n",
+        (f"{REMEMBERING}test_nothing_is_compared_before_enough_stores_have_vouched",),
+    ),
+    Mutant(
+        "ids-handed-out-before-they-are-remembered",
+        "After a restored backup a producer is given another one's id.",
+        "gateway/log/idempotence/producer_ids.py",
+        "        if not await self._copies.keep(BLOCK_SECONDS):\n",
+        "        if await self._copies.keep(BLOCK_SECONDS) is None:\n",
+        (f"{PRODUCER_IDS}test_a_block_that_too_few_stores_remember_is_not_handed_out",),
+    ),
+    Mutant(
+        "memory-goes-back",
+        "A store that remembers the newest catalog takes an older one's word.",
+        "mesh/protocol/catalog_memory.py",
+        "        return keep.at.sequence > known.sequence\n",
+        "        return keep.at != known\n",
+        (f"{CATALOG_MEMORY}test_another_history_is_refused",),
+    ),
+    Mutant(
+        "changes-with-a-gap-remembered",
+        "What a store remembers of the catalog lacks some changes, and a rebuild has not what they said.",
+        "mesh/protocol/catalog_memory.py",
+        "            and known.sequence == keep.base\n",
+        "            and known.sequence <= keep.base\n",
+        (f"{CATALOG_MEMORY}test_changes_that_do_not_follow_change_nothing",),
+    ),
+    Mutant(
+        "older-copy-of-a-store-counts",
+        "A store that was restored from a copy acknowledges for what it has lost.",
+        "mesh/protocol/vouching.py",
+        "        if told.remembered_commit < known.commit:\n",
+        "        if told.remembered_commit < -1:\n",
+        (f"{VOUCHING}test_a_new_start_that_lacks_something_is_refused_and_that_is_said_once",),
+    ),
+    Mutant(
+        "start-that-goes-back-counts",
+        "The same, where the copy is of the very start that was seen last.",
+        "mesh/protocol/vouching.py",
+        "            if told.commit < self._floor.get(told.store, 0):\n",
+        "            if told.commit < -1:\n",
+        (f"{VOUCHING}test_the_same_start_that_is_behind_is_refused_for_good",),
+    ),
+    Mutant(
+        "counted-before-it-is-remembered",
+        "A copy from before a store's start passes as well once the gateway starts anew.",
+        "mesh/protocol/vouching.py",
+        "        self._keeping[store] = told.nonce\n",
+        "        self.counts[store] = self._keeping[store] = told.nonce\n",
+        (f"{VOUCHING}test_what_nothing_is_remembered_of_is_taken_as_it_is",),
+    ),
+    Mutant(
+        "deleted-without-delay",
+        "What a gateway deletes by mistake is gone before anybody can stop it.",
+        "gateway/cluster/grace.py",
+        "self._seen[0][0] + self._seconds <= now",
+        "self._seen[0][0] <= now",
+        (f"{GRACE}test_a_revision_is_old_when_it_was_noted_so_long_ago",),
+    ),
+    Mutant(
+        "lacking-copy-not-made-again",
+        "A store that lost a closed segment is noticed, and one disk less than counted has it.",
+        "mesh/store/refill.py",
+        "        if phase is Phase.NATIVE:\n",
+        "        if phase is Phase.DELETED:\n",
+        (f"{MESH_SCRUB}test_a_copy_that_is_gone_is_not_good_and_is_made_again",),
+    ),
+)
