@@ -158,8 +158,9 @@ class Segments:
         return Copying(state, copy.end)
 
     def _join(self, state: AddressState, known: Announcement, members: tuple[str, ...]) -> None:
-        """Keep the members that a COPY names, if this store is one of them and was none so far: it was another
-        store when the segment was announced to it. A catalog that is rebuilt counts on what stores keep.
+        """Keep the members that a COPY names, if this store is one of them and was none so far: it was
+        another store when the segment was announced to it. A catalog that is rebuilt counts on what stores
+        keep.
         """
         if self.incarnation in members and self.incarnation not in known.members:
             state.announcement = known._replace(members=members)

@@ -98,9 +98,9 @@ def _become_another(database: Database, identity: Identity, known: tuple[str, ..
     learn(database, new)
     identity.become(new)
     logger.warning(
-        "%s, so nothing of what store %s acknowledged is here: it is another store now, %s. If %s, stop it and "
-        "mount the right one; else let it count with 'dafka store admit %s', and have it fetch what it lacks "
-        "with 'dafka store replace %s %s'%s",
+        "%s, so nothing of what store %s acknowledged is here: it is another store now, %s. If %s, stop it "
+        "and mount the right one; else let it count with 'dafka store admit %s', and have it fetch what it "
+        "lacks with 'dafka store replace %s %s'%s",
         cause,
         old,
         new,
