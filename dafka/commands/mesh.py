@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dafka.commands.decorators import gateway_data_option, json_option
-from dafka.commands.tables import print_json, print_table, size
+from dafka.commands.tables import print_json, print_table, size, there
 
 
 @click.group(short_help="Look at the mesh.", help="The mesh as a running gateway sees it.")
@@ -37,7 +37,7 @@ def status(data: Path, as_json: bool) -> None:
                 entry["id"] or "-",
                 entry["name"] or "-",
                 entry["state"],
-                "yes" if entry["live"] else "no",
+                there(entry),
                 size(entry["free_bytes"]),
                 "?" if entry["silent_seconds"] is None else f"{entry['silent_seconds']} s",
                 f"{entry['unconfirmed_segments']} segments" if entry["unconfirmed_segments"] else "-",

@@ -18,7 +18,7 @@ from dafka.commands.decorators import (
 from dafka.commands.exits import CommandFailed
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import STORE_OPTIONS
-from dafka.commands.tables import print_json, print_table, size
+from dafka.commands.tables import print_json, print_table, size, there
 from dafka.processes.interpreter import loading
 from dafka.settings import MeshStoreSettings
 
@@ -78,7 +78,7 @@ def list_stores(data: Path, as_json: bool) -> None:
             entry["id"] or "-",
             entry["name"] or "-",
             entry["state"] + (f" ({entry['replacement']})" if entry["replacement"] else ""),
-            "yes" if entry["live"] else "refused" if entry["refused"] else "no",
+            there(entry),
             size(entry["free_bytes"]),
             entry["incarnation"],
         )

@@ -1,7 +1,7 @@
 """Tables for people and JSON for programs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -30,3 +30,10 @@ def size(number: int | None) -> str:
     while amount >= 1024 and unit < len(UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:.0f} {UNITS[unit]}" if not unit else f"{amount:.1f} {UNITS[unit]}"
+
+
+def there(store: Mapping[str, Any]) -> str:
+    """Whether a store that a gateway tells of is there; "refused" if what answers under its name does not
+    count.
+    """
+    return "yes" if store["live"] else "refused" if store["refused"] else "no"

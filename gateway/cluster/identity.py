@@ -53,7 +53,9 @@ async def rebuild_catalog(
         rebuilt = await read_back(reader, incarnations, accept_loss=accept_loss)
     except CannotRebuild as error:
         raise DataDirectoryRefused(
-            path, f"the catalog cannot be rebuilt: {error}", "The catalog was not changed"
+            path,
+            f"the catalog cannot be rebuilt: {error}",
+            "The catalog that was set aside, if there was one, is still there (catalog.sqlite.broken-N)",
         ) from None
     entries = list(rebuilt.items())
     for start in range(0, len(entries), ENTRIES_AT_ONCE):

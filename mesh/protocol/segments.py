@@ -149,11 +149,22 @@ class Segments:
             if state.accepted < state.end:
                 self.queue.latest.unfinished[state.address] = True
                 self.addresses.revive(state)
+        else:
+            self._join(state, state.announcement, segment.members)
         if state.phase is Phase.SEALED:
             state.wanted = max(state.wanted, copy.end)
         state.sources = copy.sources or state.sources
         self.want_rest(state)
         return Copying(state, copy.end)
+
+    def _join(self, state: AddressState, known: Announcement, members: tuple[str, ...]) -> None:
+        """Keep the members that a COPY names, if this store is one of them and was none so far: it was
+        another store when the segment was announced to it. A catalog that is rebuilt counts on what stores
+        keep.
+        """
+        if self.incarnation in members and self.incarnation not in known.members:
+            state.announcement = known._replace(members=members)
+            self.queue.latest.metas[state.address] = state.pack_meta()
 
     def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
         """Why a segment is not copied here, STATUS_DONE if it is. An older epoch alone is no reason: a chain

@@ -75,7 +75,7 @@ def settle(database: Database, identity: Identity) -> str:
     if identity.is_new or (not known and not database.is_empty()):
         learn(database, named)
         return named
-    return _become_another(database, identity, emptied=not known)
+    return _become_another(database, identity, known)
 
 
 def become_another(path: Path, identity: Identity) -> str:
@@ -90,21 +90,24 @@ def become_another(path: Path, identity: Identity) -> str:
     return new
 
 
-def _become_another(database: Database, identity: Identity, *, emptied: bool) -> str:
-    cause = "the database is empty" if emptied else "the database is another store's"
-    identity.allow_another(cause)
+def _become_another(database: Database, identity: Identity, known: tuple[str, ...]) -> str:
     old, new = identity.incarnation, make_incarnation()
+    mounted = known[-1] if known else None
+    cause = "the database is empty" if mounted is None else f"the database is that of store {mounted}"
+    identity.allow_another(cause)
     learn(database, new)
     identity.become(new)
     logger.warning(
-        "%s, so nothing of what store %s acknowledged is here: it is another store now, %s. If a disk is not "
-        "mounted, stop it and mount that; else let it count with 'dafka store admit %s', and have it fetch "
-        "what it lacks with 'dafka store replace %s %s'",
+        "%s, so nothing of what store %s acknowledged is here: it is another store now, %s. If %s, stop it "
+        "and mount the right one; else let it count with 'dafka store admit %s', and have it fetch what it "
+        "lacks with 'dafka store replace %s %s'%s",
         cause,
         old,
         new,
+        "a disk is not mounted" if mounted is None else "this is another store's disk",
         new,
-        old,
+        mounted or old,
         new,
+        "" if mounted is None else f" (and take the place of {old} too, if it was admitted)",
     )
     return new

@@ -259,6 +259,28 @@ def test_the_command_makes_another_store_of_one_that_was_put_back(tmp_path: Path
         assert settled(directory) == directory.incarnation == new
 
 
+def test_a_disk_that_is_mounted_again_takes_the_place_of_the_store_that_was_on_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not that of the store that the empty directory became meanwhile, which may never have been admitted."""
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        mounted = settled(directory)
+        database, away = directory.path / "db", tmp_path / "away"
+    database.rename(away)
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        emptied = settled(directory)
+    assert f"dafka store replace {mounted} {emptied}" in caplog.text
+    caplog.clear()
+    shutil.rmtree(database)
+    away.rename(database)
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        new = settled(directory)
+    assert len({mounted, emptied, new}) == 3
+    assert f"the database is that of store {mounted}" in caplog.text
+    assert f"dafka store replace {mounted} {new}" in caplog.text
+    assert f"take the place of {emptied} too" in caplog.text
+
+
 def test_the_command_names_what_is_wrong_with_a_directory(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="there is no store in it"):
         list(restored(tmp_path))

@@ -114,6 +114,26 @@ def test_what_an_earlier_incarnation_had_open_is_sealed_and_copied_on() -> None:
     assert kept(machine) == (Phase.SEALED, END)
 
 
+def test_a_store_that_was_another_one_keeps_that_it_is_a_member_now() -> None:
+    """It has the segment, and of the older members only one that is gone; a rebuilt catalog would wait for
+    that one for ever. Members of which this store is one already may be newer than those of a late COPY.
+    """
+    machine = Machine()
+    formerly = segment()
+    written(machine, END + 1)
+    machine.answers(Request(b"C", STORE, "R1", (AddressStatus(ADDRESS, STATUS_DONE, END).pack(),)))
+    machine.segments.incarnation = "another incarnation"
+    now = formerly._replace(members=("another incarnation", *PEERS))
+    for asked in (now, formerly, now._replace(members=("another incarnation", "older", "older still"))):
+        entry = Copy(asked, END, PEERS).pack()
+        machine.on_request(Request(b"Y", "another incarnation", "R1", (entry,)))
+        machine.settle()
+        state = machine.disk.load(ADDRESS)
+        assert state is not None
+        assert state.announcement == now
+        assert kept(machine) == (Phase.CLOSED, END)
+
+
 def test_what_was_copied_is_what_the_writer_would_have_brought() -> None:
     """Rows and running maxima too: members are compared byte for byte."""
     one, other = Machine(), Machine()
