@@ -129,8 +129,8 @@ MUTANTS = (
         "start-that-goes-back-counts",
         "The same, where the copy is of the very start that was seen last.",
         "mesh/protocol/vouching.py",
-        "            if told.commit < self._floor.get(told.store, 0):\n",
-        "            if told.commit < -1:\n",
+        "            if told.commit >= self._floor.get(told.store, 0):\n",
+        "            if told.commit >= -1:\n",
         (f"{VOUCHING}test_the_same_start_that_is_behind_is_refused_for_good",),
     ),
     Mutant(
@@ -153,8 +153,8 @@ MUTANTS = (
         "lacking-copy-not-made-again",
         "A store that lost a closed segment is noticed, and one disk less than counted has it.",
         "mesh/store/refill.py",
-        "        if phase is Phase.NATIVE:\n",
-        "        if phase is Phase.DELETED:\n",
+        "        if phase is not Phase.OPEN and not await _ask(requests, ids.COPY,",
+        "        if phase is Phase.DELETED and not await _ask(requests, ids.COPY,",
         (f"{MESH_SCRUB}test_a_copy_that_is_gone_is_not_good_and_is_made_again",),
     ),
 )
