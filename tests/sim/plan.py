@@ -228,7 +228,8 @@ def _with_copies(plan: Plan, chooser: random.Random) -> Plan:
     """The same with a store that is set back to a copy of its disk, or that starts with an empty one, in some
     of the schedules that can bear it.
     """
-    if plan.w >= plan.replication_factor or chooser.random() >= SETS_A_STORE_BACK:
+    asked = [int(fault.other) for fault in plan.faults if fault.kind == "alter topic"]
+    if max(plan.w, *asked, 0) >= plan.replication_factor or chooser.random() >= SETS_A_STORE_BACK:
         return plan
     kind = chooser.choice(("set back", "set back", "empty"))
     at = chooser.uniform(0.2, plan.seconds * 0.7)

@@ -76,7 +76,7 @@ def _rows_unchecked(_announcement: Any, before: bytes, _after: bytes, contents: 
 
 
 def run_some() -> None:
-    for seed in (1, 2, 14):
+    for seed in (29, 30):
         run_with_flips(seed, 3)
 
 
