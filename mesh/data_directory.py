@@ -146,7 +146,9 @@ class DataDirectory:
         return self.incarnation
 
     def allow_another(self, cause: str) -> None:
-        """Whoever finds that the data is not this incarnation's may make another one."""
+        """The data in the directory is not this incarnation's, and another one is about to be made. Nothing
+        speaks against that in a mesh, where another store can take its place; `dafka standalone` refuses.
+        """
 
     def become(self, incarnation: str) -> None:
         """Keeps another incarnation, which the store's database has learned before.

@@ -14,7 +14,7 @@ from gateway.catalog.interface import Entry
 from gateway.catalog.mirror import Mirror, Plan
 
 SUM_BYTES: Final = 16
-"""Of a row's hash, and of their sum: nobody finds other rows with the same one by accident."""
+"""The size of a row's hash, and of their sum: nobody finds other rows with the same one by accident."""
 
 
 class Content(NamedTuple):

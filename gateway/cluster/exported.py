@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gateway.catalog.snapshot import Snapshot
 
 VERSION: Final = 1
-"""Of the file."""
+"""The version of the file's format."""
 
 KIND: Final = "dafka-catalog"
 

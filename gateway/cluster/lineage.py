@@ -57,7 +57,7 @@ class Lineage:
 
     @classmethod
     def begun(cls) -> Lineage:
-        """Of a catalog that comes from no other."""
+        """The lineage of a catalog that comes from no other."""
         return cls(_new_name())
 
     def child(self, sequence: int, *, settled: bool) -> Lineage:

@@ -90,7 +90,7 @@ class Starts(Protocol):
 
     @property
     def nonce(self) -> bytes:
-        """Of the start that is under way."""
+        """The nonce of the start that is under way."""
 
     @property
     def durable_commit(self) -> int:

@@ -50,11 +50,11 @@ class Replay:
     def __init__(self, partition: int) -> None:
         self._partition = partition
         self._latest: dict[bytes | None, tuple[int, bytes | None]] = {}
-        """Of each key the last record: its offset and value."""
+        """The last record of each key: its offset and value."""
         self._metadata: dict[str, GroupMetadata] = {}
         self._offsets: dict[str, OffsetTable] = {}
         self._places: dict[bytes, tuple[OffsetTable, str]] = {}
-        """Of the keys so far: what comes before the partition, and whose table and which topic that is."""
+        """What comes before the partition in the keys so far -> whose table and which topic that is."""
         self._topic_ids: dict[bytes, bytes] = {}
         """The ids that offsets name: each once, and not again for every offset."""
         self._passed_over = 0

@@ -21,7 +21,7 @@ class LogStores(Protocol):
 
     @property
     def incarnations(self) -> Iterable[str]:
-        """Of those that get new segments."""
+        """The incarnations of the stores that get new segments."""
 
     def disks(self) -> Mapping[str, int]:
         """The sizes of their disks in bytes, of those of which it is known."""
@@ -67,7 +67,7 @@ class CatalogCopies(Protocol):
 
 
 class NoCopies:
-    """Of a catalog that no store remembers: there is nothing to wait for."""
+    """The copies of a catalog that no store remembers: there is nothing to wait for."""
 
     async def wait_compared(self) -> None:
         """At once."""

@@ -35,8 +35,8 @@ def open_store(
         raise DataDirectoryRefused(
             settings.path,
             f"RocksDB cannot open it: {error}",
-            "Restore the directory from a copy, or start an empty store and let it take this one's place"
-            " (dafka store replace); the log is not served with a part missing",
+            "If other stores hold its data, start an empty store and let it take this one's place (dafka"
+            " store replace); else restore the directory from a copy. Nothing is served with a part missing",
         ) from None
 
 

@@ -336,7 +336,7 @@ class _Looked(NamedTuple):
     size: int
     bad: list[BadRange]
     digest: bytes
-    """Of all of them, if none is bad."""
+    """The digest of all of them, if none is bad."""
 
 
 def _look(database: Database, state: AddressState, check: AddressCheck) -> _Looked:

@@ -27,8 +27,9 @@ EXIT_GOOD = 0
 EXIT_DAMAGED = 3
 
 NEXT_STEP = (
-    "if other stores hold the same segments, stop this one, move its directory away and start it empty: as a"
-    " new store it gets them from the others; otherwise restore the directory from a copy"
+    "if other stores hold the same segments, move the directory away, start an empty store, and let it take"
+    " this one's place (dafka store replace): it gets them from the others; otherwise restore the directory"
+    " from a copy"
 )
 
 

@@ -64,9 +64,10 @@ class WalReport(NamedTuple):
     def next_step(self) -> str:
         """What an operator can do about a corrupt log."""
         return (
-            "restore the directory from a copy, or empty it if other stores hold its data; to go on without"
-            " everything from that byte on, 'dafka store accept-loss DIR' says first what that is (dafka"
-            " standalone: start once with --accept-loss)"
+            "If other stores hold its data, start an empty store and let it take this one's place (dafka"
+            " store replace); else restore the directory from a copy. To go on without everything from that"
+            " byte on, 'dafka store accept-loss DIR' says first what that is (dafka standalone: start once"
+            " with --accept-loss)"
         )
 
 

@@ -10,9 +10,9 @@ from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Frames
 
 LEAST_ENTRY_BYTES = 4
-"""Of one entry in a list: its length."""
+"""What one entry in a list has at least: its length."""
 LEAST_STATUS_BYTES = 1 + 1 + 8 + 4
-"""Of one status in a list: an address's length, status, sequence, the row's length."""
+"""What one status in a list has at least: an address's length, status, sequence, the row's length."""
 
 
 class Request(NamedTuple):

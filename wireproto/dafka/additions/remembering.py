@@ -10,7 +10,7 @@ from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Frames
 
 MAX_ENTRY_KEY_BYTES: Final = 1024
-"""Of an entry's key in UTF-8, as in the catalog (`gateway.catalog.interface.MAX_KEY_BYTES`)."""
+"""The longest key of an entry in UTF-8, as in the catalog (`gateway.catalog.interface.MAX_KEY_BYTES`)."""
 
 MAX_KEEP_BYTES: Final = 2 * 1024 * 1024
 """Bytes of entries in one message. Who sends aims at `PIECE_BYTES`; one entry alone may have more."""
@@ -19,7 +19,7 @@ PIECE_BYTES: Final = 1024 * 1024
 """Bytes of entries after which the next message begins."""
 
 LEAST_ENTRY_BYTES: Final = 4 + 4
-"""Of an entry in a list: the lengths of its key and value."""
+"""What an entry in a list has at least: the lengths of its key and value."""
 
 KEEP_QUESTION = 0
 """Nothing is to be kept: what is remembered?"""

@@ -9,9 +9,11 @@ from wireproto.dafka.fields import Buffer, Cursor
 from wireproto.dafka.messages import Frames
 
 LEAST_ASKED_BYTES = 1 + 1
-"""Of one entry of VERIFY: the lengths of a log and of an address."""
+"""What one entry of VERIFY has at least: the lengths of a log and of an address."""
 LEAST_VERIFIED_BYTES = 1 + 8 + 1 + 1 + 1 + 8 + 8
-"""Of one entry of its answer: status, epoch, a life's length, phase, an address's length, two offsets."""
+"""What one entry of its answer has at least: status, epoch, a life's length, phase, an address's length, two
+offsets.
+"""
 
 
 class Verify(NamedTuple):

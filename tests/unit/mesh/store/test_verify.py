@@ -184,7 +184,7 @@ def test_damage_is_named_and_the_rest_is_read(
     for problem, (_, _, text) in zip(report.problems, expected, strict=True):
         assert problem.text.startswith(text)
     assert [one.head for one in report.addresses if one.address == OTHER] == [LAST]
-    assert "start it empty" in list(report.lines())[-1]
+    assert "start an empty store" in list(report.lines())[-1]
 
 
 def test_a_closed_segment_that_is_not_whole_is_said_and_is_no_damage(path: Path) -> None:
