@@ -106,6 +106,8 @@ class Scrub:
         """address -> when it was looked at out of turn."""
         self._lacking: dict[str, int] = {}
         """Member -> how many segments it lacked in this pass, as far as it has come."""
+        self._unended: dict[str, int] = {}
+        """Member -> of how many it did not know the end."""
         self._wake = trio.Event()
 
     def hurry(self, address: str) -> None:
@@ -247,9 +249,14 @@ class Scrub:
         if knew is None:
             return False
         if knew is not Phase.NATIVE:
-            logger.info(
-                "store %s did not know the end of segment %s (%s)", member, state.address, state.subject
+            logger.log(
+                logging.DEBUG if member in self._unended else logging.INFO,
+                "store %s did not know the end of segment %s (%s)",
+                member,
+                state.address,
+                state.subject,
             )
+            self._unended[member] = self._unended.get(member, 0) + 1
             return True
         logger.log(
             logging.DEBUG if member in self._lacking else logging.ERROR,
@@ -265,7 +272,10 @@ class Scrub:
     def _say_what_was_lacking(self) -> None:
         for member, count in self._lacking.items():
             logger.warning("store %s lacked %d segments in this pass, and copies them again", member, count)
+        for member, count in self._unended.items():
+            logger.info("store %s did not know the ends of %d segments in this pass", member, count)
         self._lacking.clear()
+        self._unended.clear()
 
     async def _mend_all(self, state: AddressState, bad: list[BadRange]) -> None:
         """Keep damaged ranges from readers, and have them written again."""

@@ -5,6 +5,7 @@ nothing ends. What others can give is in `tests/mesh/test_scrub.py`.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mesh.protocol.address_state import AddressState
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.protocol.scrubbing import Decided, Verdict
@@ -291,3 +292,32 @@ def test_what_was_written_again_is_believed_only_when_it_reads_back(
     assert trio.run(mender.mend, state, 4, 4) == Decided(
         Verdict.LATER, "it was written again, and other bytes are read back"
     )
+
+
+def test_a_member_that_lacks_the_ends_of_many_segments_does_not_fill_the_log(
+    store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was put back from a copy: there is one line for the first, and one for all."""
+    caplog.set_level(logging.INFO)
+    at_once(monkeypatch)
+    _, _, scrubbing = store
+    asked: list[str] = []
+
+    async def compare(*_: Any) -> Decided:
+        await trio.lowlevel.checkpoint()
+        return Decided(Verdict.ABSENT, "", ("S9",))
+
+    async def refill(state: AddressState, _member: str) -> Phase:
+        await trio.lowlevel.checkpoint()
+        asked.append(state.address)
+        return Phase.SEALED
+
+    monkeypatch.setattr(scrubbing._mender, "compare", compare)
+    monkeypatch.setattr(scrubbing._mender, "refill", refill)
+    run(scrubbing.scrub_all)
+    assert len(asked) == 2
+    lines = [record.getMessage() for record in caplog.records if "S9" in record.getMessage()]
+    assert lines == [
+        f"store S9 did not know the end of segment {asked[0]} (orders)",
+        "store S9 did not know the ends of 2 segments in this pass",
+    ]
