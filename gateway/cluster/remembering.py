@@ -64,7 +64,7 @@ COMPARED_SECONDS: Final = 2.0
 
 NEXT_STEP: Final = (
     "Put back the newest catalog (the directory gateway/) of these stores; or read it back from them: start"
-    " once with --rebuild-catalog ('dafka gateway rebuild-catalog')"
+    " once with --rebuild-catalog (of a mesh: 'dafka gateway rebuild-catalog')"
 )
 
 WHY_NOT: Final = {
