@@ -78,6 +78,7 @@ class World:
         self.catalog = MemoryCatalog()
         self.stores = {name: Store(name) for name in names}
         self.lives = 0
+        self.vouched: dict[str, bytes] | None = None
 
     async def admit(self) -> None:
         await self.catalog.transact([], first_entries([(name, f"store-{name}") for name in self.stores]))
@@ -93,6 +94,7 @@ class World:
         self.lives += 1
         requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
         requests.ask = self.ask
+        requests.vouched = self.vouched
         await end_lives(catalog or self.catalog)
         made = Remembering(catalog or self.catalog, requests, CLUSTER, PATH)
         async with trio.open_nursery() as nursery:
@@ -381,6 +383,39 @@ def test_a_store_that_never_gets_on_is_not_told_without_a_pause(
             assert await life.keep(1.0)
             await trio.sleep(10)
             assert 5 < len(store.heard) < 15
+
+    run(body, "A", "B", "C")
+
+
+def test_a_store_that_does_not_count_vouches_for_nothing() -> None:
+    """It was set back to an older copy: what it remembers is as old, and may fit a catalog that is older."""
+
+    async def body(world: World) -> None:
+        world.stores["B"].away()
+        world.stores["C"].away()
+        world.vouched = {}
+        async with world.life() as life:
+            world.stores["B"].there.set()
+            await trio.sleep(10)
+            assert not life.compared.is_set()
+            world.vouched["A"] = b"nonce A"
+            await trio.sleep(1)
+            assert not life.compared.is_set(), "one of three"
+            world.vouched["B"] = b"nonce B"
+            assert await life.keep(1.0)
+
+    run(body, "A", "B", "C")
+
+
+def test_a_store_that_does_not_count_yet_refutes_it_too() -> None:
+    async def body(world: World) -> None:
+        async with world.life() as life:
+            assert await life.keep(1.0)
+        world.stores["A"].remembers("other", "G9", 5)
+        world.vouched = {}
+        with refuted("store-A.*does not come from it"):
+            async with world.life():
+                await trio.sleep(10)
 
     run(body, "A", "B", "C")
 
