@@ -241,15 +241,17 @@ class Opener:
         partition.fail(reason)
         told = [member for member in answers.members if member not in answers.refused]
         puts: dict[str, bytes] = {}
+        record = keys.unpack(partition_record(partition))
+        # Where a loss was accepted, nothing else says that the log goes on here.
+        record["end"] = opening.segment.start_offset
         if told:
             # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
             # and the catalog goes on after the epoch.
             puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
         else:
-            record = keys.unpack(partition_record(partition))
             record["next_epoch"] = partition.leader_epoch
             record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
-            puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
+        puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
         await self._context.catalog.transact([], puts, [_segment_key(partition, opening.segment)])
         if told:
             self._context.segments_dropped()

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.cluster.stores import MOVE_SECONDS, StoreEntry
 from gateway.log.partition import PartitionState
+from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
 from tests.unit.gateway.log.fake_log import STORE, FakeLog, FakeRequests, batch, header_of
@@ -194,10 +195,31 @@ def test_what_nobody_took_is_taken_back_whole() -> None:
         catalog = setup.log.context.catalog
         record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
         assert record is not None
-        assert keys.unpack(record.value) == {"next_epoch": 0, "epochs": [], "log_start": 0}
+        assert keys.unpack(record.value) == {"next_epoch": 0, "epochs": [], "log_start": 0, "end": 0}
         assert (catalog.range(keys.SEGMENT_TOMBSTONES), setup.segments()) == ([], [])
 
     run(body, stores=(ONE,))
+
+
+@pytest.mark.parametrize("also", [STATUS_DONE, STATUS_STALE_EPOCH], ids=["one takes it", "none takes it"])
+def test_a_log_that_an_accepted_loss_left_shorter_than_its_start_can_be_read_again(also: int) -> None:
+    """Its last segment ends before the log's start: only the next one, or the record, says where it goes on."""
+
+    async def body(setup: Setup) -> None:
+        left = Segment("A" * 32, 0, 0, STORES, 2, 0).closed(50, 4, 0, size=1, closed_ms=0)
+        partition = setup.partition
+        partition.chain.load([left])
+        partition.next_offset = partition.high_watermark = partition.log_start_offset = 100
+        partition.leader_epoch = 1
+        setup.stores.statuses = {ONE: STATUS_STALE_EPOCH, TWO: STATUS_STALE_EPOCH, THREE: also}
+        setup.append()
+        await trio.sleep(1)
+        assert partition.state is PartitionState.FAILED
+        entry = setup.log.context.catalog.get(keys.partition_key(setup.log.topic.id, 0))
+        assert entry is not None
+        assert what_contradicts([left], keys.unpack(entry.value)) == ""
+
+    run(body)
 
 
 def test_disks_that_cannot_be_written_are_no_wrong_catalog() -> None:
