@@ -203,7 +203,7 @@ def test_what_nobody_took_is_taken_back_whole() -> None:
 
 @pytest.mark.parametrize("also", [STATUS_DONE, STATUS_STALE_EPOCH], ids=["one takes it", "none takes it"])
 def test_a_log_that_an_accepted_loss_left_shorter_than_its_start_can_be_read_again(also: int) -> None:
-    """Its last segment ends before the log's start: only the next one, or the record, says where it goes on."""
+    """Its last segment ends before the log's start: the next one, or the record, says where it goes on."""
 
     async def body(setup: Setup) -> None:
         left = Segment("A" * 32, 0, 0, STORES, 2, 0).closed(50, 4, 0, size=1, closed_ms=0)
