@@ -39,6 +39,7 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 LAST_WORD_SECONDS = 0.5
 """How long a stop waits until the stores remember the catalog as it is left."""
@@ -134,7 +135,11 @@ class Life(abc.ABC):
                 self._register_metrics(broker)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
-                await self._create_topics(broker)
+                if self.remembering.compared.is_set():
+                    await self._create_topics(broker)
+                else:
+                    # What is there is served meanwhile.
+                    nursery.start_soon(self._create_topics, broker)
                 await self._serve(broker)
                 if self.remembering.compared.is_set():
                     await self.remembering.keep(LAST_WORD_SECONDS)
@@ -158,11 +163,16 @@ class Life(abc.ABC):
             self._server.shut_down()
 
     async def _create_topics(self, broker: Broker) -> None:
+        """Those of the settings that are not there, once the catalog is compared."""
+        await self.remembering.wait_compared()
         for name, partitions in self.settings.topics:
             if broker.topics.get(name) is None:
-                await self.remembering.wait_compared()
                 copies = broker.stores.default_replication_factor
-                await broker.create_topic(name, partitions, {}, copies)
+                try:
+                    await broker.create_topic(name, partitions, {}, copies)
+                except KafkaError as error:
+                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
 
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,21 @@ def test_a_backup_that_is_older_than_the_stores_is_refused_and_a_rebuild_has_eve
         for name in ("orders", "newer"):
             write(mesh, name)
         mesh.stop()
+
+
+def test_a_new_topic_of_the_settings_waits_for_the_stores_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    with MeshCluster(tmp_path) as mesh:
+        create(mesh, "orders")
+        assert mesh.gateway.terminate() == 0
+        for store in mesh.stores[:2]:
+            store.kill9()
+        mesh.gateway.arguments += ["--topics", "later"]
+        mesh.gateway.start()
+        assert topics(mesh) == {"orders"}
+        for store in mesh.stores[:2]:
+            store.start()
+        deadline = time.monotonic() + 30
+        while topics(mesh) != {"orders", "later"}:
+            assert time.monotonic() < deadline, mesh.gateway.tail()
+            time.sleep(0.1)
+        write(mesh, "later")
