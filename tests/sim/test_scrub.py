@@ -79,7 +79,7 @@ def _rows_unchecked(_announcement: Any, before: bytes, _after: bytes, contents: 
 
 def is_found() -> bool:
     """Whether one of some schedules shows records that nobody published."""
-    for seed in range(1, 40):
+    for seed in (29, 30, *range(1, 29)):
         try:
             run_with_flips(seed, 3)
         except AssertionError as error:
