@@ -47,7 +47,7 @@ class _Queue:
         """What it could not do: asked again after a pause."""
         self.asked: dict[str, _Wanted] = {}
         self.scope = trio.CancelScope()
-        """Of the request under way, which is about `asked`."""
+        """The scope of the request under way, which is about `asked`."""
         self.served = False
         self.pausing = False
         self.said = False

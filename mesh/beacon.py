@@ -71,7 +71,7 @@ class Beacon:
         port: int,
     ) -> None:
         self.node_id = uuid4().hex.upper()
-        """Of this process life, as the C nodes' ids: 32 upper-case hex characters."""
+        """The id of this run of the process, like those of the C nodes: 32 upper-case hex characters."""
         self.port = port
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""

@@ -145,9 +145,10 @@ class DataDirectory:
         self.is_new = True
         return self.incarnation
 
-    def allow_another(self, cause: str) -> None:
-        """The data in the directory is not this incarnation's, and another one is about to be made. Nothing
-        speaks against that in a mesh, where another store can take its place; `dafka standalone` refuses.
+    def check_may_change(self, cause: str) -> None:
+        """Refuses nothing: in a mesh a store may become another incarnation, because others can take the
+        place of the one that it was. `dafka standalone`, whose store is the only one, has a check of its own
+        (`mesh.store.identity.Identity` says when it is called).
         """
 
     def become(self, incarnation: str) -> None:

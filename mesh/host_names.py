@@ -38,7 +38,7 @@ async def look_up(name: str) -> str:
 
 
 def preferred(found: Sequence[tuple[Any, ...]]) -> str:
-    """Of what getaddrinfo found, the address to bind or to connect to: the same for both.
+    """The address to bind or to connect to, among those that getaddrinfo found: the same for both.
 
     An IPv4 one if there is one. `localhost` is `::1` and 127.0.0.1 on many machines; whoever binds one of
     them is not found at the other.

@@ -113,7 +113,7 @@ class _OnlyStore:
     def is_new(self) -> bool:
         return self._directories.store.is_new
 
-    def allow_another(self, cause: str) -> None:
+    def check_may_change(self, cause: str) -> None:
         """Raises DataDirectoryRefused where there is a catalog."""
         if (self._directories.gateway.path / CATALOG_FILE).exists():
             raise DataDirectoryRefused(

@@ -82,7 +82,7 @@ def replacing_key(incarnation: str) -> str:
 
 
 def broker_configs_key(node: int | None) -> str:
-    """Of one node, or of all of them (None)."""
+    """The key of the configs of one node, or of all of them (None)."""
     return f"{BROKER_CONFIGS}{'cluster' if node is None else node}"
 
 

@@ -71,7 +71,7 @@ class Topics:
         self.changed()
 
     def partition_count(self) -> int:
-        """Of all topics together."""
+        """How many partitions all topics have together."""
         return self._partitions
 
     def collision(self, name: str) -> str | None:

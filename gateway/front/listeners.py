@@ -29,7 +29,7 @@ DEFAULT_LISTENER_NAME = "PLAINTEXT"
 """Name of a listener that was given none; Kafka's name for one without encryption."""
 
 MAX_PORT = 65_535
-"""Of TCP."""
+"""The highest port of TCP."""
 
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound here
 """Hosts that mean "every address": they can be bound, and can never be advertised."""

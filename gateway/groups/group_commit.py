@@ -73,7 +73,7 @@ class Effect(Protocol):
 
 
 class NoEffect:
-    """Of a write whose caller takes care of memory himself."""
+    """The effect of a write whose caller takes care of memory itself."""
 
     def start(self) -> None: ...
 
@@ -171,7 +171,7 @@ class GroupCommit:
 
     @property
     def waiting_bytes(self) -> int:
-        """Of writes that are not on their way yet."""
+        """The bytes of writes that are not on their way yet."""
         return sum(place.lane.waiting_bytes for place in self._places.values())
 
     async def run(self) -> None:

@@ -160,7 +160,7 @@ def _offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset |
 
 
 def _tombstones(group_id: str, offsets: Collection[TopicPartition]) -> Iterator[KeyValue]:
-    """Of offsets and their group, which comes last."""
+    """The tombstones of offsets and of their group, which comes last."""
     for key in offsets:
         yield _offset_record(group_id, key, None)
     yield group_key(group_id), None

@@ -63,7 +63,7 @@ class Lane:
         self._waiting: OrderedDict[Write, None] = OrderedDict()  # so that any of them is found at once
         self._in_flight: list[Write] = []
         self.waiting_bytes = 0
-        """Of the writes that are not on their way yet."""
+        """The bytes of the writes that are not on their way yet."""
 
     @property
     def is_idle(self) -> bool:
@@ -72,7 +72,7 @@ class Lane:
 
     @property
     def large_bytes(self) -> int:
-        """Of the writes, waiting or on their way, that are too large to share a batch."""
+        """The bytes of the writes, waiting or on their way, that are too large to share a batch."""
         return sum(w.size for writes in (self._waiting, self._in_flight) for w in writes if w.is_large)
 
     def add(self, write: Write) -> bool:

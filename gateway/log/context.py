@@ -31,9 +31,10 @@ the store's queue, so that the store never refuses what the gateway sent. Intern
 gate: their share besides is bounded where they are written (`gateway.groups.group_commit`)."""
 
 MAX_STUCK_BYTES = 32 * 1024 * 1024
-"""Of windows that wait without progress, what does not count there, so that partitions whose stores are away
-do not stop the producers of all others. Beyond it the segments with the largest windows, of those whose
-stores are not there, are given up: their members decide what is kept when they are back."""
+"""How much of the windows that wait without progress does not count towards the gate, so that partitions
+whose stores are away do not stop the producers of all others. Beyond it the segments with the largest
+windows, of those whose stores are not there, are given up: their members decide what is kept when they are
+back."""
 
 
 class LogContext:

@@ -66,7 +66,7 @@ class LogStarts:
     def __init__(self, context: "LogContext") -> None:
         self.segments_removed = 0
         self.bytes_removed = 0
-        """Of those whose size is known."""
+        """The bytes of removed segments whose size is known."""
         self._context = context
 
     async def delete_records(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | KafkaError]:

@@ -51,9 +51,9 @@ class Range:
         """When its source counts as silent."""
         self.records: deque[bytes] = deque()
         self.bytes = 0
-        """Of `records`."""
+        """The bytes of `records`."""
         self.received = 0
-        """Of all records that came."""
+        """The bytes of all records that came."""
         self.is_here = False
         """Nothing more of it will come."""
 

@@ -31,7 +31,7 @@ class Seen:
     name: str
     cluster_id: str
     free_bytes: int | None
-    """Of its disk; None when it did not say."""
+    """Free space on its disk; None when it did not say."""
     last_heard: float
     disk_bytes: int | None = None
     """The size of its disk; None when it did not say."""

@@ -50,7 +50,7 @@ class AddressCheck:
         self._next_offset = state.announcement.start if state.announcement else 0
         self._running_max = NO_TIMESTAMP
         self._epoch = 0
-        """Of the record before: epochs never go down."""
+        """The epoch of the record before: epochs never go down."""
         self._skipped = False
         self._digest = hashlib.sha256()
 

@@ -35,8 +35,10 @@ class Identity(Protocol):
     def is_new(self) -> bool:
         """Whether this very process made it: no database can know it yet."""
 
-    def allow_another(self, cause: str) -> None:
-        """Called before the store becomes another one; raises where it must not, and nothing is changed."""
+    def check_may_change(self, cause: str) -> None:
+        """Called before anything is changed, when the store is about to become another one for this cause:
+        raises where it must not.
+        """
 
     def become(self, incarnation: str) -> None:
         """Keep another one."""
@@ -94,7 +96,7 @@ def _become_another(database: Database, identity: Identity, known: tuple[str, ..
     old, new = identity.incarnation, make_incarnation()
     mounted = known[-1] if known else None
     cause = "the database is empty" if mounted is None else f"the database is that of store {mounted}"
-    identity.allow_another(cause)
+    identity.check_may_change(cause)
     learn(database, new)
     identity.become(new)
     logger.warning(

@@ -52,7 +52,7 @@ class Reclaimer:
         self.collections = 0
         """How often the garbage of blob files was collected."""
         self.garbage_bytes = 0
-        """Of blob files, when it was last looked."""
+        """Bytes of garbage in blob files at the last look."""
         self._stuck_bytes = 0
         """Those that the last collection left, or could not begin with."""
         self._database = database

@@ -128,7 +128,7 @@ class KeptIdentity:
         self.incarnation = incarnation(number)
         self.is_new = True
 
-    def allow_another(self, cause: str) -> None: ...
+    def check_may_change(self, cause: str) -> None: ...
 
     def become(self, incarnation: str) -> None:
         self.incarnation = incarnation

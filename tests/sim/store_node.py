@@ -111,7 +111,7 @@ class Member:
         self.incarnations += 1
         return f"{self.number + 1:015X}{self.incarnations:017X}"
 
-    def allow_another(self, cause: str) -> None:
+    def check_may_change(self, cause: str) -> None:
         """As an identity: it may become another store by itself."""
 
     def become(self, incarnation: str) -> None:

@@ -50,7 +50,7 @@ class Compaction:
         self.records_removed = 0
         self.bytes_removed = 0
         self.dirty_bytes = 0
-        """Of all logs, at the last look."""
+        """The dirty bytes of all logs together, at the last look."""
         self.last_error = ""
         self._context = context
         self._topics = topics
