@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
 from gateway.cluster.lineage import Life, Lineage
 from gateway.cluster.rebuild import LOST_BLOCKS
 from gateway.log.idempotence.producer_ids import BLOCK
@@ -132,7 +133,8 @@ def read_export(lines: Iterable[str]) -> Exported:
         )
         _check(found)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise NotAnExport(f"the file cannot be read ({error!r}): take another backup") from None
+        why = str(error) if type(error) is ValueError else repr(error)
+        raise NotAnExport(f"the file cannot be read ({why}): take another backup") from None
     return found
 
 
@@ -140,6 +142,8 @@ def _check(found: Exported) -> None:
     """Whether a catalog could begin with it. Raises AttributeError, KeyError, TypeError, ValueError."""
     if found.sequence < 0 or keys.unpack(found.entries[keys.CLUSTER])["id"] != found.cluster:
         raise ValueError("the first line and the entries tell of different catalogs")
+    for key, fault in sorted(unreadable(found.entries).items()):
+        raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r}: {fault}")
     imported_entries(found, older=False)
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gateway.cluster.entry_check import check_details
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from wireproto.dafka.additions import AddressStatus, Announcement
-from wireproto.records.row import Row
+from wireproto.records.row import ROW_BYTES, Row
 
 
 class CannotRebuild(Exception):
@@ -26,7 +27,12 @@ class FoundSegment:
     """One announced segment. Of the details the idempotence state is left out: it may be large."""
 
     def __init__(self, announcement: Announcement) -> None:
-        self.details: dict[str, Any] = json.loads(announcement.details)
+        """Raises ValueError: what was announced cannot be read."""
+        try:
+            self.details: dict[str, Any] = json.loads(announcement.details)
+            check_details(self.details)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from None
         self.details.pop("producers", None)
         self.announcement = announcement._replace(details=b"")
         self.told: dict[str, AddressStatus] = {}
@@ -39,7 +45,11 @@ class FoundSegment:
     def add(self, store: str, announcement: Announcement, status: AddressStatus) -> None:
         """What one more store says. Raises CannotRebuild."""
         if announcement[:6] != self.announcement[:6]:
-            raise CannotRebuild(f"store {store} tells another segment of address {announcement.address}")
+            raise CannotRebuild(
+                f"store {store} tells another segment of address {announcement.address} than others: start "
+                "without one of them"
+            )
+        check_row(status.row, announcement.address, store)
         self.told[store] = status
         self._versions.setdefault(announcement.members, set()).add(store)
 
@@ -104,6 +114,15 @@ class FoundSegment:
             return segment
         row = Row.unpack(end.row)
         return segment.closed(row.last_offset + 1, end.sequence, row.running_max_timestamp)
+
+
+def check_row(row: bytes, address: str, *stores: str) -> None:
+    """Whether the row that one of these stores tells, if it does, can be read. Raises CannotRebuild."""
+    if row and len(row) != ROW_BYTES:
+        raise CannotRebuild(
+            f"store {' or '.join(stores)} tells of segment {address} a row that cannot be read ({len(row)} "
+            "bytes): start without it"
+        )
 
 
 def superseded_by_compactions(found: Mapping[str, FoundSegment]) -> set[str]:

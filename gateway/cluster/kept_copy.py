@@ -10,7 +10,9 @@ stores say of their segments (`gateway.cluster.rebuild`). Rules, key by key:
 * Producers, and so the end, of a log without segments: the copy's; where there are segments these tell.
 * Producer ids go on far above the copy's and all that were announced: blocks cost nothing.
 
-Copies of different lineages are believed only if one lineage comes from all the others.
+Copies of different lineages are believed only if one lineage comes from all the others. A copy with an entry
+that cannot be read is passed over for another store's of the same sequence; if there is none nothing is
+rebuilt, unless the operator accepts that what the entry said is lost.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Entry
+from gateway.cluster.entry_check import unreadable
 from gateway.cluster.found_segments import CannotRebuild
 from gateway.cluster.lineage import CatalogHistory, Lineage, Verdict
 from gateway.cluster.stores import REMOVED
@@ -35,6 +38,9 @@ BEFORE_LINEAGE = keys.LINEAGE[:-1]
 
 NAMED_TOPICS = 5
 """Topics that a refusal names."""
+
+NAMED_ENTRIES = 5
+"""Entries that cannot be read, as a message names them."""
 
 MAX_READ_BYTES = MAX_COPY_BYTES + MAX_CHANGED_BYTES
 """Bytes of entries that are taken from one store: no store keeps more."""
@@ -105,11 +111,11 @@ async def recall(reader: Reader, incarnations: Sequence[str], *, accept_loss: bo
     if not memories:
         return KeptCopy()
     newest = _newest(lineages, memories)
-    store = max(
-        (one for one, memory in memories.items() if memory.lineage == newest),
-        key=lambda one: memories[one].sequence,
-    )
-    copy = await _read(reader, store)
+    sequence = max(memory.sequence for memory in memories.values() if memory.lineage == newest)
+    holders = [
+        one for one, memory in memories.items() if (memory.lineage, memory.sequence) == (newest, sequence)
+    ]
+    store, copy = await _read_one(reader, holders, accept_loss=accept_loss)
     _check_forks(copy, store, memories, accept_loss=accept_loss)
     logger.info(
         "what only the lost catalog knew is read from store %s: sequence %d of lineage %s",
@@ -173,6 +179,37 @@ class _CopyAsCatalog:
 
     def range(self, prefix: str, /) -> list[Entry]:
         return [self._entries[key] for key in sorted(self._entries) if key.startswith(prefix)]
+
+
+async def _read_one(reader: Reader, stores: Sequence[str], *, accept_loss: bool) -> tuple[str, KeptCopy]:
+    """The copy of one of these stores, which keep the same: the first of which every entry can be read; and
+    whose it is. Raises CannotRebuild.
+    """
+    damaged: list[tuple[str, KeptCopy, dict[str, str]]] = []
+    for store in stores:
+        copy = await _read(reader, store)
+        faults = unreadable(copy.entries)
+        if not faults:
+            return store, copy
+        logger.error("store %s keeps of the lost catalog what cannot be read: %s", store, _named(faults))
+        damaged.append((store, copy, faults))
+    store, copy, faults = min(damaged, key=lambda one: len(one[2]))
+    if not accept_loss:
+        raise CannotRebuild(
+            f"store {store} keeps entries of the lost catalog that cannot be read, {_named(faults)}: start "
+            "without it, make the catalog from an export ('dafka catalog import'), or leave these entries "
+            "out by --accept-loss: what only they say is lost then"
+        )
+    logger.warning("--accept-loss is set: the entries that store %s cannot tell are left out", store)
+    left = {key: value for key, value in copy.entries.items() if key not in faults}
+    return store, copy._replace(entries=left)
+
+
+def _named(faults: Mapping[str, str]) -> str:
+    """For a message: "/topics/orders (its id is missing or wrong) and 7 others"."""
+    shown = ", ".join(f"{key} ({why})" for key, why in sorted(faults.items())[:NAMED_ENTRIES])
+    others = len(faults) - NAMED_ENTRIES
+    return shown if others <= 0 else f"{shown} and {others} others"
 
 
 async def _read(reader: Reader, store: str) -> KeptCopy:

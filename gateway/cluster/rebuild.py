@@ -32,11 +32,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.catalog import keys
+from gateway.cluster.entry_check import SHOWN_CHARACTERS
 from gateway.cluster.found_segments import (
     CannotRebuild,
     End,
     FoundSegment,
     check_chain,
+    check_row,
     superseded_by_compactions,
 )
 from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
@@ -50,6 +52,7 @@ from wireproto.records.row import Row
 
 if TYPE_CHECKING:
     from mesh.reader import Reader
+    from wireproto.dafka.additions import Announcement
 
 LOST_BLOCKS = 1000
 """Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
@@ -128,7 +131,7 @@ async def _collect(reader: "Reader", incarnations: Sequence[str]) -> dict[str, F
         for announcement, status in await reader.segments(store):
             known = found.get(announcement.address)
             if known is None:
-                known = found[announcement.address] = FoundSegment(announcement)
+                known = found[announcement.address] = _announced(store, announcement)
             known.add(store, announcement, status)
     for store in incarnations:
         untold = [segment for segment in found.values() if store not in segment.told]
@@ -142,6 +145,18 @@ async def _collect(reader: "Reader", incarnations: Sequence[str]) -> dict[str, F
             if verified.phase == Phase.DELETED:
                 segment.deleted_at.add(store)
     return found
+
+
+def _announced(store: str, announcement: "Announcement") -> FoundSegment:
+    """What a store tells of a segment. Raises CannotRebuild."""
+    try:
+        return FoundSegment(announcement)
+    except ValueError as error:
+        raise CannotRebuild(
+            f"store {store} keeps an announcement of segment {announcement.address} that cannot be read "
+            f"({str(error)[:SHOWN_CHARACTERS]}): start without it; a store that has the segment as well "
+            "tells of it"
+        ) from None
 
 
 def _check_missing(found: Iterable[FoundSegment], incarnations: Sequence[str]) -> None:
@@ -338,6 +353,7 @@ async def _end(
                 f"the last segment {address} of {name} ends at sequence {sequence}, and no store that is "
                 f"here has that ({error}): start the stores that are missing"
             ) from None
+    check_row(row, address, *segment.holders())
     return End(sequence, row)
 
 
@@ -349,7 +365,9 @@ async def _look_up(reader: "Reader", segment: FoundSegment, next_start: int, nam
         found = await reader.lookup(segment.holders(), address, LOOKUP_OFFSET, target, bound)
     except NotServed as error:
         raise CannotRebuild(f"segment {address} of {name} cannot be read: {error}. {CANNOT_READ}") from None
-    if found is None or Row.unpack(found.row).last_offset != target:
+    if found is not None:
+        check_row(found.row, address, *segment.holders())
+    if found is None or not found.row or Row.unpack(found.row).last_offset != target:
         raise Hole(
             f"segment {address} of {name} should end with offset {target}, where the next one begins, and no "
             "store that is here has that: start the stores that are missing; with --accept-loss, the log "

@@ -25,7 +25,12 @@ from gateway.cluster.lineage import CatalogHistory, Life, Lineage
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 ENTRIES: dict[str, Any] = {
-    keys.topic_key("orders"): {"id": "00", "configs": {"a": "\u00e9"}},
+    keys.topic_key("orders"): {
+        "id": "0" * 32,
+        "partitions": 1,
+        "replication_factor": 1,
+        "configs": {"a": "\u00e9"},
+    },
     keys.PRODUCER_IDS: 5000,
     keys.closing_key("A"): {"end": 1},
     keys.compacting_key("B"): {"members": []},
@@ -125,6 +130,9 @@ UNREADABLE = {
     "a sequence below 0": whole(CLUSTER_LINE, sequence=-1),
     "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
     "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
+    "a topic that cannot be read": whole(CLUSTER_LINE, {"key": keys.topic_key("orders"), "value": {}}),
+    "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),
+    "a topic without end": whole(CLUSTER_LINE, {"key": keys.topic_key("a"), "base64": "W1tb" * 50_000}),
     "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
 }
 

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.cluster import kept_copy
 from gateway.cluster.found_segments import CannotRebuild
 from gateway.cluster.kept_copy import KeptCopy, recall
@@ -18,7 +19,8 @@ from wireproto.dafka.additions import KEPT_DONE, Recalled, Remembered
 MEMORY = Remembered("L", "G1", 7)
 LINEAGE = {keys.LINEAGE: Lineage("L").pack()}
 LIFE = {keys.LIVES + "G1": Life("L", 0).pack()}
-TOPICS = {keys.topic_key(f"t{number:02d}"): b"{}" for number in range(10)}
+TOPIC = keys.pack({"id": "0" * 32, "partitions": 1, "replication_factor": 3, "configs": {}})
+TOPICS = {keys.topic_key(f"t{number:02d}"): TOPIC for number in range(10)}
 ENTRIES = dict(sorted((LINEAGE | LIFE | TOPICS).items()))
 
 
@@ -26,20 +28,22 @@ def page(entries: dict[str, bytes], *, more: bool = False, memory: Remembered = 
     return Recalled("R", "S", KEPT_DONE, "C", memory, entries, more)
 
 
-def read(answer: Callable[[str], Recalled], *, accept_loss: bool = False) -> tuple[KeptCopy, int]:
-    """What is read of one store, and how often it was asked."""
+def read(
+    answer: Callable[[str], Recalled], *, accept_loss: bool = False, **others: Callable[[str], Recalled]
+) -> tuple[KeptCopy, int]:
+    """What is read of store S, or of `others`, and how often they were asked."""
     asked = 0
 
     class Reader:
-        async def recall(self, _store: str, after: str) -> Recalled:
+        async def recall(self, store: str, after: str) -> Recalled:
             nonlocal asked
             asked += 1
             await trio.lowlevel.checkpoint()
-            return answer(after)
+            return others.get(store, answer)(after)
 
     async def main() -> KeptCopy:
         with trio.fail_after(5):
-            return await recall(cast(Any, Reader()), ["S"], accept_loss=accept_loss)
+            return await recall(cast(Any, Reader()), ["S", *others], accept_loss=accept_loss)
 
     return trio.run(main), asked
 
@@ -87,3 +91,41 @@ def test_what_a_store_should_not_answer_ends_the_reading(
     monkeypatch.setattr(kept_copy, "MAX_READ_BYTES", 20_000)
     with pytest.raises(CannotRebuild, match="store S "):
         read(answer)
+
+
+def with_entry(key: str, value: bytes) -> Callable[[str], Recalled]:
+    return lambda _after: page(ENTRIES | {key: value})
+
+
+DAMAGED = [
+    (keys.topic_key("t00"), b"\xff"),
+    (keys.topic_key("t00"), b"[" * 100_000),
+    (keys.topic_key("t00"), keys.pack({"id": "0" * 32})),
+    (keys.partition_key(bytes(16), 0), keys.pack({"next_epoch": 1, "epochs": [[0]], "log_start": 0})),
+    (
+        keys.partition_key(bytes(16), 0),
+        keys.pack({"next_epoch": 1, "epochs": [[5, 0], [4, 1]], "log_start": 0}),
+    ),
+    (keys.STORES + "x", keys.pack({"incarnation": "A", "name": "a"})),
+    (keys.PRODUCER_IDS, b'"many"'),
+    (keys.LIVES + "G1", b"7"),
+    (keys.topic_key("t00"), b" " * (MAX_VALUE_BYTES - len(TOPIC) + 1) + TOPIC),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), DAMAGED)
+def test_an_entry_that_cannot_be_read_is_refused_by_name_or_left_out_on_the_operators_word(
+    key: str, value: bytes
+) -> None:
+    with pytest.raises(CannotRebuild, match=f"store S keeps .* {key} .*: start without it, .*--accept-loss"):
+        read(with_entry(key, value))
+    copy, _ = read(with_entry(key, value), accept_loss=True)
+    assert copy.entries == {name: entry for name, entry in ENTRIES.items() if name != key}
+
+
+def test_another_store_that_keeps_the_same_tells_what_one_cannot() -> None:
+    damaged = with_entry(keys.topic_key("t00"), b"\xff")
+    copy, _ = read(damaged, T=three_at_a_time)
+    assert copy == KeptCopy(MEMORY, ENTRIES)
+    with pytest.raises(CannotRebuild, match="store S keeps"):
+        read(damaged, T=lambda after: three_at_a_time(after)._replace(memory=MEMORY._replace(sequence=6)))

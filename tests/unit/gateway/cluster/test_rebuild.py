@@ -635,3 +635,24 @@ def test_a_memory_that_cannot_be_read_is_said() -> None:
     stores.unreadable.add(S1)
     with pytest.raises(CannotRebuild, match=r"s1 cannot read what it remembers.*--accept-loss"):
         stores.rebuilt()
+
+
+@pytest.mark.parametrize(
+    "details", [b"\xff", b"[]", b"{}", b"[" * 100_000, announcement("A", 0).details.replace(b"3000", b'"x"')]
+)
+def test_an_announcement_that_cannot_be_read_is_refused_by_its_store(details: bytes) -> None:
+    stores = Stores()
+    stores.has(S0, announcement("A", 0), OPEN, 4)
+    stores.has(S1, announcement("B", 5)._replace(details=details), OPEN, 4)
+    with pytest.raises(
+        CannotRebuild, match=r"store s1 keeps an announcement of segment B .*start without it"
+    ):
+        stores.rebuilt()
+
+
+def test_a_row_that_cannot_be_read_is_refused_by_its_store() -> None:
+    stores = Stores()
+    stores.has(S0, announcement("A", 0), CLOSED, 4)
+    stores.listed[S1].append((announcement("A", 0), AddressStatus("A", CLOSED, 4, b"no row")))
+    with pytest.raises(CannotRebuild, match=r"store s1 tells of segment A a row .*start without it"):
+        stores.rebuilt()
