@@ -56,7 +56,8 @@ async def answer_changes(
     """The answer, of this class, to a request that changes configs: one result per resource."""
     body = request.body
     outcomes = await change_resources(broker, body.resources, change_of, validate_only=body.validate_only)
-    await broker.remembered()
+    if not body.validate_only:
+        await broker.remembered()
     results = [
         answer.AlterConfigsResourceResponse(
             error_code=error,

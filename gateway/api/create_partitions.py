@@ -73,7 +73,8 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
             results.append(_result(wanted.name, error.code, error.message))
         else:
             results.append(_result(wanted.name, ErrorCode.NONE))
-    await broker.remembered()
+    if not body.validate_only:
+        await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, results=results))
 
 

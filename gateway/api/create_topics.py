@@ -71,7 +71,8 @@ async def create_topics(request: Request, broker: Broker) -> Response:
         for topic in wanted:
             await trio.lowlevel.checkpoint()  # the checks of one topic may take a millisecond
             results.append(await creation.create(topic))
-        await broker.remembered()
+        if not body.validate_only:
+            await broker.remembered()
     results += [
         _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name, count in times.items()

@@ -138,6 +138,8 @@ class FakeBroker:
         self.dynamic = SimpleNamespace(node={}, cluster={})
         self.completions = Completions()
         self.next_producer_id = 1000
+        self.waits_for_stores = 0
+        """How often somebody waited for the stores to remember a change."""
         self.groups = FakeGroups()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
@@ -210,6 +212,7 @@ class FakeBroker:
 
     async def remembered(self) -> None:
         await trio.lowlevel.checkpoint()
+        self.waits_for_stores += 1
 
     async def allocate_producer_id(self) -> int:
         await trio.lowlevel.checkpoint()

@@ -105,6 +105,9 @@ def test_only_validated_nothing_changes(change: Any) -> None:
         "Invalid value 0 for configuration segment.ms: Value must be at least 1",
     )
     assert made.configs == {"retention.ms": "5"}
+    assert broker.waits_for_stores == 0
+    assert change(broker, (TOPIC, "t", good)) == [(0, None)]
+    assert broker.waits_for_stores == 1
 
 
 @pytest.mark.parametrize("change", [incremental, legacy])

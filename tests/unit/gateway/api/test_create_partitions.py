@@ -51,7 +51,9 @@ def test_only_validated_nothing_changes() -> None:
     broker = FakeBroker()
     broker.add("a", 2)
     assert create(broker, topic("a", 5), only=True) == [("a", 0, None)]
-    assert count(broker, "a") == 2
+    assert (count(broker, "a"), broker.waits_for_stores) == (2, 0)
+    create(broker, topic("a", 5))
+    assert broker.waits_for_stores == 1
 
 
 @pytest.mark.parametrize(

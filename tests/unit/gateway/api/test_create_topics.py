@@ -100,8 +100,9 @@ def test_minus_one_takes_the_defaults(version: int) -> None:
 def test_validating_creates_nothing_and_answers_the_same() -> None:
     broker = FakeBroker()
     (validated,) = create(broker, topic("t", 2, retention_ms="5"), only=True)
-    assert broker.topics.all() == []
+    assert (broker.topics.all(), broker.waits_for_stores) == ([], 0)
     (created,) = create(broker, topic("t", 2, retention_ms="5"))
+    assert broker.waits_for_stores == 1
     assert validated.pop("topic_id") not in {None, created.pop("topic_id")}
     assert validated == created
     assert errors(broker, topic("t"), only=True) == [("t", 36)]
