@@ -66,6 +66,12 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
         lambda broker: len(broker.recovery.waiting),
     ),
     Gauge(
+        "dafka_catalog_too_large_bytes",
+        "Bytes of the catalog's entries that a store is to keep, where they are more than it takes.",
+        lambda broker: {(store,): size for store, size in broker.context.copies.too_large.items()},
+        ("store",),
+    ),
+    Gauge(
         "dafka_partition_high_watermark",
         "Offset below which every batch is durable.",
         lambda broker: {

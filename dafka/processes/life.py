@@ -171,7 +171,9 @@ class Life(abc.ABC):
                 try:
                     await broker.create_topic(name, partitions, {}, copies)
                 except KafkaError as error:
-                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    if error.code is ErrorCode.POLICY_VIOLATION:
+                        logger.error("topic %s of the settings is not created: %s", name, error.message)
+                    elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                         raise
 
     async def _serve(self, broker: Broker) -> None:

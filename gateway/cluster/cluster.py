@@ -112,9 +112,10 @@ class Cluster:
         self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
     ) -> Topic:
         """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too
-        few stores have vouched for the catalog yet.
+        few stores have vouched for the catalog yet; or POLICY_VIOLATION: it is too large for a store.
         """
         await self._check_compared()
+        self._check_size()
         async with self._changing:
             # A client that goes away in the middle must not leave half of it.
             with trio.CancelScope(shield=True):
@@ -146,8 +147,10 @@ class Cluster:
     async def add_partitions(self, topic: Topic, count: int) -> None:
         """Have a topic of `count` partitions; the new ones serve at once.
 
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster.
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster;
+        POLICY_VIOLATION: the catalog is too large for a store.
         """
+        self._check_size()
         async with self._changing:
             with trio.CancelScope(shield=True):
                 self._check_there(topic)
@@ -251,6 +254,15 @@ class Cluster:
                 ErrorCode.NOT_CONTROLLER,
                 "too few stores have said yet whether this gateway's catalog is the newest: start those that "
                 "are away",
+            )
+
+    def _check_size(self) -> None:
+        """Raises KafkaError: POLICY_VIOLATION, the catalog is larger than what stores keep of it."""
+        if self.context.copies.is_full:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "the catalog is too large for stores to keep a copy of it: delete topics, or configs that "
+                "topics have of their own",
             )
 
     async def allocate_producer_id(self) -> int:

@@ -10,6 +10,10 @@ is created; and what an administrator was answered, or a producer id, a majority
 who compares meets one that knows. A store that refutes the catalog ends the gateway, whenever it is heard:
 nothing that such a catalog says can be believed.
 
+A catalog that is too large for a store (`MAX_COPY_BYTES`, or what the store refused before) is not sent again
+until it is smaller. The store goes on remembering what it has, and who waits for it waits in vain; so no
+topic and no partition is added meanwhile (`gateway.cluster.cluster`).
+
 Who is told how often: at once if somebody waits for it (`keep`), and all who wait share one round; otherwise
 once a second while something changes. To remember changes nothing in the catalog, so an idle one is idle.
 """
@@ -29,6 +33,7 @@ from gateway.cluster.kept_entries import KEPT_PREFIXES, QUIET_PREFIXES, changes_
 from gateway.cluster.lineage import CatalogHistory, Verdict
 from gateway.cluster.stores import REMOVED, StoreEntry
 from mesh.data_directory import DataDirectoryRefused
+from mesh.protocol.catalog_memory import MAX_COPY_BYTES
 from wireproto.dafka.additions import (
     KEEP_CHANGES,
     KEEP_LAST_PIECE,
@@ -59,6 +64,10 @@ not be noticed."""
 PAUSE_SECONDS: Final = 1.0
 """Pause after an answer by which a store has kept nothing."""
 
+TOO_LARGE_SECONDS: Final = 30.0
+"""Pause before it is looked again whether a catalog that was too large for a store has become smaller.
+Nothing is sent meanwhile: a copy that is refused costs a gigabyte of the network and of the store's disk."""
+
 COUNTS_SECONDS: Final = 0.01
 """How often is looked whether a store counts by now, that has said what it remembers."""
 
@@ -74,7 +83,6 @@ WHY_NOT: Final = {
     KEPT_FOREIGN_CLUSTER: "it belongs to another cluster",
     KEPT_OTHER_HISTORY: "it remembers another history of the catalog",
     KEPT_OUT_OF_TURN: "what it remembers has changed meanwhile",
-    KEPT_TOO_LARGE: "the catalog is too large for it",
     KEPT_STORAGE_ERROR: "its disk cannot be read: its own log says why",
 }
 
@@ -107,6 +115,8 @@ class Remembering:
         """Store -> what it remembers, of those that have vouched for the catalog."""
         self._doubtful: dict[str, str] = {}
         """Store -> why it cannot vouch."""
+        self.too_large: dict[str, int] = {}
+        """Store -> the bytes of entries that are too many for it."""
         self._tasks: dict[str, trio.CancelScope] = {}
         """Store -> its task."""
         self._wanted = 0
@@ -133,6 +143,11 @@ class Remembering:
             while not self._is_kept(wanted):
                 await self._progress.wait()
         return self._is_kept(wanted)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the catalog is too large for so many stores that the others are no majority."""
+        return len(self._tasks) - len(self.too_large) < self._majority and bool(self.too_large)
 
     def hurry(self) -> None:
         """Tell the stores at once how the catalog is now."""
@@ -188,6 +203,7 @@ class Remembering:
             self._tasks.pop(incarnation).cancel()
             self._known.pop(incarnation, None)
             self._doubtful.pop(incarnation, None)
+            self.too_large.pop(incarnation, None)
         for incarnation in sorted(wanted.keys() - self._tasks.keys()):
             scope = self._tasks[incarnation] = trio.CancelScope()
             self._nursery.start_soon(self._serve, wanted[incarnation], scope)
@@ -328,6 +344,9 @@ class Remembering:
             return memory
         parent = memory.lineage if memory.lineage != lineage.name else ""
         copy = await snapshot(self._catalog, KEPT_PREFIXES)
+        size = sum(len(key.encode()) + len(value) for key, value in copy.entries.items())
+        if size >= self.too_large.get(store.incarnation, MAX_COPY_BYTES + 1):
+            return await self._is_too_large(store, memory, size)
         at = Remembered(lineage.name, life, copy.revision)
         pieces = in_pieces(copy.entries.items())
         piece, number = next(pieces), 0
@@ -336,11 +355,26 @@ class Remembering:
             kind = KEEP_LAST_PIECE if following is None else KEEP_PIECE
             keep = Keep(store.incarnation, "", self._cluster_id, kind, at, parent, number, piece)
             answer = await self._send(store, keep)
+            if answer.status == KEPT_TOO_LARGE:
+                return await self._is_too_large(store, memory, size)
             if following is None or answer.status != KEPT_DONE:
                 if answer.status in (KEPT_DONE, KEPT_OUT_OF_TURN) and answer.memory != at:
                     await trio.sleep(PAUSE_SECONDS)  # or it would be sent again and again, at once
                 return await self._answered(store, answer)
             piece, number = following, number + 1
+
+    async def _is_too_large(self, store: StoreEntry, memory: Remembered, size: int) -> Remembered:
+        """A store cannot take a whole copy of so many bytes: it has what it had."""
+        if store.incarnation not in self.too_large:
+            logger.error(
+                "store %s keeps no newer copy of the catalog: its entries have %d bytes, and a store takes "
+                "%d at most. Delete topics, or configs that topics have of their own; until then no topic is "
+                "created, and what else is changed may be lost with this gateway's disk",
+                _name(store), size, MAX_COPY_BYTES,
+            )  # fmt: skip
+        self.too_large[store.incarnation] = min(size, self.too_large.get(store.incarnation, size))
+        await trio.sleep(TOO_LARGE_SECONDS)
+        return memory
 
     async def _send(self, store: StoreEntry, keep: Keep) -> Kept:
         """Ask until it is answered, by a store of this cluster or of none yet."""
@@ -356,6 +390,7 @@ class Remembering:
     async def _answered(self, store: StoreEntry, answer: Kept) -> Remembered:
         """What a store has after this answer."""
         if answer.status == KEPT_DONE:
+            self.too_large.pop(store.incarnation, None)
             return await self._take(store, answer.memory)
         self._known.pop(store.incarnation, None)
         memory = answer.memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class LogStores(Protocol):
 class CatalogCopies(Protocol):
     """What the stores remember of the catalog (`gateway.cluster.remembering.Remembering`)."""
 
+    @property
+    def too_large(self) -> Mapping[str, int]:
+        """The stores for which the catalog is too large, and the bytes of what is to be kept of it."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is too large for so many of them that the others are no majority."""
+
     async def wait_compared(self) -> None:
         """Return when so many stores have vouched for the catalog that it may be acted upon."""
 
@@ -68,6 +77,9 @@ class CatalogCopies(Protocol):
 
 class NoCopies:
     """The copies of a catalog that no store remembers: there is nothing to wait for."""
+
+    too_large: Mapping[str, int] = MappingProxyType({})
+    is_full = False
 
     async def wait_compared(self) -> None:
         """At once."""

@@ -286,3 +286,30 @@ def test_more_in_sync_than_there_are_is_refused_before_anything_is_appended(
             assert await produce(client, batch()) == (0, 2)
 
     stores(body)
+
+
+def test_no_topic_and_no_partition_is_added_to_a_catalog_that_is_too_large_for_the_stores(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            broker = gateway.broker
+            await broker.create_topic("orders", 1, {}, 3)
+            copies: Any = broker.context.copies
+            copies.too_large |= {"A": 1}
+            await broker.create_topic("one-store-alone-says-so", 1, {}, 3)
+            copies.too_large |= {"B": 1}
+            for refused in (
+                broker.create_topic("later", 1, {}, 3),
+                broker.add_partitions(topic_of(gateway), 2),
+            ):
+                with pytest.raises(KafkaError, match="delete topics") as error:
+                    await refused
+                assert error.value.code == ErrorCode.POLICY_VIOLATION
+            await alter(gateway, "retention.ms", "60000")
+            assert await produce(client, batch()) == (0, 0)
+            copies.too_large.clear()
+            await broker.create_topic("later", 1, {}, 3)
+
+    stores(body)

@@ -18,6 +18,7 @@ from gateway.catalog.interface import Entry
 from gateway.cluster.deletion import LOOKED_AT_ONCE, RETRY_SECONDS, SEGMENTS_AT_ONCE, Deletion
 from gateway.cluster.stores import REMOVED, StoreEntry
 from gateway.log.closer import Closer
+from gateway.log.neighbours import NoCopies
 from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
@@ -416,7 +417,7 @@ def test_what_waits_is_not_forgotten_by_the_next_life() -> None:
 # what the stores remember of the catalog ------------------------------------------------------------------
 
 
-class Copies:
+class Copies(NoCopies):
     """What stores remember of the catalog, as a test says."""
 
     def __init__(self) -> None:

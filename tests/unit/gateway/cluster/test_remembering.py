@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.cluster.lineage import Lineage
-from gateway.cluster.remembering import Remembering, end_lives
+from gateway.cluster.remembering import TOO_LARGE_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
 from mesh.data_directory import DataDirectoryRefused
 from mesh.protocol.catalog_memory import CatalogMemory, MemoryHead
@@ -545,16 +545,54 @@ def test_stores_come_and_go() -> None:
     run(body, "A")
 
 
-def test_a_store_for_which_the_catalog_is_too_large_is_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("whose", ["mesh.protocol.catalog_memory", "gateway.cluster.remembering"])
+def test_a_catalog_that_is_too_large_for_a_store_is_not_sent_again_until_it_is_smaller(
+    whose: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mesh.protocol.catalog_memory.MAX_COPY_BYTES", 200)
+    """Whether the store says it, or the gateway knows it."""
+    monkeypatch.setattr(f"{whose}.MAX_COPY_BYTES", 700)
     monkeypatch.setattr("gateway.cluster.kept_entries.PIECE_BYTES", 150)
 
     async def body(world: World) -> None:
-        await world.change(a=b"0" * 100, b=b"0" * 100)
+        store = world.stores["A"]
+        await world.change(a=b"0" * 400, b=b"0" * 400)
         async with world.life() as life:
-            assert not await life.keep(10.0)
+            assert not await life.keep(1000.0)
+            sent = store.told
+            assert sent.count(KEEP_PIECE) < 10
+            assert KEEP_LAST_PIECE not in sent
+            assert life.too_large["A"] > 800
+            assert life.is_full
+            await world.change(c=b"0")
+            await trio.sleep(1000)
+            assert store.told == sent
+            await world.catalog.transact([], {}, [keys.topic_key("a")])
+            assert await life.keep(TOO_LARGE_SECONDS + 1)
+            assert (life.too_large, life.is_full) == ({}, False)
+            assert store.memory.memory.sequence == world.catalog.revision
 
     run(body, "A")
-    assert "store 1000 (store-A) keeps nothing of the catalog: the catalog is too large for it" in caplog.text
+    assert caplog.text.count("store 1000 (store-A) keeps no newer copy of the catalog: its entries have") == 1
+
+
+def test_a_store_that_is_filled_by_changes_and_refuses_the_whole_copy_is_asked_no_more_than_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.cluster.remembering.MAX_COPY_BYTES", 700)
+    monkeypatch.setattr("mesh.protocol.catalog_memory.MAX_CHANGED_BYTES", 700)
+
+    async def body(world: World) -> None:
+        store = world.stores["A"]
+        async with world.life() as life:
+            assert await life.keep(1.0)
+            for number in range(3):
+                await world.change(**{f"t{number}": b"0" * 300})
+                assert await life.keep(1.0)
+            await world.change(t3=b"0" * 300)
+            assert not await life.keep(1.0)
+            told = len(store.heard)
+            await trio.sleep(600)
+            assert len(store.heard) - told <= 600 / TOO_LARGE_SECONDS
+            assert all(keep.kind == KEEP_CHANGES for keep in store.heard[told:])
+
+    run(body, "A")

@@ -115,7 +115,7 @@ def test_whole_segments_below_it_go_and_one_that_it_lies_in_stays(tmp_path: Path
     run(tmp_path, body)
 
 
-class Forgetful:
+class Forgetful(NoCopies):
     """Stores of which too few remember the catalog."""
 
     async def wait_compared(self) -> None:

@@ -8,11 +8,12 @@ from trio.testing import MockClock
 
 from gateway.catalog import keys
 from gateway.log.idempotence.producer_ids import BLOCK, BLOCK_SECONDS, ProducerIds
+from gateway.log.neighbours import NoCopies
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
-class Copies:
+class Copies(NoCopies):
     """Stores that remember the catalog, or do not."""
 
     def __init__(self) -> None:
