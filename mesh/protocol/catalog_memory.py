@@ -6,10 +6,15 @@ never finished is no harm: the next one begins by deleting it.
 
 Rule: a store takes a higher sequence of its own lineage and nothing else. Another lineage it takes only from
 who names the one that it has as its parent. What it says is what is on its disk.
+
+A sequence that no catalog can have reached since is refused, or one forged KEEP would leave no higher number
+to any catalog. Who reaches the mesh can still forge a lower one, which the gateway then finds to be more than
+its catalog has: a mesh has no keys by which a store could know its gateway.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -38,10 +43,16 @@ MAX_CHANGED_BYTES: Final = 256 * 1024 * 1024
 """Bytes of changes since the last whole copy; then the store asks for another one, so that what it keeps is
 bounded whatever the changes replace."""
 
+MAX_JUMP: Final = 1 << 40
+"""By how much a sequence may be above the one that the store remembers: 34 years of a thousand transactions a
+second."""
+
 _HEAD: Final = struct.Struct(">BQQ")
 _HEAD_VERSION: Final = 1
 
 NO_CLUSTER: Final = ""
+
+logger = logging.getLogger(__name__)
 
 
 class MemoryHead(NamedTuple):
@@ -101,6 +112,8 @@ class CatalogMemory:
         self._head: MemoryHead | None = MemoryHead()
         """None: it cannot be read."""
         self._transfer: _Transfer | None = None
+        self._said = False
+        """Of the first KEEP that cannot be a gateway's it was said."""
 
     @property
     def memory(self) -> Remembered:
@@ -136,7 +149,7 @@ class CatalogMemory:
         known = self.memory
         if keep.kind == KEEP_QUESTION or (self._head is not None and known == keep.at):
             return KEPT_DONE
-        if not keep.at.lineage or not self._may_become(known, keep):
+        if not keep.at.lineage or not self._may_become(known, keep) or self._is_beyond_reach(known, keep):
             return KEPT_OTHER_HISTORY
         if keep.kind == KEEP_CHANGES:
             return None if self._follows(known, keep) else KEPT_OUT_OF_TURN
@@ -147,6 +160,18 @@ class CatalogMemory:
         if known.lineage and known.lineage != keep.at.lineage:
             return known.lineage == keep.parent
         return keep.at.sequence > known.sequence
+
+    def _is_beyond_reach(self, known: Remembered, keep: Keep) -> bool:
+        if keep.at.sequence - known.sequence <= MAX_JUMP:
+            return False
+        if not self._said:
+            self._said = True
+            logger.error(
+                "%s has asked to keep sequence %d of the catalog, and %d is remembered: none gets so far. "
+                "Refused. (Others will not be mentioned.) Find out who else reaches the mesh's ports",
+                keep.requester, keep.at.sequence, known.sequence,
+            )  # fmt: skip
+        return True
 
     def _follows(self, known: Remembered, keep: Keep) -> bool:
         assert self._head is not None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.protocol import catalog_memory
-from mesh.protocol.catalog_memory import CatalogMemory, Keeping, MemoryHead
+from mesh.protocol.catalog_memory import MAX_JUMP, CatalogMemory, Keeping, MemoryHead
 from wireproto.dafka.additions import (
     KEEP_CHANGES,
     KEEP_LAST_PIECE,
@@ -130,6 +130,22 @@ def test_another_history_is_refused(kind: int, place: Remembered, more: dict[str
     assert store.keep(kind, place, a=b"2", **more) == answer(KEPT_OTHER_HISTORY, at(10))
     assert store.entries == {"a": b"1"}
     assert store.head.memory == at(10)
+
+
+@pytest.mark.parametrize("kind", [KEEP_CHANGES, KEEP_PIECE, KEEP_LAST_PIECE])
+@pytest.mark.parametrize("lineage", ["H1", "H2"])
+def test_a_sequence_that_no_catalog_has_is_refused_and_leaves_room_for_later_ones(
+    kind: int, lineage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store().told(10, a=b"1")
+    parent = "" if lineage == "H1" else "H1"
+    for sequence in (10 + MAX_JUMP + 1, (1 << 63) - 1):
+        refused = store.keep(kind, at(sequence, lineage), base=10 * (kind == KEEP_CHANGES), parent=parent)
+        assert refused == answer(KEPT_OTHER_HISTORY, at(10))
+    assert caplog.text.count("R7 has asked to keep sequence") == 1
+    assert store.keep(KEEP_CHANGES, at(11), base=10, a=b"2").status == KEPT_DONE
+    assert store.keep(KEEP_LAST_PIECE, at(11 + MAX_JUMP)).status == KEPT_DONE
+    assert Store().keep(KEEP_LAST_PIECE, at((1 << 63) - 1)).status == KEPT_OTHER_HISTORY
 
 
 def test_a_foreign_cluster_is_refused_whatever_it_asks() -> None:
