@@ -138,6 +138,8 @@ class LogStarts:
     def _plan(self, partition: Partition, offset: int, room: int) -> _Move | None:
         if partition.deleted or partition.state is not PartitionState.READY:
             return None
+        if self._record(partition) is None:
+            return None  # another gateway has deleted the topic, and this one has not heard of it yet
         start = max(offset, partition.log_start_offset)
         dropped: list[Segment] = []
         for segment in partition.chain.closed[:room]:
@@ -151,6 +153,10 @@ class LogStarts:
             return None
         return _Move(partition, start, dropped)
 
+    def _record(self, partition: Partition) -> Entry | None:
+        """The record of a partition that was written to, as the catalog has it."""
+        return self._context.catalog.get(keys.partition_key(partition.topic.id, partition.index))
+
     def _entry(self, partition: Partition, segment: Segment) -> Entry | None:
         """A segment as the catalog has it."""
         topic_id, start = partition.topic.id, segment.start_offset
@@ -158,9 +164,9 @@ class LogStarts:
 
     def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
         partition, start, dropped = move
-        key = keys.partition_key(partition.topic.id, partition.index)
-        entry = self._context.catalog.get(key)
-        assert entry is not None, "a partition that was never written to has nothing to delete"
+        entry = self._record(partition)
+        assert entry is not None, "a log of which the catalog has nothing is not planned for"
+        key = entry.key
         record = keys.unpack(entry.value)
         epochs = LeaderEpochs.from_list(record["epochs"])
         epochs.truncate_front(start)

@@ -144,6 +144,29 @@ def test_what_too_few_stores_remember_is_to_be_asked_again(tmp_path: Path) -> No
     run(tmp_path, body)
 
 
+@pytest.mark.parametrize("left", [keys.PARTITIONS, keys.SEGMENTS, ""])
+def test_a_topic_that_another_gateway_is_deleting_is_left_alone(tmp_path: Path, left: str) -> None:
+    """Its entries leave the catalog piece by piece, and this gateway does not know that it is deleted."""
+
+    async def body(life: Life, _store: OneStore, catalog: MemoryCatalog) -> None:
+        partition = life.partition
+        await write(life, 10)
+        await life.settle()
+        gone = [
+            entry.key
+            for prefix in (keys.PARTITIONS, keys.SEGMENTS)
+            for entry in catalog.range(prefix)
+            if prefix != left
+        ]
+        await catalog.transact([], {}, gone)
+        await life.context.log_starts.move({partition: 7})
+        assert not catalog.range(keys.SEGMENT_TOMBSTONES)
+        assert starts(partition) == [0, 3, 6, 9]
+        assert {entry.key for entry in catalog.range("/")}.isdisjoint(gone)
+
+    run(tmp_path, body)
+
+
 def test_the_next_life_knows_the_log_start(tmp_path: Path) -> None:
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         await write(life, 8)
