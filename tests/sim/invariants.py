@@ -44,6 +44,11 @@ def chains(world: World) -> dict[PartitionName, list[Segment]]:
     return found
 
 
+def cleaned_offsets(world: World) -> int:
+    """How far compactions have come, all logs together."""
+    return sum(max(segment.cleaned_to for segment in chain) + 1 for chain in chains(world).values())
+
+
 def _disks(world: World) -> dict[str, SimDatabase]:
     """The disks by incarnation, without those that are given up: what is on them counts for nothing."""
     return {
