@@ -61,7 +61,11 @@ def chains_are_believed() -> AbstractContextManager[object]:
 
 
 def stores_are_not_believed() -> AbstractContextManager[object]:
-    return patch.object(verification, "_further", lambda _address, _verified, _known: None)
+    nothing = {
+        "_further": lambda _address, _verified, _known: None,
+        "_unknown": lambda _verified, _known: None,
+    }
+    return patch.multiple(verification, **nothing)
 
 
 @pytest.mark.parametrize("without", [chains_are_believed, stores_are_not_believed])

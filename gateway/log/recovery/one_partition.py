@@ -168,7 +168,8 @@ class PartitionRecovery:
             # A transaction that was under way when the catalog was read may be in it by now.
             self.load()
             self._check_chain()
-            verification.check(partition, self._known)
+            await verification.check_closely(partition, self._known)
+            self._waits.check_wanted()
 
     def _check_chain(self) -> None:
         """Raises CatalogRefuted."""

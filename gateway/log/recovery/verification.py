@@ -17,6 +17,8 @@ not told. So none of these comes from a crash, and each means that the catalog i
 5. a store keeps a segment that begins at the end of what the catalog has of the log, or that has records
    beyond it, and the catalog knows it nowhere: not in the chain, not as a compaction's, not among those that
    are to be deleted. One that ends before may be left over at a store that was no member when it was deleted.
+   So may one that was announced to other stores alone: a directory that became another store (`dafka store
+   restored`) has what the old one kept, of which the catalog forgot when that one was removed.
 
 The third tells a catalog from before a roll, where the next segment has the same epoch
 and the same life. It is reliable, because w members have heard the end of a segment before the next one of
@@ -36,6 +38,7 @@ has members, the newest segment of the true catalog may have had others: those t
 and waited for a moment. One answer takes a point read for each partition and each open segment.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,13 +58,22 @@ RESTORE = (
     " --rebuild-catalog"
 )
 
+ANSWER_SECONDS = 5.0
+"""How long a store may take to say to whom a segment was announced."""
+
+logger = logging.getLogger(__name__)
+
 SEE_THE_STORE = "look at what that store logs, and put back its data"
 
 
 class CatalogRefuted(Exception):
     """The catalog is not as it was: it contradicts itself, or a store knows more. The text says what, and
-    what to do.
+    what to do. `news` is the store with the address of a segment, where the catalog knows nothing of that.
     """
+
+    def __init__(self, text: str, news: "tuple[str, str] | None" = None) -> None:
+        super().__init__(text)
+        self.news = news
 
 
 class CatalogUnverified(Exception):
@@ -116,6 +128,8 @@ class Verification:
         self._all = set(stores.incarnations)
         self._all.update(member for entry in asked.values() for member in entry.members)
         self._answered: set[str] = set()
+        self._left_over: set[tuple[str, str]] = set()
+        """(store, address) of segments that say nothing: they were announced to other stores alone."""
 
     async def run(self, told: Callable[[], None]) -> None:
         """Ask every store, until all have answered. `told` is called with each answer."""
@@ -159,12 +173,40 @@ class Verification:
         for store, address, verified in self._known[partition]:
             if verified.status != STATUS_DONE:
                 continue
-            why = _newer(partition, verified) or _further(address, verified, known)
+            why, news = _newer(partition, verified) or _further(address, verified, known), None
+            if why is None and (store, verified.newest) not in self._left_over:
+                why, news = _unknown(verified, known), (store, verified.newest)
             if why is not None:
-                raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}")
+                raise CatalogRefuted(f"the catalog is older than store {store}, which {why}; {RESTORE}", news)
         if self._unverifiable(partition):
             names = ", ".join(sorted(self._unreadable[partition]))
             raise CatalogUnverified(f"store {names} cannot read what it knows of this log; {SEE_THE_STORE}")
+
+    async def check_closely(self, partition: "Partition", known: Known) -> None:
+        """As `check`, but asks a store whose segment the catalog does not know to whom that was announced."""
+        while True:
+            try:
+                self.check(partition, known)
+            except CatalogRefuted as refuted:
+                if refuted.news is None or await self._was_announced(*refuted.news):
+                    raise
+                self._left_over.add(refuted.news)
+            else:
+                return
+
+    async def _was_announced(self, store: str, address: str) -> bool:
+        """Whether a store is a member of a segment by its announcement; true if it does not say."""
+        with trio.move_on_after(ANSWER_SECONDS):
+            listed = await self._reader.segment(store, address)
+            if listed is None or store in listed[0].members:
+                return True
+            logger.warning(
+                "store %s keeps segment %s of the store that it was before, which has left its log: it "
+                "counts for nothing",
+                self._stores.name(store), address,
+            )  # fmt: skip
+            return False
+        return True
 
 
 def _newer(partition: "Partition", verified: Verified) -> str | None:
@@ -187,6 +229,11 @@ def _further(address: str, verified: Verified, known: Known) -> str | None:
         return f"has segment {address} {was}, and the catalog knows no end of it"
     if verified.phase == Phase.DELETED and address == known.last_closed:
         return f"has segment {address} deleted, and the catalog has it in its log"
+    return None
+
+
+def _unknown(verified: Verified, known: Known) -> str | None:
+    """What a store has at the end of the log of which the catalog knows nothing, if it does."""
     is_news = verified.newest_start >= known.beyond or verified.newest_end > known.end
     if is_news and not known.is_known(verified.newest):
         return (

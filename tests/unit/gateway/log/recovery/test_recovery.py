@@ -622,6 +622,33 @@ def test_the_stores_tell_of_an_open_segment_that_is_lost(cluster: Cluster) -> No
     cluster(body)
 
 
+def test_what_a_store_kept_when_it_was_another_one_refutes_nothing(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store is away; a segment is dropped, everybody else forgets it, and the store is removed: its
+    tombstone goes. Then its directory comes back as another store (`dafka store restored`), with more of that
+    segment than was ever acknowledged.
+    """
+
+    async def body(setup: Setup) -> None:
+        *_, key = await write_three_segments(setup, same_epoch=True)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        await setup.catalog.transact([], {}, [key])
+        state = setup.store.database.load(last.address)
+        assert state is not None
+        assert state.announcement is not None
+        state.announcement = state.announcement._replace(members=("D" * 32,))
+        setup.store.database._db.put(store_keys.meta_key(last.address), state.pack_meta())
+        async with setup.life().running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
+            await life.write(3)
+            assert life.partition.high_watermark == 23
+
+    with caplog.at_level(logging.WARNING):
+        cluster(body)
+    assert "of the store that it was before, which has left its log" in caplog.text
+
+
 def test_what_a_store_has_not_forgotten_yet_refutes_nothing(cluster: Cluster) -> None:
     """A segment that left its chain: by a tombstone, or long ago where the store was no member any more."""
 
