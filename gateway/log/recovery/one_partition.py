@@ -215,7 +215,6 @@ class PartitionRecovery:
             if segment.last_sequence == -1:
                 empty.append(segment)
                 deletes.append(key)
-                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.keepers})
                 continue
             kept.append(segment)
             puts[key] = segment.pack()
@@ -225,6 +224,7 @@ class PartitionRecovery:
             )
         self._waits.check_wanted()
         partition.chain.settle(kept)
+        puts |= _tombstones(empty, nothing_is_left=not partition.chain.closed)
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
@@ -289,6 +289,17 @@ def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:
         return segment.closed(segment.start_offset, -1, NO_TIMESTAMP)
     row = Row.unpack(row_bytes)
     return segment.closed(row.last_offset + 1, end, row.running_max_timestamp)
+
+
+def _tombstones(empty: Sequence[Segment], *, nothing_is_left: bool) -> dict[str, bytes]:
+    """The catalog's entries by which the stores forget these segments."""
+    puts: dict[str, bytes] = {}
+    for segment in empty:
+        tombstone: dict[str, object] = {"members": segment.keepers}
+        if nothing_is_left and segment is empty[-1]:
+            tombstone["last"] = True  # nothing else tells the stores where the log ends
+        puts[keys.segment_tombstone_key(segment.address)] = keys.pack(tombstone)
+    return puts
 
 
 def _forget_empty_epochs(partition: Partition, empty: Sequence[Segment]) -> None:

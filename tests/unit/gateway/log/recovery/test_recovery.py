@@ -736,6 +736,33 @@ def test_every_store_that_may_have_some_of_it_forgets_a_segment_that_an_accepted
     cluster(body)
 
 
+@pytest.mark.parametrize("emptied", [False, True])
+def test_an_empty_segment_that_was_all_of_a_log_says_so_until_the_stores_remember_where_it_ends(
+    cluster: Cluster, emptied: bool
+) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(3)
+        async with setup.life().running() as life:
+            if emptied:
+                assert await life.context.log_starts.delete_records({life.partition: -1}) == {
+                    life.partition: 3
+                }
+            setup.store.deaf = {b"O"}
+            before = {entry.key for entry in setup.catalog.range(keys.SEGMENTS)}
+            await life.write(1)  # its segment will be found empty
+            (opened,) = {entry.key for entry in setup.catalog.range(keys.SEGMENTS)} - before
+            setup.store.hear_all()
+        address = opened.rpartition("-")[2]
+        async with setup.life().running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 3)
+            tombstone = setup.catalog.get(keys.segment_tombstone_key(address))
+            assert tombstone is not None
+            assert keys.unpack(tombstone.value).get("last", False) is emptied
+
+    cluster(body)
+
+
 def test_a_segment_that_changes_while_its_end_is_agreed_on_keeps_the_change(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
