@@ -6,7 +6,6 @@ them makes anything grow. One that has fallen off the end of the list is told so
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 from typing import Self
 
 import trio
@@ -63,14 +62,14 @@ class History:
         """The changes from `from_revision` on that there are now. Raises HistoryLost as `since`."""
         if from_revision < self.first_kept:
             raise HistoryLost(self.revision)
-        # Revisions need not be dense here, so the place is looked for from the end: a watch is mostly up
-        # to date.
-        skip = len(self._changes)
+        # Taken from the end: a watch is mostly up to date, and a deque is slow to reach into.
+        found: list[Change] = []
         for change in reversed(self._changes):
             if change.revision < from_revision:
                 break
-            skip -= 1
-        return list(islice(self._changes, skip, None))
+            found.append(change)
+        found.reverse()
+        return found
 
     def _forget_oldest(self) -> None:
         revision = self._changes[0].revision

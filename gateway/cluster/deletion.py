@@ -18,18 +18,20 @@ the same way.
 What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
 and is tried again after a pause; everything else goes on meanwhile. Who has confirmed is not asked again, and
 as long as all others are away nobody is: a store that is away for days may leave a hundred thousand segments.
+So a round looks at what has come into the list since the one before and at what is to be tried again now, and
+not at all that waits.
 """
 
 import logging
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.catalog.interface import Compare, CompareFailed, Entry, HistoryLost
 from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
@@ -78,8 +80,16 @@ class Deletion:
         self._work.set()
         self._now = -math.inf
         """When the round that is under way began."""
+        self._looked = -1
+        """The revision of the catalog up to which what has come into the list is known."""
+        self._waiting: dict[str, int] = {}
+        """Address -> revision, ascending: the tombstones of segments that nobody was asked to delete yet."""
         self._unconfirmed: dict[str, _Unconfirmed] = {}
         """By address: those that some member could not delete."""
+        self._retries: deque[tuple[float, str]] = deque()
+        """(when, address), ascending: the tombstones among them that are asked about again."""
+        self._topics_again: dict[str, float] = {}
+        """The deleted topics of which some segment is not confirmed: when they are looked at again."""
         self._remembered = True
         """Enough stores remember the catalog as it was when this round began."""
         self._put_off_until = math.inf
@@ -106,21 +116,84 @@ class Deletion:
             self._old = self._grace.old_at(self._now)
             self._put_off_until = math.inf
             self._remembered = await self._context.copies.keep(KEPT_SECONDS)
+            await self._take_changes()
             await self._delete_dropped()
-            for entry in self._context.catalog.range(keys.TOMBSTONES):
-                if self._is_old(entry):
+            topics = self._context.catalog.range(keys.TOMBSTONES)
+            for key in self._topics_again.keys() - {entry.key for entry in topics}:
+                del self._topics_again[key]  # another gateway was faster
+            for entry in topics:
+                if self._is_old(entry.mod_revision) and self._topics_again.get(entry.key, 0) <= self._now:
                     await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
-        again = (one.again for one in self._unconfirmed.values() if one.again > self._now)
-        return min((*again, self._grace.next, self._put_off_until))
+        again = [self._retries[0][0]] if self._retries else []
+        return min((*again, *self._topics_again.values(), self._grace.next, self._put_off_until))
 
-    def _is_old(self, tombstone: Entry) -> bool:
-        """Whether it has been there for a while; else it will be looked at then."""
-        if tombstone.mod_revision <= self._old:
+    def _is_old(self, revision: int) -> bool:
+        """Whether what was put then has been there for a while; else it will be looked at then."""
+        if revision <= self._old:
             return True
-        self._grace.note(trio.current_time(), tombstone.mod_revision)
+        self._grace.note(trio.current_time(), revision)
         return False
+
+    # what is in the list ----------------------------------------------------------------------------------
+
+    async def _take_changes(self) -> None:
+        """Note what has come into the list since the last round, or all of it."""
+        catalog = self._context.catalog
+        try:
+            changes = catalog.changes(self._looked + 1) if self._looked >= 0 else None
+        except HistoryLost:
+            changes = None
+        self._looked = catalog.revision
+        if changes is None:
+            await self._look_at_all()
+            return
+        for change in changes:
+            if change.key.startswith(keys.SEGMENT_TOMBSTONES):
+                self._note(_address_in(change.key), change.revision, is_there=change.value is not None)
+            elif change.key.startswith(keys.SEGMENTS) and change.value is not None:
+                topic_id, _, _ = change.key.removeprefix(keys.SEGMENTS).partition("/")
+                self._topics_again.pop(keys.TOMBSTONES + topic_id, None)
+
+    async def _look_at_all(self) -> None:
+        found: list[tuple[int, str]] = []
+        after = ""
+        catalog = self._context.catalog
+        while entries := catalog.range(keys.SEGMENT_TOMBSTONES, after=after, limit=LOOKED_AT_ONCE):
+            found += [(entry.mod_revision, _address_in(entry.key)) for entry in entries]
+            after = entries[-1].key
+            await trio.lowlevel.checkpoint()
+        self._waiting.clear()
+        self._topics_again.clear()
+        for revision, address in sorted(found):
+            self._note(address, revision, is_there=True)
+
+    def _note(self, address: str, revision: int, *, is_there: bool) -> None:
+        """A tombstone was put, or has gone."""
+        self._waiting.pop(address, None)
+        asked = self._unconfirmed.get(address)
+        if is_there and (asked is None or asked.revision != revision):
+            self._waiting[address] = revision
+
+    def _dropped_to_look_at(self) -> list[str]:
+        """The addresses of tombstones that are to be looked at in this round: those that are old enough, and
+        those that are due again.
+        """
+        found: list[str] = []
+        while self._retries and self._retries[0][0] <= self._now:
+            _, address = self._retries.popleft()
+            asked = self._unconfirmed.get(address)
+            if asked is not None and asked.again <= self._now:
+                found.append(address)
+        for address, revision in self._waiting.items():
+            if not self._is_old(revision):
+                self._grace.note(trio.current_time(), next(reversed(self._waiting.values())))
+                break
+            found.append(address)
+        return found
+
+    # deleting ---------------------------------------------------------------------------------------------
 
     async def _delete_topic(self, tombstone: Entry) -> None:
         catalog = self._context.catalog
@@ -133,7 +206,9 @@ class Deletion:
             await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
         if catalog.range(prefix, limit=1):
+            self._topics_again[tombstone.key] = self._now + RETRY_SECONDS
             return  # some member has not confirmed yet
+        self._topics_again.pop(tombstone.key, None)
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
             while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
                 await catalog.transact([], {}, [entry.key for entry in partitions])
@@ -141,32 +216,52 @@ class Deletion:
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
 
     async def _delete_dropped(self) -> None:
+        due: dict[str, Entry] = {}
+        for looked, address in enumerate(self._dropped_to_look_at(), 1):
+            entry = self._context.catalog.get(keys.segment_tombstone_key(address))
+            if entry is None:
+                self._unconfirmed.pop(address, None)
+            elif not self._is_old(entry.mod_revision):
+                pass  # put anew meanwhile
+            elif self._is_due(address, entry) and not self._waits(entry):
+                due[address] = entry
+            elif address not in self._waiting:
+                self._retry_later(address)
+            if len(due) == SEGMENTS_AT_ONCE:
+                await self._delete_some(due)
+                due = {}
+            if not looked % LOOKED_AT_ONCE:
+                await trio.lowlevel.checkpoint()
+        if due:
+            await self._delete_some(due)
+
+    async def _delete_some(self, dropped: Mapping[str, Entry]) -> None:
         catalog = self._context.catalog
-        dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, "")
-        while dropped:
-            gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
-            while gone:
-                try:
-                    compares = [Compare(key, revision) for key, revision in gone.items()]
-                    await catalog.transact(compares, {}, list(gone))
-                    break
-                except CompareFailed as failed:
-                    del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
-                    self._work.set()
-            dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, after)
+        gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
+        for address, entry in dropped.items():
+            if self._waiting.get(address) == entry.mod_revision:
+                del self._waiting[address]
+            if address in self._unconfirmed:
+                self._retries.append((self._unconfirmed[address].again, address))
+        while gone:
+            try:
+                compares = [Compare(key, revision) for key, revision in gone.items()]
+                await catalog.transact(compares, {}, list(gone))
+                break
+            except CompareFailed as failed:
+                del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
+                self._work.set()
 
     async def _due(self, prefix: str, after: str) -> tuple[dict[str, Entry], str]:
-        """The next of these segments, after the key `after`, that are to be deleted now, by their addresses;
-        and the last key that was looked at.
+        """The next of a deleted topic's segments, after the key `after`, that are to be deleted now, by their
+        addresses; and the last key that was looked at.
         """
         due: dict[str, Entry] = {}
         while entries := self._context.catalog.range(prefix, after=after, limit=LOOKED_AT_ONCE):
             for entry in entries:
                 after = entry.key
-                if prefix == keys.SEGMENT_TOMBSTONES and not self._is_old(entry):
-                    continue
-                address = _address_of(entry)
-                if self._is_due(address, entry) and not self._waits(entry):
+                address = _address_in(entry.key)
+                if self._is_due(address, entry):
                     due[address] = entry
                     if len(due) == SEGMENTS_AT_ONCE:
                         return due, after
@@ -180,10 +275,13 @@ class Deletion:
         if asked.again > self._now:
             return False
         stores = self._stores
-        if any(stores.live(member) or stores.is_removed(member) for member in asked.members):
-            return True
-        self._unconfirmed[address] = asked._replace(again=self._now + RETRY_SECONDS)
-        return False
+        return any(stores.live(member) or stores.is_removed(member) for member in asked.members)
+
+    def _retry_later(self, address: str) -> None:
+        """It was asked for, and is not due."""
+        again = trio.current_time() + RETRY_SECONDS
+        self._unconfirmed[address] = self._unconfirmed[address]._replace(again=again)
+        self._retries.append((again, address))
 
     def _waits(self, entry: Entry) -> bool:
         """Whether a lost catalog could not be read back without this segment: it was compacted into others
@@ -247,6 +345,6 @@ class Deletion:
             )  # fmt: skip
 
 
-def _address_of(entry: Entry) -> str:
+def _address_in(key: str) -> str:
     """A segment's address, which its key ends with."""
-    return entry.key.rpartition("/")[2].rpartition("-")[2]
+    return key.rpartition("/")[2].rpartition("-")[2]

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog import keys
-from gateway.catalog.interface import Entry
+from gateway.catalog.interface import Entry, HistoryLost
 from gateway.cluster.deletion import LOOKED_AT_ONCE, RETRY_SECONDS, SEGMENTS_AT_ONCE, Deletion
 from gateway.cluster.stores import REMOVED, StoreEntry
 from gateway.log.closer import Closer
@@ -239,6 +239,73 @@ def test_many_tombstones_of_a_store_that_is_away_cost_a_look_at_each_and_ask_nob
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("of_topic", [False, True])
+def test_new_work_looks_at_nothing_that_waits(of_topic: bool) -> None:
+    """Retention drops something each second, while a store is away that a hundred thousand wait for."""
+    count = 3 * SEGMENTS_AT_ONCE
+
+    async def main() -> None:
+        setup = Setup()
+        setup.log.stores.presence = Live(GOOD)  # type: ignore[assignment]
+        both = keys.pack({"members": [BAD, GOOD]})
+        waiting = [f"{number:032X}" for number in range(count)]
+        if of_topic:
+            puts = {keys.segment_key(TOPIC, 0, start, address): both for start, address in enumerate(waiting)}
+            puts[keys.tombstone_key(TOPIC)] = keys.pack({"name": "orders"})
+        else:
+            puts = {keys.segment_tombstone_key(address): both for address in waiting}
+        await setup.catalog.transact([], puts)
+        looked = 0
+
+        def counted(look: Callable[..., Any]) -> Callable[..., Any]:
+            def found(*asked: Any, **page: Any) -> Any:
+                nonlocal looked
+                entries = look(*asked, **page)
+                looked += len(entries) if isinstance(entries, list) else 1
+                return entries
+
+            return found
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1)
+            assert setup.stores.deleted[GOOD] == waiting
+            for name in ("range", "get", "changes"):
+                setattr(setup.catalog, name, counted(getattr(setup.catalog, name)))
+            for number in range(count, count + 20):
+                key = keys.segment_tombstone_key(f"{number:032X}")
+                await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+                setup.log.context.segments_dropped()
+                await trio.sleep(1)
+                assert not setup.catalog.range(key)
+            assert looked < 20 * 10
+            assert len(setup.left()) == len(puts)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_changes_that_nobody_has_kept_are_found_by_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(setup: Setup) -> None:
+        await trio.sleep(1)
+        assert setup.left() == set()
+        lost = setup.catalog.changes
+
+        def changes(from_revision: int) -> list[Any]:
+            monkeypatch.setattr(setup.catalog, "changes", lost)
+            raise HistoryLost(from_revision)
+
+        monkeypatch.setattr(setup.catalog, "changes", changes)
+        key = keys.segment_tombstone_key(f"{9:032X}")
+        await setup.catalog.transact([], {key: keys.pack({"members": [GOOD]})})
+        setup.log.context.segments_dropped()
+        await trio.sleep(1)
+        assert setup.left() == set()
+        assert setup.stores.deleted[GOOD][-1] == f"{9:032X}"
+
+    run(body)
 
 
 def test_a_tombstone_with_another_member_is_asked_of_all_again() -> None:
