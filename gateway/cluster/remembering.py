@@ -4,6 +4,10 @@ One task for each store that counts. It first asks what the store remembers; whe
 catalog that any majority meets one of them, the gateway's life begins in the catalog (`compared`), and from
 then on each store is brought up to date: by the changes since what it has, or by a whole copy.
 
+Rule: a catalog without a topic counts only when a majority of its stores belongs to its cluster. So of two
+gateways that are started for the first time with the same stores one serves at most, and the other one ends;
+if each has bound half of them both do.
+
 Rule: where the earlier lives end is noted before anything is written (`end_lives`). Before the catalog is
 compared nothing is deleted, no block of producer ids is handed out and no topic
 is created; and what an administrator was answered, or a producer id, a majority of the stores remembers. So
@@ -80,7 +84,8 @@ NEXT_STEP: Final = (
 )
 
 WHY_NOT: Final = {
-    KEPT_FOREIGN_CLUSTER: "it belongs to another cluster",
+    KEPT_FOREIGN_CLUSTER: "it belongs to another cluster. Start it with an empty data directory, and have it "
+    "take its own place (dafka store replace), or let its own gateway have it",
     KEPT_OTHER_HISTORY: "it remembers another history of the catalog",
     KEPT_OUT_OF_TURN: "what it remembers has changed meanwhile",
     KEPT_STORAGE_ERROR: "its disk cannot be read: its own log says why",
@@ -113,6 +118,10 @@ class Remembering:
         self._history = CatalogHistory(catalog)
         self._known: dict[str, Remembered] = {}
         """Store -> what it remembers, of those that have vouched for the catalog."""
+        self._begun = trio.Event()
+        """This life is in the catalog: stores may be told."""
+        self._foreign: dict[str, str] = {}
+        """Store -> the other cluster that it belongs to."""
         self._doubtful: dict[str, str] = {}
         """Store -> why it cannot vouch."""
         self.too_large: dict[str, int] = {}
@@ -158,7 +167,7 @@ class Remembering:
     def _is_kept(self, sequence: int) -> bool:
         name = self._history.lineage.name if self._history.lineage is not None else ""
         kept = [one for one in self._known.values() if one.lineage == name and one.sequence >= sequence]
-        return self.compared.is_set() and len(kept) >= self._majority
+        return self._begun.is_set() and len(kept) >= self._majority
 
     @property
     def _majority(self) -> int:
@@ -203,6 +212,7 @@ class Remembering:
             self._tasks.pop(incarnation).cancel()
             self._known.pop(incarnation, None)
             self._doubtful.pop(incarnation, None)
+            self._foreign.pop(incarnation, None)
             self.too_large.pop(incarnation, None)
         for incarnation in sorted(wanted.keys() - self._tasks.keys()):
             scope = self._tasks[incarnation] = trio.CancelScope()
@@ -214,18 +224,45 @@ class Remembering:
         while len(self._known) < len(self._tasks) - self._majority + 1:
             if self._tasks and len(self._known) + len(self._doubtful) == len(self._tasks):
                 raise self._refused("; ".join(f"store {one}" for one in self._doubtful.values()))
+            self._check_foreign()
             await self._progress.wait()
         self._history = CatalogHistory(self._catalog)
         begun = self._history.begin(self._requests.prefix)
         await self._catalog.transact(begun.compares, begun.puts, begun.deletes)
         self._history = CatalogHistory(self._catalog)
+        self._begun.set()
+        await self._bind()
         self.compared.set()
         self._progressed()
+
+    async def _bind(self) -> None:
+        """Return when a majority of the stores belongs to this cluster. Raises DataDirectoryRefused."""
+        while not (self._has_topics or self._is_kept(0)):
+            self._check_foreign()
+            await self._progress.wait()
+
+    @property
+    def _has_topics(self) -> bool:
+        """Whether this catalog has counted already: no topic is created before."""
+        return bool(self._catalog.range(keys.TOPICS, limit=1))
+
+    def _check_foreign(self) -> None:
+        """Raises DataDirectoryRefused: the cluster that this catalog begins can never have a majority."""
+        if len(self._tasks) - len(self._foreign) >= self._majority or self._has_topics:
+            return
+        clusters = ", ".join(sorted(set(self._foreign.values())))
+        raise DataDirectoryRefused(
+            self._path,
+            f"{len(self._foreign)} of its {len(self._tasks)} stores belong to another cluster ({clusters}): "
+            f"another gateway began one with them, and this cluster, {self._cluster_id}, has never served",
+            "Stop this gateway and remove its data directory. If the other one does not serve either, remove "
+            "its data directory and those of the stores as well, and start one gateway alone",
+        )
 
     async def _serve(self, store: StoreEntry, scope: trio.CancelScope) -> None:
         with scope:
             memory = await self._ask(store)
-            await self.compared.wait()
+            await self._begun.wait()
             while True:
                 await self._until_due(memory)
                 memory = await self._tell(store, memory)
@@ -382,7 +419,12 @@ class Remembering:
             answer: Kept = await self._requests.ask(
                 store.incarnation, lambda requester: keep._replace(requester=requester)
             )
-            if answer.cluster_id in ("", self._cluster_id) or answer.status == KEPT_FOREIGN_CLUSTER:
+            if answer.cluster_id in ("", self._cluster_id):
+                self._foreign.pop(store.incarnation, None)
+                return answer
+            self._foreign[store.incarnation] = answer.cluster_id
+            self._progressed()
+            if answer.status == KEPT_FOREIGN_CLUSTER:
                 return answer
             self._say(store, answer._replace(status=KEPT_FOREIGN_CLUSTER))
             await trio.sleep(PAUSE_SECONDS)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -483,9 +484,81 @@ def test_a_store_of_another_cluster_is_neither_believed_nor_told(caplog: pytest.
         assert store.memory.memory == Remembered("other", "G9", 5)
 
     run(body, "A", "B", "C")
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "store 1002 (store-C) keeps nothing of the catalog: it belongs to another cluster"
-    ]
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert said.startswith(
+        "store 1002 (store-C) keeps nothing of the catalog: it belongs to another cluster."
+    )
+    assert "Start it with an empty data directory" in said
+
+
+@pytest.mark.parametrize(
+    ("stores", "first", "serving"),
+    [
+        ("AB", "A", []),
+        ("ABC", "A", ["C2"]),
+        ("ABC", "AB", ["C1"]),
+        ("ABCD", "AB", []),
+        ("ABCD", "ABC", ["C1"]),
+    ],
+)
+def test_of_two_gateways_that_begin_with_the_same_stores_one_serves_at_most(
+    stores: str, first: str, serving: list[str]
+) -> None:
+    """Each has heard of all of them and made its own cluster; the stores in `first` hear gateway C1 first."""
+    refused: dict[str, str] = {}
+    compared: list[str] = []
+
+    async def begin(world: World, cluster_id: str) -> None:
+        catalog = MemoryCatalog()
+        names = [(name, f"store-{name}") for name in stores]
+        await catalog.transact([], {keys.CLUSTER: b"{}"} | first_entries(names))
+
+        async def ask(store: str, make: Callable[[str], Keep]) -> Kept:
+            await trio.sleep(0.01 if (store in first) == (cluster_id == "C1") else 0.02)
+            return world.stores[store].take(make("R7"))
+
+        requests = SimpleNamespace(prefix=f"G{cluster_id}", ask=ask, vouched=None)
+        made = Remembering(catalog, cast("Any", requests), cluster_id, PATH)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(made.run)
+                with trio.fail_after(10):
+                    await made.wait_compared()
+                compared.append(cluster_id)
+                assert await made.keep(1.0)
+                nursery.cancel_scope.cancel()
+        except* DataDirectoryRefused as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                (error,) = error.exceptions
+            refused[cluster_id] = str(error)
+
+    async def main() -> None:
+        world = World(*stores)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begin, world, "C1")
+            nursery.start_soon(begin, world, "C2")
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert compared == serving
+    assert sorted(refused) == sorted({"C1", "C2"} - set(serving))
+    for cluster_id, why in refused.items():
+        other = "C1" if cluster_id == "C2" else "C2"
+        assert f"stores belong to another cluster ({other}): another gateway began one with them" in why
+        assert f"this cluster, {cluster_id}, has never served. Stop this gateway and remove its data" in why
+
+
+def test_a_gateway_that_has_topics_goes_on_though_stores_belong_to_another_cluster() -> None:
+    async def body(world: World) -> None:
+        await world.change(orders=b"{}")
+        for name in "CD":
+            world.stores[name].cluster_id = "C2"
+        async with world.life() as life:
+            with trio.fail_after(10):
+                await life.wait_compared()
+            assert not await life.keep(1.0)
+
+    run(body, "A", "B", "C", "D")
 
 
 def test_a_store_that_cannot_read_its_memory_does_not_vouch_and_is_filled_anew() -> None:
