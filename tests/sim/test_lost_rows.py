@@ -1,8 +1,8 @@
 """A catalog that has lost a row: what cannot be told from it is refused, and nothing is lost."""
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -12,7 +12,7 @@ from gateway.catalog import keys
 from gateway.log.recovery import one_partition, verification
 from tests.sim import cluster
 from tests.sim.loop import BrokenPromise
-from tests.sim.plan import GATEWAY, Fault, Plan, make_plan
+from tests.sim.plan import GATEWAY, Fault, Plan, cleans_quickly, make_plan
 from tests.sim.promises import keeps_promises
 
 OTHERS_HAVE_THEM = {"wipe", "retire", "delete topic"}
@@ -33,7 +33,7 @@ KINDS = (
 
 
 def loses(kind: str, seed: int, *, cleans: bool) -> Plan:
-    plan = make_plan(seed, seconds=4.0, cleans=cleans, reads=False)
+    plan = cleans_quickly(make_plan(seed, seconds=4.0, cleans=cleans, reads=False))
     faults = [fault for fault in plan.faults if fault.kind not in OTHERS_HAVE_THEM]
     faults += [Fault(f"loss {at}", "lose row", at, 1.5, GATEWAY, kind) for at in (1.0, 3.0)]
     return replace(plan, faults=tuple(faults), segment_bytes=min(plan.segment_bytes, 3000))
@@ -60,12 +60,13 @@ def chains_are_believed() -> AbstractContextManager[object]:
     return patch.object(one_partition, "what_contradicts", lambda _segments, _record: "")
 
 
-def stores_are_not_believed() -> AbstractContextManager[object]:
-    nothing = {
-        "_further": lambda _address, _verified, _known: None,
-        "_unknown": lambda _verified, _known: None,
-    }
-    return patch.multiple(verification, **nothing)
+@contextmanager
+def stores_are_not_believed() -> Iterator[None]:
+    with (
+        patch.object(verification, "_further", lambda _address, _verified, _known: None),
+        patch.object(verification, "_unknown", lambda _verified, _known: None),
+    ):
+        yield
 
 
 @pytest.mark.parametrize("without", [chains_are_believed, stores_are_not_believed])

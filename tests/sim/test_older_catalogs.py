@@ -7,7 +7,7 @@ import pytest
 
 from gateway.cluster.lineage import CatalogHistory, Judgement, Verdict
 from tests.sim import cluster
-from tests.sim.plan import GATEWAY, Fault, Plan, make_plan, store_name
+from tests.sim.plan import GATEWAY, Fault, Plan, cleans_quickly, make_plan, store_name
 from tests.sim.promises import keeps_promises, reached_by
 
 SECONDS = 2.0
@@ -16,14 +16,15 @@ SECONDS = 2.0
 @pytest.mark.parametrize("first", range(0, 24, 6))
 def test_the_promises_hold_while_stores_remember_the_catalog(first: int) -> None:
     reached = reached_by(
-        replace(make_plan(seed, seconds=SECONDS), remembers=True) for seed in range(first, first + 6)
+        replace(cleans_quickly(make_plan(seed, seconds=SECONDS)), remembers=True)
+        for seed in range(first, first + 6)
     )
     assert reached["batches acknowledged"] > 100, reached
 
 
 def goes_back(seed: int, *faults: Fault, stores: int = 3, seconds: float = 1.5) -> Plan:
     """Some seconds of work with compaction and retention, then a catalog from before that."""
-    plan = make_plan(seed, stores=stores, seconds=5.0, cleans=True, reads=False)
+    plan = cleans_quickly(make_plan(seed, stores=stores, seconds=5.0, cleans=True, reads=False))
     back = Fault("back", "catalog goes back", 4.0, seconds, GATEWAY)
     return replace(
         plan, remembers=True, faults=(*faults, back), retention_seconds=0.5, compaction_seconds=0.05
