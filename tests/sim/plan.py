@@ -187,8 +187,10 @@ def store_name(number: int) -> str:
 
 
 def cleans_quickly(plan: Plan) -> Plan:
-    """The plan with room for so many keys that a log is cleaned in some runs, where it has less: with room for
-    two the cluster cleans for a simulated minute after its faults, which the tests of cleaning itself wait for.
+    """The plan with room for so many keys that a log is cleaned in some runs, where it has less.
+
+    With room for two the cluster cleans for a simulated minute after its faults: the tests of cleaning itself
+    wait for that.
     """
     return replace(plan, compaction_keys=max(plan.compaction_keys, SOME_KEYS))
 
