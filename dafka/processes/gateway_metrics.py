@@ -119,11 +119,16 @@ GROUPS: Final[Sequence[Figure[Coordinator]]] = (
     Gauge(
         "dafka_groups_bytes",
         "Bytes held for groups, without their offsets.",
-        lambda groups: groups.room.bytes,
+        lambda groups: groups.room.groups.used,
+    ),
+    Gauge(
+        "dafka_group_offsets_bytes",
+        "Bytes held for the offsets of groups.",
+        lambda groups: groups.room.offsets.used,
     ),
     Counter(
         "dafka_groups_refused_total",
-        "Requests that found no room for another group or member: all groups together hold what they may.",
+        "Requests that found no room for another group, member or offset: those of their client hold what they may.",
         lambda groups: groups.room.refused,
     ),
     Gauge(
