@@ -85,6 +85,11 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
         "Bytes of those segments.",
         lambda broker: broker.context.log_starts.bytes_removed,
     ),
+    Gauge(
+        "dafka_idempotent_producers",
+        "Idempotent producers that are known, of all partitions: one that writes to two counts twice.",
+        lambda broker: broker.context.producers.kept,
+    ),
     Counter(
         "dafka_retention_checks_total",
         "Looks for what retention drops.",
@@ -128,7 +133,7 @@ GROUPS: Final[Sequence[Figure[Coordinator]]] = (
     ),
     Counter(
         "dafka_groups_refused_total",
-        "Requests that found no room for another group, member or offset: those of their client hold what they may.",
+        "Requests that found no room for another group, member or offset of their client.",
         lambda groups: groups.room.refused,
     ),
     Gauge(

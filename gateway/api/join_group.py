@@ -27,7 +27,6 @@ from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 from gateway.answers.encoding import encoded
-from gateway.common.clients import client_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
@@ -66,7 +65,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
     try:
         if len(request.body.protocols) > MAX_PROTOCOLS:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"it names more than {MAX_PROTOCOLS} protocols")
-        broker.groups.join(group_id, _join(request, ticket), client_of(request.client_address))
+        broker.groups.join(group_id, _join(request, ticket), request.client)
     except KafkaError as error:
         if error.code in {ErrorCode.POLICY_VIOLATION, ErrorCode.GROUP_MAX_SIZE_REACHED}:
             warn_once(logger, "group %r: a member was refused: %s", group_id[:100], error.message)

@@ -32,7 +32,6 @@ import trio
 
 from gateway.answers.encoding import encoded
 from gateway.answers.turns import BREATH
-from gateway.common.clients import client_of
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
@@ -119,7 +118,7 @@ class OffsetCommit:
 
     def __init__(self, request: Request, broker: Broker) -> None:
         self._body: OffsetCommitRequest = request.body
-        self._client = client_of(request.client_address)
+        self._client = request.client
         self._version = request.header.api_version
         self._correlation_id = request.header.correlation_id
         self._broker = broker

@@ -21,8 +21,9 @@ OFFSET_METADATA_MAX_BYTES: Final = 4096
 spite of the name, and so do we; a longer one is OFFSET_METADATA_TOO_LARGE."""
 
 OFFSET_BYTES: Final = 320
-"""Memory of a committed offset beside its metadata: its tuple and numbers, its places in tables. Measured with
-groups of a hundred: 210 bytes each, and a hundred more where the topic's name and id are its own (as loaded)."""
+"""Memory of a committed offset beside its metadata: its tuple and numbers, its places in tables. Measured in
+groups of a hundred: 210 bytes each, and a hundred more where the topic's name and id are its own, as after
+loading."""
 
 TopicPartition: TypeAlias = tuple[str, int]
 

@@ -62,7 +62,7 @@ class Room:
         self._short = short
 
     def check_join(self, group_id: str, group: Held | None, join: Join, client: str) -> None:
-        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED. `group` is None if it is new; then it
+        """Raises KafkaError: POLICY_VIOLATION or GROUP_MAX_SIZE_REACHED. `group` is None if it is new, and
         would be `client`'s.
 
         Who is in the group needs room only for what it asks beyond what it has: others who take all the
