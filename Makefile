@@ -49,7 +49,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults kills mutants groups compat pipelines clean
+.PHONY: help run test lint format bench bench-pipelines sim faults kills abuse mutants groups compat pipelines clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -59,6 +59,7 @@ help:
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
+	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
@@ -93,6 +94,10 @@ faults: $(VENV)/.test-stamp
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
+
+abuse: SECONDS = 3600
+abuse: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.faults.abuse --seconds $(SECONDS) --seed $(SEED) $(ABUSE_ARGS)
 
 mutants: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.mutants --part $(PART) $(addprefix --only ,$(ONLY))

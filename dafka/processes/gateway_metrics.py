@@ -91,6 +91,11 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
         "Bytes of those segments.",
         lambda broker: broker.context.log_starts.bytes_removed,
     ),
+    Gauge(
+        "dafka_idempotent_producers",
+        "Idempotent producers that are known, of all partitions: one that writes to two counts twice.",
+        lambda broker: broker.context.producers.kept,
+    ),
     Counter(
         "dafka_retention_checks_total",
         "Looks for what retention drops.",
@@ -125,11 +130,16 @@ GROUPS: Final[Sequence[Figure[Coordinator]]] = (
     Gauge(
         "dafka_groups_bytes",
         "Bytes held for groups, without their offsets.",
-        lambda groups: groups.room.bytes,
+        lambda groups: groups.room.groups.used,
+    ),
+    Gauge(
+        "dafka_group_offsets_bytes",
+        "Bytes held for the offsets of groups.",
+        lambda groups: groups.room.offsets.used,
     ),
     Counter(
         "dafka_groups_refused_total",
-        "Requests that found no room for another group or member: all groups together hold what they may.",
+        "Requests that found no room for another group, member or offset of their client.",
         lambda groups: groups.room.refused,
     ),
     Gauge(

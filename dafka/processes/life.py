@@ -18,6 +18,7 @@ from pathlib import Path
 
 import trio
 
+from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
@@ -150,6 +151,7 @@ class Life(abc.ABC):
     async def _watch(self, nursery: trio.Nursery) -> None:
         """Signals and health, from the first moment on."""
         LoopWatch().install(self.metrics)
+        nursery.start_soon(give_back_freed_memory)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics])

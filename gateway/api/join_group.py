@@ -65,7 +65,7 @@ async def join_group(request: Request, broker: Broker) -> Response:
     try:
         if len(request.body.protocols) > MAX_PROTOCOLS:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"it names more than {MAX_PROTOCOLS} protocols")
-        broker.groups.join(group_id, _join(request, ticket))
+        broker.groups.join(group_id, _join(request, ticket), request.client)
     except KafkaError as error:
         if error.code in {ErrorCode.POLICY_VIOLATION, ErrorCode.GROUP_MAX_SIZE_REACHED}:
             warn_once(logger, "group %r: a member was refused: %s", group_id[:100], error.message)

@@ -20,6 +20,7 @@ How it is carried out
 Errors
   Not durable in five seconds, or too few stores there: COORDINATOR_NOT_AVAILABLE; the partition of
   `__consumer_offsets` was lost meanwhile: NOT_COORDINATOR. Clients try again; the offset may have been kept.
+  No room for another group, or for more offsets: POLICY_VIOLATION (`gateway.groups.room`).
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class OffsetCommit:
         "_accepted",
         "_body",
         "_broker",
+        "_client",
         "_completion",
         "_correlation_id",
         "_error",
@@ -116,6 +118,7 @@ class OffsetCommit:
 
     def __init__(self, request: Request, broker: Broker) -> None:
         self._body: OffsetCommitRequest = request.body
+        self._client = request.client
         self._version = request.header.api_version
         self._correlation_id = request.header.correlation_id
         self._broker = broker
@@ -195,7 +198,12 @@ class OffsetCommit:
         groups, body = self._broker.groups, self._body
         try:
             self._group = group = groups.for_commit(
-                body.group_id, body.member_id, body.group_instance_id, body.generation
+                body.group_id,
+                body.member_id,
+                body.group_instance_id,
+                body.generation,
+                self._client,
+                offsets,
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(

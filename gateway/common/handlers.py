@@ -34,6 +34,7 @@ from typing import Any, Protocol, TypeAlias
 import trio
 
 from gateway.common.budget import Budget
+from gateway.common.clients import NOBODY
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -85,6 +86,7 @@ class Request:
     """One decoded request and where it came from.
 
     `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
+    `client` is who shares what is shared fairly (`gateway.common.clients`).
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
     the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
     `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
@@ -95,6 +97,7 @@ class Request:
         "arrived",
         "before_waiting",
         "body",
+        "client",
         "client_address",
         "frame",
         "header",
@@ -118,8 +121,10 @@ class Request:
         shutting_down: trio.Event,
         response_memory: Budget | None = None,
         arrived: float = 0.0,
+        client: str = NOBODY,
     ) -> None:
         self.arrived = arrived
+        self.client = client
         self.header = header
         self.body = body
         self.frame = frame

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
+from gateway.common.clients import NOBODY
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartition
 
@@ -117,6 +118,7 @@ class FetchSession:
         "active",
         "by_id",
         "bytes",
+        "client",
         "closed",
         "counted_bytes",
         "counted_size",
@@ -130,8 +132,18 @@ class FetchSession:
         "topics",
     )  # fmt: skip
 
-    def __init__(self, session_id: int, now_ms: float, *, by_id: bool, privileged: bool = False) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        now_ms: float,
+        *,
+        by_id: bool,
+        privileged: bool = False,
+        client: str = NOBODY,
+    ) -> None:
         self.id = session_id
+        self.client = client
+        """Whose it is (`gateway.common.clients`)."""
         self.by_id = by_id
         self.privileged = privileged
         self.created_ms = self.last_used_ms = now_ms

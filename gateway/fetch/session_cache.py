@@ -9,6 +9,9 @@ A follower's session (*privileged*) is worth more than any consumer's, and takes
 any age; else the one with more partitions is. Who finds no place is answered with session id 0, and goes on
 naming all of its partitions.
 
+Ours besides: where Kafka has no place, those of the client that has most give way to a client that has fewer
+(`gateway.common.clients`), the one used longest ago first. So nobody keeps all others from having any.
+
 Beyond Kafka's number of sessions their memory is bounded too: 1,000 sessions of 100,000 partitions would be
 75 GB. It is Kafka's cache of one shard; its eight of an eighth each are there for the sake of its locks.
 """
@@ -17,10 +20,11 @@ from __future__ import annotations
 
 import secrets
 from bisect import bisect_left, insort
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.common.clients import NOBODY
 from gateway.common.settings import LogSettings
 from gateway.fetch.session import FetchSession
 from wireproto.kafka.errors import ErrorCode
@@ -89,19 +93,28 @@ class FetchSessionCache:
         return session
 
     def create(
-        self, now_ms: float, size: int, memory: int, *, by_id: bool, privileged: bool = False
+        self,
+        now_ms: float,
+        size: int,
+        memory: int,
+        *,
+        by_id: bool,
+        privileged: bool = False,
+        client: str = NOBODY,
     ) -> tuple[FetchSession | None, list[FetchSession]]:
-        """A session for `size` partitions that take `memory` bytes, and the ones that went for it.
+        """A client's session for `size` partitions that take `memory` bytes, and the ones that went for it.
 
         It has none of the partitions yet. None if there is no place for it.
         """
         evicted = self._to_evict((privileged, size, NO_SESSION), memory, now_ms)
         if evicted is None:
+            evicted = self._of_the_greedy(client, memory)
+        if evicted is None:
             return None, []
         for old in evicted:
             self._remove(old)
         self.evictions += len(evicted)
-        session = FetchSession(self._unused_id(), now_ms, by_id=by_id, privileged=privileged)
+        session = FetchSession(self._unused_id(), now_ms, by_id=by_id, privileged=privileged, client=client)
         self._sessions[session.id] = session
         self._count(session, size, memory)
         self._list(session, now_ms)
@@ -143,6 +156,29 @@ class FetchSessionCache:
                 slots -= 1
                 missing -= session.counted_bytes
         return list(chosen) if slots <= 0 and missing <= 0 else None
+
+    def _of_the_greedy(self, client: str, memory: int) -> list[FetchSession] | None:
+        """Sessions of the client that has most, of places or of bytes, whatever there is too little of; None
+        if this one would have as much as that has now.
+        """
+        slots = len(self._sessions) + 1 - self.slots
+        missing = self.bytes + memory - self.max_bytes
+        by_bytes = missing > 0
+        held: Counter[str] = Counter()
+        for session in self._sessions.values():
+            held[session.client] += session.counted_bytes if by_bytes else 1
+        if client == NOBODY or not held:
+            return None
+        greedy, most = held.most_common(1)[0]
+        if held[client] + (memory if by_bytes else 1) >= most:
+            return None
+        chosen = []
+        for session in self._sessions.values():
+            if session.client == greedy and (slots > 0 or missing > 0):
+                chosen.append(session)
+                slots -= 1
+                missing -= session.counted_bytes
+        return chosen if slots <= 0 and missing <= 0 else None
 
     def _cheaper_than(self, new: _Key, now_ms: float) -> Iterator[FetchSession]:
         """The sessions that may go for a new one, in the order in which they go; some of them twice."""

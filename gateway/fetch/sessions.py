@@ -47,6 +47,7 @@ class FetchSessions:
             job.partitions * PARTITION_BYTES + names,
             by_id=_by_id(request),
             privileged=body.replica_id > CONSUMER_REPLICA_ID,
+            client=request.client,
         )
         for old in evicted:
             await self._release(old)

@@ -36,6 +36,7 @@ from typing import Any
 
 import trio
 
+from gateway.common.clients import client_of
 from gateway.common.failures import is_disk_failure
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
@@ -76,6 +77,7 @@ class Connection:
 
     __slots__ = (
         "_answers",
+        "_client",
         "_context",
         "_deadlines",
         "_frames",
@@ -93,6 +95,7 @@ class Connection:
         self._socket = sock
         self._context = context
         self.client_address = join_host_port(*sock.getpeername()[:2])
+        self._client = client_of(self.client_address)
         self._local_address = listener.advertised(sock.getsockname()[0])
         self._frames = FrameReader(limits.max_request_bytes)
         self._output = Output(sock)
@@ -274,7 +277,7 @@ class Connection:
             body = await decode_counted(context, memory, route, header, frame, answers.flush)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
-            context.response_memory, arrived,
+            context.response_memory, arrived, self._client,
         )  # fmt: skip
         if begins:
             await self._begin(route, request, size, decoded, started)

@@ -13,12 +13,13 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.common.clients import NOBODY
 from gateway.groups.events import Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
@@ -27,7 +28,7 @@ from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, p
 from gateway.groups.journal import Journal
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.notes import GroupNotes
-from gateway.groups.offsets import OffsetTable
+from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.partition_loads import PartitionLoads
 from gateway.groups.room import Room
 from gateway.groups.served import Group
@@ -36,12 +37,16 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
     from gateway.common.settings import LogSettings
+    from gateway.groups.records import CommittedOffset
     from gateway.groups.replay import LoadedGroup
     from gateway.log.topic import Topic
 
 LOAD_PATIENCE_SECONDS: Final = 2.0
 """How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
 COORDINATOR_LOAD_IN_PROGRESS."""
+
+NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = {}
+"""Of a commit that names none."""
 
 logger = logging.getLogger(__name__)
 
@@ -173,8 +178,8 @@ class Coordinator:
 
     # membership --------------------------------------------------------------------------------------------
 
-    def join(self, group_id: str, join: Join) -> None:
-        """JoinGroup: the ticket in `join` will be answered; or KafkaError is raised."""
+    def join(self, group_id: str, join: Join, client: str = NOBODY) -> None:
+        """JoinGroup: the ticket in `join` will be answered; or KafkaError is raised. `client` is who asks."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shortest, longest = self._session_timeouts_ms
@@ -182,13 +187,14 @@ class Coordinator:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         self.check_served(group_id)
         group = self.groups.get(group_id)
-        self.room.check_join(group_id, None if group is None else group.machine, join)
+        self.room.check_join(group_id, group, join, client)
         if group is None:
             if join.member_id:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-            group = self._new_group(group_id)
+            group = self._new_group(group_id, client)
         else:
             _check_not_deleting(group)
+            group.belongs_to(client)
         group.carry_out(group.machine.join(join, self.now()))
 
     def sync(self, group_id: str, sync: Sync) -> None:
@@ -231,9 +237,10 @@ class Coordinator:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
-    def _new_group(self, group_id: str) -> Group:
+    def _new_group(self, group_id: str, client: str) -> Group:
         machine = GroupMachine(group_id, self.limits, self.now())
-        group = Group(self, self._partition_of(group_id), machine, OffsetTable(), recorded=False)
+        index = self._partition_of(group_id)
+        group = Group(self, index, machine, OffsetTable(), recorded=False, client=client)
         self.groups[group_id] = group
         group.carry_out()
         return group
@@ -246,22 +253,32 @@ class Coordinator:
     # offsets and all groups --------------------------------------------------------------------------------
 
     def for_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        client: str = NOBODY,
+        offsets: Mapping[TopicPartition, CommittedOffset] = NO_OFFSETS,
     ) -> Group:
-        """The group whose offsets are to be committed; made if it is new and nobody manages it.
+        """The group whose `offsets` `client` wants to commit; made if it is new and nobody manages it.
 
         A good commit counts as a heartbeat. Raises KafkaError as `check_served` and
-        `GroupData.validate_commit`, and GROUP_ID_NOT_FOUND for a generation of a group that is not there.
+        `GroupData.validate_commit`, GROUP_ID_NOT_FOUND for a generation of a group that is not there, and
+        POLICY_VIOLATION if there is no room for the offsets.
         """
         self.check_served(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            self.room.check_new_group(group_id)
-            return self._new_group(group_id)
+            self.room.check_commit(group_id, None, OffsetTable().growth(offsets), client)
+            return self._new_group(group_id, client)
         _check_not_deleting(group)
         group.machine.validate_commit(member_id, group_instance_id, generation, trio.current_time())
+        group.belongs_to(client)
+        if (growth := group.offsets.growth(offsets)) > 0:
+            self.room.check_commit(group_id, group, growth, client)
         return group
 
     def for_fetch(self, group_id: str) -> Group | None:
@@ -336,10 +353,6 @@ class Coordinator:
         """See `gateway.groups.served.Home`."""
         if self._tasks is not None:  # else the gateway stops
             self._tasks.start_soon(task)
-
-    def charge(self, size: int) -> None:
-        """See `gateway.groups.served.Home`."""
-        self.room.bytes += size
 
     async def write(self, group_id: str, metadata: GroupMetadata) -> None:
         """See `gateway.groups.served.Home`."""

@@ -13,11 +13,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final, TypeAlias
 
+from gateway.groups.member import text_bytes
 from gateway.groups.records import NO_TIME, NO_TOPIC_ID, CommittedOffset
 
 OFFSET_METADATA_MAX_BYTES: Final = 4096
 """Kafka's `offset.metadata.max.bytes`: metadata of one committed offset. Kafka counts UTF-16 units, in
 spite of the name, and so do we; a longer one is OFFSET_METADATA_TOO_LARGE."""
+
+OFFSET_BYTES: Final = 320
+"""Memory of a committed offset beside its metadata: its tuple and numbers, its places in tables. Measured in
+groups of a hundred: 210 bytes each, and a hundred more where the topic's name and id are its own, as after
+loading."""
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -25,11 +31,14 @@ TopicPartition: TypeAlias = tuple[str, int]
 class OffsetTable:
     """The offsets of one group, by topic and partition."""
 
-    __slots__ = ("_by_topic", "_count", "_on_way")
+    __slots__ = ("_by_topic", "_charge", "_count", "_on_way", "bytes")
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self._count = 0
+        self.bytes = 0
+        """Memory of what is committed, about."""
+        self._charge: Callable[[int], None] | None = None
         self._on_way: dict[TopicPartition, int] = {}
         """How many writes of a partition are on their way to the log."""
 
@@ -58,6 +67,25 @@ class OffsetTable:
         """Nothing is committed, and nothing on its way."""
         return not self._by_topic and not self._on_way
 
+    # what it holds ------------------------------------------------------------------------------------------
+
+    def charge_to(self, charge: Callable[[int], None] | None) -> None:
+        """Have `charge` told of each change of `bytes` from now on; None: nobody."""
+        self._charge = charge
+
+    def growth(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
+        """How many more bytes there would be with these."""
+        growth = 0
+        for (topic, partition), offset in offsets.items():
+            known = self._by_topic.get(topic, {}).get(partition)
+            growth += _bytes_of(offset) - (0 if known is None else _bytes_of(known))
+        return growth
+
+    def _grown(self, size: int) -> None:
+        self.bytes += size
+        if self._charge is not None:
+            self._charge(size)
+
     # what writers do ----------------------------------------------------------------------------------------
 
     def start(self, keys: Iterable[TopicPartition]) -> None:
@@ -84,15 +112,21 @@ class OffsetTable:
         """What a record of the log says; None for a tombstone."""
         partitions = self._by_topic.get(topic)
         if offset is None:
-            if partitions is not None and partitions.pop(partition, None) is not None:
+            if partitions is not None and (gone := partitions.pop(partition, None)) is not None:
                 self._count -= 1
+                self._grown(-_bytes_of(gone))
                 if not partitions:
                     del self._by_topic[topic]
             return
         if partitions is None:
             partitions = self._by_topic[topic] = {}
-        self._count += partition not in partitions
+        known = partitions.get(partition)
         partitions[partition] = offset
+        if known is None:
+            self._count += 1
+            self._grown(_bytes_of(offset))
+        elif known.metadata != offset.metadata:
+            self._grown(_bytes_of(offset) - _bytes_of(known))
 
     # what is to be forgotten --------------------------------------------------------------------------------
 
@@ -161,6 +195,10 @@ class OffsetTable:
     def _has(self, key: TopicPartition) -> bool:
         topic, partition = key
         return partition in self._by_topic.get(topic, ())
+
+
+def _bytes_of(offset: CommittedOffset) -> int:
+    return OFFSET_BYTES + text_bytes(offset.metadata)
 
 
 def is_metadata_too_large(metadata: str | None) -> bool:

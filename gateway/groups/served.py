@@ -15,12 +15,14 @@ from typing import Final, Protocol, cast
 
 import trio
 
+from gateway.common.clients import NOBODY
 from gateway.common.waiting import Waiter
 from gateway.groups.events import Answer, Effect, JoinReply, Now, SyncReply, Write
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
+from gateway.groups.room import Room
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 MEMBER_TICK_SECONDS: Final = 20e-6
@@ -70,8 +72,8 @@ class Home(Protocol):
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
         """Run a task until it ends or the gateway stops."""
 
-    def charge(self, size: int) -> None:
-        """The groups hold so many bytes more, or fewer."""
+    room: Room
+    """What all groups hold."""
 
     async def write(self, group_id: str, metadata: GroupMetadata) -> None:
         """Make the record durable. Raises KafkaError."""
@@ -102,6 +104,7 @@ class Group:
         "_sleeps_until",
         "_writes",
         "_writing",
+        "client",
         "deleting",
         "group_id",
         "machine",
@@ -111,9 +114,18 @@ class Group:
     )
 
     def __init__(
-        self, home: Home, partition: int, machine: GroupMachine, offsets: OffsetTable, *, recorded: bool
+        self,
+        home: Home,
+        partition: int,
+        machine: GroupMachine,
+        offsets: OffsetTable,
+        *,
+        recorded: bool,
+        client: str = NOBODY,
     ) -> None:
         self.group_id = machine.group_id
+        self.client = client
+        """Whose group it is, and who is charged for it."""
         self.partition = partition
         self.machine = machine
         self.offsets = offsets
@@ -130,6 +142,8 @@ class Group:
         self._next_tick = -math.inf
         self._size = 0
         self._generation = machine.generation
+        home.room.offsets.charge(client, offsets.bytes)
+        offsets.charge_to(self._charge_offsets)
 
     @property
     def is_unused(self) -> bool:
@@ -161,16 +175,29 @@ class Group:
         """Serve it no longer: everybody who waits gets `error`; its task ends."""
         self._writes.clear()
         self.carry_out(self.machine.unload(error, self._home.now()))
-        self._home.charge(-self._size)
+        room = self._home.room
+        room.groups.charge(self.client, -self._size)
+        room.offsets.charge(self.client, -self.offsets.bytes)
+        self.offsets.charge_to(None)
         self._size = 0
         self._changed.wake()
+
+    def belongs_to(self, client: str) -> None:
+        """A client has come to the group. One that was loaded, and so is nobody's, is this one's now."""
+        if self.client == NOBODY and client != NOBODY:
+            self._home.room.groups.move(NOBODY, client, self._size)
+            self._home.room.offsets.move(NOBODY, client, self.offsets.bytes)
+            self.client = client
+
+    def _charge_offsets(self, size: int) -> None:
+        self._home.room.offsets.charge(self.client, size)
 
     def _account(self) -> None:
         if self.machine.generation != self._generation:
             self._generation = self.machine.generation
             self._home.generation_began()
         if self.machine.state is not GroupState.DEAD and (size := self.machine.size) != self._size:
-            self._home.charge(size - self._size)
+            self._home.room.groups.charge(self.client, size - self._size)
             self._size = size
 
     async def _keep_time(self) -> None:

@@ -11,6 +11,7 @@ from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
 from gateway.log.idempotence.producer_ids import ProducerIds
+from gateway.log.idempotence.producers import ProducerCount
 from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
 from gateway.log.opener import Opener
@@ -64,6 +65,7 @@ class LogContext:
         self.cold = ColdReader(self)
         self.log_starts = LogStarts(self)
         self.producer_ids = ProducerIds(catalog, self.copies)
+        self.producers = ProducerCount()
         self.given_up = 0
         """Segments that were given up because of `MAX_STUCK_BYTES`."""
         self.window_gate = Gate()

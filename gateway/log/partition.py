@@ -33,6 +33,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.common.clients import NOBODY
 from gateway.log.admission import Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
@@ -94,7 +95,7 @@ class Partition:
         self.leader_epoch = 0
         self.epochs = LeaderEpochs()
         self.chain = SegmentChain()
-        self.producers = PartitionProducers()
+        self.producers = PartitionProducers(context.producers)
         self.hot = HotBatches(context.tail_cache)
         self.listeners = Listeners()
         self._state = PartitionState.RECOVERING
@@ -150,12 +151,20 @@ class Partition:
     # appending ---------------------------------------------------------------------------------------------
 
     def append(
-        self, header: BatchHeader, view: memoryview, acks: int, now_ms: int, *, gateway_has_room: bool = True
+        self,
+        header: BatchHeader,
+        view: memoryview,
+        acks: int,
+        now_ms: int,
+        *,
+        gateway_has_room: bool = True,
+        client: str = NOBODY,
     ) -> Append:
         """Append one validated batch; its bytes are changed in place and kept.
 
         `gateway_has_room`: whether the windows of all partitions together have. It is judged once for all
         batches of a request, so that a gate that closes between two of them does not reorder a producer.
+        `client`: who sends it (`gateway.common.clients`).
 
         Raises KafkaError: the producer's sequence is wrong, the partition does not serve, there are fewer
         stores than `min.insync.replicas` (for acks=all), or no room.
@@ -178,7 +187,7 @@ class Partition:
         current.add(size, header.max_timestamp)
         self.hot.append(base_offset, last_offset, view)
         if header.producer_id >= 0:
-            self.producers.appended(header, last_offset, now_ms)
+            self.producers.appended(header, last_offset, now_ms, client)
         sequence = context.producer.append(writer, view)
         context.window_changed()
         self._pending.in_flight.append(InFlight(writer, sequence, header, append, acks == 1))
@@ -353,6 +362,7 @@ class Partition:
     def delete(self) -> None:
         """The topic is being deleted: it serves nothing any more, and never will."""
         self.deleted = True
+        self.producers.end()
         self.fail(DELETED)
 
     # what changes in the catalog (told by who has written it there) ----------------------------------------

@@ -261,7 +261,14 @@ class Appending:
             if len(records) * 2 < len(self._request.frame):
                 # The window and the cache would keep the whole frame in memory, and count only this.
                 records = memoryview(bytearray(records))
-            return partition.append(header, records, body.acks, self._now_ms, gateway_has_room=has_room)
+            return partition.append(
+                header,
+                records,
+                body.acks,
+                self._now_ms,
+                gateway_has_room=has_room,
+                client=self._request.client,
+            )
         except RefusedBatch:
             raise
         except (InvalidBatch, KafkaError) as error:

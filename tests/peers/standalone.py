@@ -66,7 +66,7 @@ class Standalone(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting; with a port of its choice the first time and the same one after."""
-        listen = f"127.0.0.1:{self.port}"
+        listen = f"{self.host}:{self.port}"
         own = ["standalone", "--listen", listen, "--data", str(self.data)]
         self._spawn([*self._wrapper, *self._program, *own, *self.arguments])
 

@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from gateway.common.clients import NOBODY
+
 NO_PRODUCER_EPOCH: Final = -1
 
 MAX_SEQUENCE: Final = 2**31 - 1
@@ -13,9 +15,22 @@ an idempotent producer is at most 5, and Kafka keeps as many
 (``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``)."""
 
 MAX_PRODUCERS: Final = 2_000
-"""Producers kept per partition; beyond it the one idle for longest is forgotten, as if it had expired.
-Kafka has no such bound and can be filled up by short-lived producers. 2,000 take about 2 MB, and 280 KB
-in a snapshot."""
+"""Producers kept per partition; beyond it one is forgotten, as if it had expired (`state` says which). Kafka
+has no such bound and can be filled up by short-lived producers. 2,000 take about 2 MB, and 280 KB in a
+snapshot."""
+
+MAX_PRODUCERS_IN_ALL: Final = 250_000
+"""Producers kept of all partitions together: about 200 MB. Beyond it each partition that takes a new one
+forgets one of its own, if it has FEW_PRODUCERS."""
+
+FEW_PRODUCERS: Final = 10
+"""Producers that a partition may keep whatever others do: as many write to one at a time, and 20,000
+partitions would have 160 MB of them."""
+
+SPARED_MS: Final = 180_000
+"""Milliseconds after its last batch in which a producer is not forgotten for another one of a client that has
+some here itself: it may still send that batch again. Clients do so for `delivery.timeout.ms`, which is two
+minutes unless they say otherwise."""
 
 
 class Batch(NamedTuple):
@@ -29,11 +44,14 @@ class Batch(NamedTuple):
 
 
 class Producer:
-    """One producer's standing: its epoch, its last batches (oldest first, never none), when last heard."""
+    """One producer's standing: its epoch, its last batches (oldest first, never none), when last heard, and
+    of which client (`gateway.common.clients`) its first batch was; nobody's, if it was read from the log.
+    """
 
-    __slots__ = ("batches", "epoch", "used_ms")
+    __slots__ = ("batches", "client", "epoch", "used_ms")
 
-    def __init__(self, epoch: int, used_ms: int, batches: list[Batch]) -> None:
+    def __init__(self, epoch: int, used_ms: int, batches: list[Batch], client: str = NOBODY) -> None:
+        self.client = client
         self.epoch = epoch
         self.used_ms = used_ms
         self.batches = batches

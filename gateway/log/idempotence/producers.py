@@ -5,17 +5,36 @@ and the producers whose first batch was refused (`refused`), which are remembere
 long as this life lasts.
 """
 
+from gateway.common.clients import NOBODY
+from gateway.log.idempotence.producer import MAX_PRODUCERS_IN_ALL
 from gateway.log.idempotence.refused import RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
 from wireproto.records.header import BatchHeader
 
 
+class ProducerCount:
+    """How many producers the partitions of this gateway keep together, and how many they may."""
+
+    __slots__ = ("kept", "most")
+
+    def __init__(self, most: int = MAX_PRODUCERS_IN_ALL) -> None:
+        self.kept = 0
+        self.most = most
+
+    @property
+    def is_short(self) -> bool:
+        """There are as many as there may be."""
+        return self.kept >= self.most
+
+
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_refused", "_state")
+    __slots__ = ("_count", "_counted", "_refused", "_state")
 
-    def __init__(self) -> None:
+    def __init__(self, count: ProducerCount) -> None:
+        self._count = count
+        self._counted = 0
         self._state = ProducerState()
         self._refused = RefusedProducers()
 
@@ -27,6 +46,17 @@ class PartitionProducers:
     def begin(self, state: ProducerState) -> None:
         """The partition was recovered: this is what is known of its producers."""
         self._state = state
+        self._account()
+
+    def end(self) -> None:
+        """The partition was deleted."""
+        self.begin(ProducerState())
+
+    def _account(self) -> None:
+        kept = self._state.count
+        if kept != self._counted:
+            self._count.kept += kept - self._counted
+            self._counted = kept
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
@@ -41,8 +71,10 @@ class PartitionProducers:
             self._refused.check(producer_id, epoch, sequence)
         return duplicate
 
-    def appended(self, header: BatchHeader, last_offset: int, now_ms: int) -> None:
-        """This batch of an idempotent producer is in the log; its last record has `last_offset`."""
+    def appended(self, header: BatchHeader, last_offset: int, now_ms: int, client: str = NOBODY) -> None:
+        """This batch of an idempotent producer, which `client` sent, is in the log; its last record has
+        `last_offset`.
+        """
         self._state.applied(
             header.producer_id,
             header.producer_epoch,
@@ -51,7 +83,10 @@ class PartitionProducers:
             header.count,
             header.max_timestamp,
             now_ms,
+            client,
+            is_short=self._count.is_short,
         )
+        self._account()
         if self._refused:
             self._refused.accepted(header.producer_id)
 
@@ -71,4 +106,8 @@ class PartitionProducers:
 
     def snapshot(self, now_ms: int) -> bytes:
         """The states as bytes for a segment's OPEN, b"" if there are none."""
-        return self._state.snapshot(now_ms) if self._state.count else b""
+        if not self._state.count:
+            return b""
+        snapshot = self._state.snapshot(now_ms)
+        self._account()  # it leaves out those that have expired, and they are forgotten
+        return snapshot

@@ -18,19 +18,27 @@ without transactions, and were compared with Kafka 4.3.1 by raw requests. Two th
   against duplicates;
 * there is a bound on producers (``MAX_PRODUCERS``), because a client can make up as many ids as it likes.
 
+Who is forgotten at the bound: the one idle for longest, if that is for ``SPARED_MS``. Otherwise all have
+written a moment ago and may repeat what they wrote: then it is a producer of the client that brings the new
+one, the one that it used longest ago; and if it has none here, one of the client that has most. So who makes
+up ids without end forgets its own. What is read back from the log is nobody's: it does not say whose it is.
+
 Everything here is pure: the caller brings the time. A batch is recorded by `ProducerState.applied` when it is
 appended, before it is durable: whoever answers a duplicate must itself wait until the original is durable.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from gateway.common.clients import NOBODY
 from gateway.log.idempotence import snapshot as idempotence_snapshot
 from gateway.log.idempotence.producer import (
     BATCHES_KEPT,
+    FEW_PRODUCERS,
     MAX_PRODUCERS,
     NO_PRODUCER_EPOCH,
+    SPARED_MS,
     Batch,
     Producer,
     advance_sequence,
@@ -143,6 +151,9 @@ class ProducerState:
         count: int,
         timestamp: int,
         now_ms: int,
+        client: str = NOBODY,
+        *,
+        is_short: bool = False,
     ) -> None:
         """Records a batch that was appended.
 
@@ -154,6 +165,8 @@ class ProducerState:
             count: Offsets that it covers, its lastOffsetDelta + 1.
             timestamp: Its maximum timestamp as stored, ms.
             now_ms: The gateway's clock, ms since 1970.
+            client: Whose batch it is.
+            is_short: All partitions together keep as many producers as they may.
         """
         if producer_id < 0:
             return
@@ -167,9 +180,9 @@ class ProducerState:
         )
         producer = self._producers.get(producer_id)
         if producer is None:
-            if len(self._producers) >= self._max_producers:
-                self._producers.popitem(last=False)
-            self._producers[producer_id] = Producer(epoch, now_ms, [batch])
+            if len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers):
+                del self._producers[self._dispensable(client, now_ms)]
+            self._producers[producer_id] = Producer(epoch, now_ms, [batch], client)
             return
         self._producers.move_to_end(producer_id)
         producer.used_ms = now_ms
@@ -202,6 +215,22 @@ class ProducerState:
             row.max_timestamp,
             now_ms,
         )
+
+    def _dispensable(self, client: str, now_ms: int) -> int:
+        """Whom to forget for a new producer of this client."""
+        longest_idle = next(iter(self._producers))
+        if self._producers[longest_idle].used_ms <= now_ms - SPARED_MS:
+            return longest_idle
+        own = self._longest_idle_of(client)
+        if own is not None:
+            return own
+        clients = Counter(producer.client for producer in self._producers.values())
+        found = self._longest_idle_of(clients.most_common(1)[0][0])
+        assert found is not None
+        return found
+
+    def _longest_idle_of(self, client: str) -> int | None:
+        return next((key for key, producer in self._producers.items() if producer.client == client), None)
 
     def remove_expired(self, now_ms: int) -> int:
         """Forgets producers without a batch for `PRODUCER_ID_EXPIRATION_MS`; the number of them."""

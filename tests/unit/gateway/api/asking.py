@@ -16,7 +16,7 @@ from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
-from gateway.log.idempotence.producers import PartitionProducers
+from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
 from wireproto.kafka.responses import encode_response
@@ -41,7 +41,7 @@ class FakePartition:
     timestamps: list[int] = field(default_factory=list)
     available: bool = True
     reason: str = "the partition is being recovered"
-    producers: PartitionProducers = field(default_factory=PartitionProducers)
+    producers: PartitionProducers = field(default_factory=lambda: PartitionProducers(ProducerCount()))
     failure: KafkaError | None = None
 
     @property

@@ -60,7 +60,9 @@ class FakeGroups:
         if self.loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def for_commit(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> Any:
+    def for_commit(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, *_: object
+    ) -> Any:
         self._check()
         if group_id not in self.groups:
             if generation >= 0:

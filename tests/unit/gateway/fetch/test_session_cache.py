@@ -139,6 +139,37 @@ def test_memory_is_bounded_as_the_number_is() -> None:
     assert not kept.has_room(session)
 
 
+def of_client(kept: FetchSessionCache, client: str, size: int = 1) -> tuple[bool, list[int]]:
+    """Whether a client got a session at time 0, and which went for it."""
+    session, evicted = kept.create(0, size, size * PARTITION_BYTES, by_id=False, client=client)
+    return session is not None, [old.id for old in evicted]
+
+
+def test_who_has_most_places_gives_way_to_who_has_fewer() -> None:
+    kept = cache(4)
+    assert [of_client(kept, "greedy") for _ in range(5)] == [(True, [])] * 4 + [(False, [])]
+    used(kept, 1, 1)
+    assert of_client(kept, "a") == (True, [2])
+    assert of_client(kept, "b") == (True, [3])
+    assert of_client(kept, "a") == (False, [])  # it would have more than the greedy
+    assert of_client(kept, "greedy") == (False, [])
+    assert of_client(kept, "c") == (True, [4])
+    assert of_client(kept, "d") == (False, [])  # everybody has one
+    assert (len(kept), kept.evictions) == (4, 3)
+
+
+def test_who_has_most_memory_gives_way_to_who_has_less() -> None:
+    kept = cache(100, 100 * PARTITION_BYTES)
+    assert of_client(kept, "many small") == (True, [])
+    assert of_client(kept, "many small") == (True, [])
+    assert of_client(kept, "large", 60) == (True, [])
+    assert of_client(kept, "large", 38) == (True, [])
+    assert of_client(kept, "large") == (False, [])
+    assert of_client(kept, "victim", 98) == (False, [])  # it would have as much
+    assert of_client(kept, "victim", 30) == (True, [3])
+    assert kept.bytes == 70 * PARTITION_BYTES
+
+
 def test_only_the_right_epoch_of_the_right_kind_goes_on() -> None:
     kept = cache()
     session, _ = kept.create(0, 1, PARTITION_BYTES, by_id=True)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.common.clients import NOBODY
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.events import Join, JoinReply, Leaving, Protocol, Sync, SyncReply
 from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
@@ -139,13 +140,14 @@ class Home:
         session_ms: int = SESSION_MS,
         client_id: str = "client",
         needs_known_member_id: bool = False,
+        client: str = NOBODY,
     ) -> Ticket:
         ticket = Ticket()
         join = Join(
             ticket, member_id, "" if member_id else new_member_id, None, client_id, "/127.0.0.1", session_ms,
             60_000, "consumer", (Protocol("range", metadata),), needs_known_member_id, False, "test",
         )  # fmt: skip
-        self.coordinator.join(group_id, join)
+        self.coordinator.join(group_id, join, client)
         return ticket
 
     def sync(self, member_id: str, generation: int, group_id: str = "g", **assignments: bytes) -> Ticket:

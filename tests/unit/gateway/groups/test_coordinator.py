@@ -13,7 +13,7 @@ from gateway.groups import expiry as expiry_module
 from gateway.groups import room as room_module
 from gateway.groups.events import Effect, Now
 from gateway.groups.group import GroupMachine
-from gateway.groups.group_state import GroupState
+from gateway.groups.group_state import GroupState, empty_group_bytes
 from gateway.groups.internal_topic import OFFSETS_TOPIC, java_hash, partition_for
 from gateway.groups.records import CommittedOffset
 from tests.unit.gateway.groups.group_home import SESSION_MS, Home, reply, run
@@ -382,7 +382,7 @@ def test_a_group_is_deleted_with_its_offsets_when_the_log_has_it() -> None:
             assert home.journal.deleted == [("g", [("orders", 3)])]
             assert home.coordinator.for_fetch("g") is None
             assert refused(lambda: home.coordinator.for_delete("g")) is ErrorCode.GROUP_ID_NOT_FOUND
-            assert home.coordinator.room.bytes == 0
+            assert home.coordinator.room.groups.used == 0
             await home.stable()
 
     run(main)
@@ -465,7 +465,7 @@ def test_all_groups_have_one_bound_and_what_goes_is_given_back(monkeypatch: pyte
             await trio.sleep(1)
             for group in home.coordinator.loaded():
                 await home.coordinator.drop_if_unused(group)
-            assert home.coordinator.room.bytes == 0
+            assert home.coordinator.room.groups.used == 0
             home.join("h")
 
     run(main)
@@ -526,19 +526,19 @@ def test_what_clients_call_themselves_takes_memory_too() -> None:
         home = Home()
         async with home.running():
             coordinator = home.coordinator
-            before = coordinator.room.bytes
+            before = coordinator.room.groups.used
             home.join(LONG, client_id=LONG, new_member_id=LONG + "-1")
-            assert coordinator.room.bytes - before > 3 * len(LONG)
-            before = coordinator.room.bytes
+            assert coordinator.room.groups.used - before > 3 * len(LONG)
+            before = coordinator.room.groups.used
             home.join(LONG, new_member_id=LONG + "-2", needs_known_member_id=True)
             assert len(home.group(LONG).machine.pending) == 1
-            assert coordinator.room.bytes - before > len(LONG)
-            before = coordinator.room.bytes
+            assert coordinator.room.groups.used - before > len(LONG)
+            before = coordinator.room.groups.used
             coordinator.for_commit(LONG + "-3", "", None, -1)
-            assert coordinator.room.bytes - before > len(LONG)
+            assert coordinator.room.groups.used - before > len(LONG)
             for group in coordinator.loaded():
                 group.unload(NONE)
-            assert coordinator.room.bytes == 0
+            assert coordinator.room.groups.used == 0
 
     run(main)
 
@@ -561,7 +561,7 @@ def test_long_names_do_not_get_around_the_bound(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_groups_that_nothing_is_left_of_make_room_when_it_is_short(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Those with offsets stay. Who is refused over and over does not have all groups looked at as often."""
 
@@ -576,13 +576,13 @@ def test_groups_that_nothing_is_left_of_make_room_when_it_is_short(
                 await home.stable(f"g{number}")
                 home.leave("m1", f"g{number}")
             await wait_all_tasks_blocked()
-            monkeypatch.setattr(room_module, "MAX_GROUPS_BYTES", coordinator.room.bytes)
+            coordinator.room.groups.total = coordinator.room.groups.used
             call = lambda: coordinator.for_commit("new", "", None, -1)  # noqa: E731
             for _ in range(2):
                 assert refused(call) is ErrorCode.POLICY_VIOLATION
             assert refused(lambda: home.join("new")) is ErrorCode.POLICY_VIOLATION
             assert coordinator.room.refused == 3
-            assert "group new gets nothing more: 4 groups hold" in caplog.text
+            assert "group new gets nothing more: 4 groups: those of client unknown hold" in caplog.text
             await wait_all_tasks_blocked()
             assert list(coordinator.groups) == ["kept"]
             for number in range(3):
@@ -609,7 +609,9 @@ def test_who_is_in_a_group_may_join_again_when_there_is_no_room_for_others(
         home = Home()
         async with home.running():
             await home.stable()
-            monkeypatch.setattr(room_module, bound, home.coordinator.room.bytes)
+            used = home.coordinator.room.groups.used
+            monkeypatch.setattr(room_module, bound, used)
+            home.coordinator.room.groups.total = room_module.MAX_GROUPS_BYTES
             assert refused(lambda: home.join(new_member_id="m2")) is code
             assert (await home.join(member_id="m1").joined()).generation == 2
             assert refused(lambda: home.join(member_id="m1", metadata=b"longer")) is code
@@ -646,5 +648,79 @@ def test_a_log_that_fails_while_the_gateway_stops_begins_nothing() -> None:
             await home.stable()
         home.coordinator._lost(partition_for("g", 50))
         home.coordinator.start(trio.sleep_forever)
+
+    run(main)
+
+
+def offset(metadata: str = "") -> CommittedOffset:
+    return CommittedOffset(1, -1, metadata, KEPT_MS)
+
+
+def test_one_client_cannot_fill_what_groups_may_hold() -> None:
+    """Somebody who makes groups without end has half of the room; who comes with one still finds some."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            coordinator.room.groups.total = 40 * empty_group_bytes("00")
+            for made in range(20):
+                coordinator.for_commit(f"{made:02}", "", None, -1, "greedy")
+            with pytest.raises(KafkaError, match="client greedy hold") as error:
+                coordinator.for_commit("20", "", None, -1, "greedy")
+            assert error.value.code is ErrorCode.POLICY_VIOLATION
+            coordinator.for_commit("vi", "", None, -1, "victim")
+            home.join("mo", client="another")
+            assert refused(lambda: home.join("more", client="greedy")) is ErrorCode.POLICY_VIOLATION
+            for group in coordinator.loaded():
+                group.unload(NONE)
+            assert [coordinator.room.groups.held(who) for who in ("greedy", "victim", "another")] == [0, 0, 0]
+
+    run(main)
+
+
+def test_offsets_are_counted_and_one_client_cannot_fill_their_room() -> None:
+    """What is there may be committed anew; deletions make room again."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            room = coordinator.room.offsets
+            room.total = 10_000
+            long = {("t", 0): offset("m" * 4000)}
+            first = coordinator.for_commit("g1", "", None, -1, "greedy", long)
+            first.offsets.put("t", 0, long["t", 0])
+            assert room.held("greedy") == first.offsets.bytes > 4000
+            call = lambda: coordinator.for_commit("g2", "", None, -1, "greedy", long)  # noqa: E731
+            assert refused(call) is ErrorCode.POLICY_VIOLATION
+            assert coordinator.for_fetch("g2") is None
+            assert coordinator.for_commit("g1", "", None, -1, "greedy", long) is first
+            longer = {("t", 0): offset("m" * 4096), ("t", 1): offset("m" * 2000)}
+            call = lambda: coordinator.for_commit("g1", "", None, -1, "greedy", longer)  # noqa: E731
+            assert refused(call) is ErrorCode.POLICY_VIOLATION
+            coordinator.for_commit("g3", "", None, -1, "victim", {("t", 0): offset()})
+            first.offsets.put("t", 0, offset("short"))
+            assert room.used == first.offsets.bytes < 400
+            first.offsets.put("t", 0, None)
+            assert room.used == 0
+            coordinator.for_commit("g2", "", None, -1, "greedy", long)
+
+    run(main)
+
+
+def test_a_group_that_was_loaded_is_of_the_first_client_that_comes() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            coordinator = home.coordinator
+            group = coordinator.for_commit("g", "", None, -1)
+            group.offsets.put("t", 0, offset())
+            size = group.offsets.bytes
+            assert (coordinator.room.offsets.used, coordinator.room.offsets.held("a")) == (size, 0)
+            for client in ("a", "b"):
+                coordinator.for_commit("g", "", None, -1, client)
+                assert coordinator.room.offsets.held("a") == size
+                assert coordinator.room.groups.held("a") == coordinator.room.groups.used
 
     run(main)

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.log.idempotence.producer import MAX_SEQUENCE, advance_sequence, sequence_after
+from gateway.common.clients import NOBODY
+from gateway.log.idempotence.producer import (
+    FEW_PRODUCERS,
+    MAX_PRODUCERS,
+    MAX_SEQUENCE,
+    SPARED_MS,
+    advance_sequence,
+    sequence_after,
+)
 from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, Duplicate, ProducerState
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -29,7 +37,15 @@ class Log:
         self.state = state or ProducerState()
         self.end = 0
 
-    def send(self, sent: Sent, producer_id: int = PID, now_ms: int = NOW) -> int | Duplicate | ErrorCode:
+    def send(
+        self,
+        sent: Sent,
+        producer_id: int = PID,
+        now_ms: int = NOW,
+        client: str = NOBODY,
+        *,
+        is_short: bool = False,
+    ) -> int | Duplicate | ErrorCode:
         """The base offset it got, or where it already is, or the error."""
         try:
             duplicate = self.state.check(producer_id, sent.epoch, sent.sequence, sent.records)
@@ -40,7 +56,15 @@ class Log:
         base = self.end
         self.end += sent.records
         self.state.applied(
-            producer_id, sent.epoch, sent.sequence, self.end - 1, sent.records, timestamp_of(base), now_ms
+            producer_id,
+            sent.epoch,
+            sent.sequence,
+            self.end - 1,
+            sent.records,
+            timestamp_of(base),
+            now_ms,
+            client,
+            is_short=is_short,
         )
         return base
 
@@ -161,6 +185,44 @@ def test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten() -> None:
     log.send(Sent(0, 0, 1), producer_id=4)
     assert [n for n in range(1, 5) if n in log.state] == [1, 3, 4]
     assert log.send(Sent(0, 5, 1), producer_id=1) == GAP  # still known
+
+
+def test_who_makes_up_ids_without_end_forgets_its_own() -> None:
+    """A victim's state outlives them, so that what it sends again is known to be there."""
+    log = Log()
+    log.send(Sent(0, 0, 5), producer_id=1, client="victim")
+    for number in range(3 * MAX_PRODUCERS):
+        log.send(Sent(0, 0, 1), producer_id=100 + number, client="greedy")
+    assert log.state.count == MAX_PRODUCERS
+    assert log.send(Sent(0, 0, 5), producer_id=1, client="victim") == duplicate(0, 5)
+    assert log.send(Sent(0, 0, 1), producer_id=2, client="another") == log.end - 1
+    assert 1 in log.state
+
+
+def test_who_was_idle_for_long_makes_room_for_anybody() -> None:
+    log = Log(ProducerState(max_producers=2))
+    log.send(Sent(0, 0, 1), producer_id=1, client="a")
+    log.send(Sent(0, 0, 1), producer_id=2, client="b", now_ms=NOW + 1)
+    log.send(Sent(0, 0, 1), producer_id=3, client="b", now_ms=NOW + SPARED_MS - 1)
+    assert [n for n in (1, 2, 3) if n in log.state] == [1, 3]
+    log.send(Sent(0, 0, 1), producer_id=4, client="b", now_ms=NOW + SPARED_MS)
+    assert [n for n in (1, 3, 4) if n in log.state] == [3, 4]
+
+
+def test_a_client_without_any_takes_the_place_of_one_that_has_most() -> None:
+    log = Log(ProducerState(max_producers=4))
+    for producer_id, client in ((1, "a"), (2, "b"), (3, "b"), (4, "c")):
+        log.send(Sent(0, 0, 1), producer_id=producer_id, client=client)
+    log.send(Sent(0, 0, 1), producer_id=5, client="d")
+    assert [n for n in range(1, 6) if n in log.state] == [1, 3, 4, 5]
+
+
+def test_when_all_partitions_have_enough_each_keeps_a_few() -> None:
+    log = Log()
+    for number in range(2 * FEW_PRODUCERS):
+        log.send(Sent(0, 0, 1), producer_id=number, is_short=number >= FEW_PRODUCERS)
+    assert log.state.count == FEW_PRODUCERS
+    assert all(number in log.state for number in range(FEW_PRODUCERS, 2 * FEW_PRODUCERS))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""How many producers all partitions keep together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from gateway.log.idempotence.producer import FEW_PRODUCERS
+from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
+from wireproto.records.header import BatchHeader
+
+NOW = 1_700_000_000_000
+
+
+def write(producers: PartitionProducers, *ids: int, now_ms: int = NOW) -> None:
+    for producer_id in ids:
+        header = SimpleNamespace(
+            producer_id=producer_id, producer_epoch=0, base_sequence=0, count=1, max_timestamp=now_ms
+        )
+        producers.appended(cast(BatchHeader, header), 0, now_ms, "client")
+
+
+def test_all_partitions_count_together_and_what_goes_is_given_back() -> None:
+    count = ProducerCount(most=40)
+    first, second = PartitionProducers(count), PartitionProducers(count)
+    write(first, *range(30))
+    write(first, 29)
+    write(second, *range(5))
+    assert (count.kept, count.is_short) == (35, False)
+    write(second, *range(5, 30))
+    assert (count.kept, second.state.count) == (40, FEW_PRODUCERS)
+    assert count.is_short
+    write(first, 30)
+    assert (count.kept, first.state.count) == (40, 30)
+    second.end()
+    assert count.kept == 30
+    first.snapshot(NOW + PRODUCER_ID_EXPIRATION_MS)
+    assert count.kept == 0
+
+
+def test_a_recovered_partition_counts_what_was_read_back() -> None:
+    count = ProducerCount()
+    producers = PartitionProducers(count)
+    write(producers, 1, 2, 3)
+    read = ProducerState()
+    read.applied(9, 0, 0, 0, 1, NOW, NOW)
+    producers.begin(read)
+    assert (count.kept, 9 in producers.state) == (1, True)
