@@ -16,6 +16,7 @@ from gateway.log.partition import PartitionState
 from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
+from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import STORE, FakeLog, FakeRequests, batch, header_of
 from wireproto.dafka.additions import (
     STATUS_DONE,
@@ -23,7 +24,6 @@ from wireproto.dafka.additions import (
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
-    Announcement,
 )
 from wireproto.dafka.messages import Ack
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -48,9 +48,9 @@ class Refusing(FakeRequests):
             await self.woken.wait()
         if message.id != b"O":
             await trio.lowlevel.checkpoint()
-            addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+            addresses = [address_of(message.id, entry) for entry in message.entries]
             return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, -1) for a in addresses])
-        addresses = [Announcement.unpack(entry).address for entry in message.entries]
+        addresses = [address_of(message.id, entry) for entry in message.entries]
         self.opens += [(store, address) for address in addresses]
         await trio.lowlevel.checkpoint()
         status = self.statuses.get(store, STATUS_DONE)

@@ -22,13 +22,13 @@ from mesh.protocol.address_state import Phase
 from mesh.protocol.segments import Segments
 from mesh.store import keys as store_keys
 from mesh.store.values import pack_head
+from tests.entries import entry_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    STATUS_DONE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     GetRows,
@@ -330,7 +330,7 @@ def test_who_waits_is_woken_when_the_partition_serves_again(cluster: Cluster) ->
             life.node.handlers = heard
             assert partition.high_watermark == 3
             partition.listeners.add(waiter)
-            seal = AddressStatus(address, STATUS_DONE, -1).pack()
+            seal = entry_of(b"S", address)
             setup.store.take(Request(b"S", STORE, "R", (seal,)))
             partition.fenced(partition.chain.current.writer, "sealed")
             assert waiter.woken == [(PartitionState.FAILED, 3)]
@@ -414,7 +414,7 @@ def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
             await life.write(4)
             backup = await copy_of(setup.catalog)
             assert life.partition.chain.current is not None
-            deletion = AddressStatus(life.partition.chain.current.segment.address, STATUS_DONE, -1).pack()
+            deletion = entry_of(b"X", life.partition.chain.current.segment.address)
         setup.store.take(Request(b"X", STORE, "R", (deletion,)))
         async with setup.life(backup).running() as life:
             assert "deleted, and the catalog knows no end of it" in refuted(life)
@@ -428,7 +428,7 @@ def test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted(cluster: 
     async def body(setup: Setup) -> None:
         await write_two_lives(setup)
         closed = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value)
-        note = Noted(closed.address, closed.members, closed.w, LOG)
+        note = Noted(closed.address, closed.members, closed.w, LOG, closed.epoch)
         await setup.catalog.transact([], note.put())
         async with setup.life().running() as life:
             assert f"has segment {closed.address} closed" in refuted(life)
@@ -579,7 +579,7 @@ def test_a_closed_segment_that_a_store_has_deleted_refutes_a_catalog_that_has_it
             address = life.partition.chain.closed[-1].address
             await life.context.log_starts.delete_records({life.partition: -1})
             assert life.partition.chain.closed == []
-        deletion = AddressStatus(address, STATUS_DONE, -1).pack()
+        deletion = entry_of(b"X", address)
         setup.store.take(Request(b"X", STORE, "R", (deletion,)))
         async with setup.life(backup).running() as life:
             assert f"has segment {address} deleted, and the catalog has it in its log" in refuted(life)
