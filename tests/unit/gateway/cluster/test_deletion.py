@@ -22,7 +22,7 @@ from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
 from tests.unit.gateway.log.test_closer import Requests as ClosingStores
-from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
+from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus, DeleteEntry
 
 BAD, GOOD = "bad-store", "good-store"
 TOPIC, OTHER_TOPIC = bytes(16), bytes([1] * 16)
@@ -35,18 +35,25 @@ class Stores(FakeRequests):
     def __init__(self) -> None:
         super().__init__()
         self.unreadable: set[str] = set()
+        self.refusing: dict[str, int] = {}
+        """What `BAD` says of addresses that it does not delete on this catalog's word."""
+        self.told: list[DeleteEntry] = []
         self.deleted: dict[str, list[str]] = {BAD: [], GOOD: []}
         """What each store was asked to delete, in order."""
 
     async def ask(self, store: str, make: Any) -> Any:
         await trio.lowlevel.checkpoint()
-        addresses = [AddressStatus.unpack(entry).address for entry in make(self.new_id()).entries]
+        told = [DeleteEntry.unpack(entry) for entry in make(self.new_id()).entries]
+        addresses = [entry.address for entry in told]
+        self.told += told
         self.deleted[store] += addresses
         return SimpleNamespace(
             statuses=[AddressStatus(address, self._status(store, address), -1) for address in addresses]
         )
 
     def _status(self, store: str, address: str) -> int:
+        if store == BAD and address in self.refusing:
+            return self.refusing[address]
         return STATUS_STORAGE_ERROR if store == BAD and address in self.unreadable else STATUS_DONE
 
 
