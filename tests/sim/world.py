@@ -215,7 +215,7 @@ class World:
         if self.seal is not None:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
-                wanted = SealEntry(self.seal.address, life.number)
+                wanted = SealEntry(self.seal.address, life.number + 1)
                 self._ask(ids.SEAL, wanted.address, wanted.pack())
         elif life.writer.state is State.OPENING:
             if self.now >= life.repeat_at:

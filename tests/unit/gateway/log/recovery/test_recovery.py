@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.log.compaction.left_over import Noted
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery import one_partition, verification
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
@@ -906,5 +908,58 @@ def test_an_empty_log_asks_others_when_the_store_that_it_asked_is_removed(
             await trio.sleep(60)
             states.append(life.partition.state)
             assert states == [PartitionState.RECOVERING, PartitionState.READY]
+
+    cluster(body)
+
+
+# deposed lives --------------------------------------------------------------------------------------------
+
+
+def test_a_segment_that_another_catalog_opened_is_sealed_and_the_log_withheld(cluster: Cluster) -> None:
+    """Two gateways on copies of a catalog: the second one's first segment meets what the first one has."""
+
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+        async with setup.life().running() as life:
+            await life.settle()
+            copied = await copy_of(setup.catalog)
+            await life.write(2)
+            partition = life.partition
+            assert partition.chain.current is not None
+            deposed = partition.chain.current.segment.address
+            # A copy which has used that epoch too, so that nothing but the segment itself is news.
+            record = keys.unpack(copied.get(keys.partition_key(TOPIC_ID, 0)).value)  # type: ignore[union-attr]
+            record["next_epoch"] += 1
+            await copied.transact([], {keys.partition_key(TOPIC_ID, 0): keys.pack(record)})
+            other = Life(setup.store, copied)
+            with patch.object(verification, "_further", lambda *_: None):
+                async with other.running():
+                    await other.write(1)
+                    assert deposed in refuted(other)
+                    await trio.sleep(30)
+                    assert deposed in refuted(other), "it is not recovered in circles"
+            await life.write(1)
+            assert partition.state is PartitionState.FAILED, "its segment is sealed"
+
+    cluster(body)
+
+
+def test_a_seal_that_a_newer_epoch_refuses_refutes_the_catalog(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+        entry = setup.catalog.get(keys.partition_key(TOPIC_ID, 0))
+        assert entry is not None
+        record = keys.unpack(entry.value)
+        record["next_epoch"] = 0
+        older = await copy_of(setup.catalog)
+        await older.transact([], {entry.key: keys.pack(record)})
+        with (
+            patch.object(verification, "_newer", lambda *_: None),
+            patch.object(one_partition, "what_contradicts", lambda *_: ""),
+        ):
+            async with setup.life(older).running() as life:
+                assert "with leader epoch 0 or a higher one" in refuted(life)
 
     cluster(body)
