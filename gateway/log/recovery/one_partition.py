@@ -25,6 +25,7 @@ from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_p
 from gateway.log.recovery.store_waits import StoreWaits
 from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Known, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
+from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from mesh.reader import NotServed
 from wireproto.records.row import Row
@@ -197,7 +198,9 @@ class PartitionRecovery:
     async def _agree(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
         """The ends of what is open, as `EndAgreement.run`."""
         left_open = self.partition.chain.left_open()
-        agreement = self._agreement = EndAgreement(self._context, left_open, self._waits, self._given_up)
+        agreement = self._agreement = EndAgreement(
+            self._context, left_open, self.partition.leader_epoch, self._waits, self._given_up
+        )
         try:
             return await agreement.run(turns)
         finally:
@@ -224,7 +227,8 @@ class PartitionRecovery:
             )
         self._waits.check_wanted()
         partition.chain.settle(kept)
-        puts |= _tombstones(empty, nothing_is_left=not partition.chain.closed)
+        log = log_name(topic_id, partition.index)
+        puts |= _tombstones(log, empty, nothing_is_left=not partition.chain.closed)
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
         record["next_epoch"] = partition.leader_epoch
@@ -291,14 +295,13 @@ def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:
     return segment.closed(row.last_offset + 1, end, row.running_max_timestamp)
 
 
-def _tombstones(empty: Sequence[Segment], *, nothing_is_left: bool) -> dict[str, bytes]:
-    """The catalog's entries by which the stores forget these segments."""
+def _tombstones(log: str, empty: Sequence[Segment], *, nothing_is_left: bool) -> dict[str, bytes]:
+    """The catalog's entries by which the stores forget these segments of a log."""
     puts: dict[str, bytes] = {}
     for segment in empty:
-        tombstone: dict[str, object] = {"members": segment.keepers}
-        if nothing_is_left and segment is empty[-1]:
-            tombstone["last"] = True  # nothing else tells the stores where the log ends
-        puts[keys.segment_tombstone_key(segment.address)] = keys.pack(tombstone)
+        # Nothing else tells the stores where the log ends.
+        more = {"last": True} if nothing_is_left and segment is empty[-1] else {}
+        put_tombstone(puts, segment.address, log, segment.epoch, segment.keepers, **more)
     return puts
 
 
