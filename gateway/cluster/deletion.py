@@ -25,6 +25,7 @@ So a round looks at what has come into the list since the one before and at what
 not at all that waits.
 """
 
+import contextlib
 import logging
 import math
 from collections import defaultdict, deque
@@ -35,10 +36,11 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry, HistoryLost
+from gateway.catalog.keys import log_name
 from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
-from gateway.log.announcement import log_name
 from gateway.log.context import LogContext
+from gateway.log.notes import Note, take_notes
 from gateway.log.recovery.verification import RESTORE
 from gateway.log.topic import Topic
 from mesh.segment_requests import REASONS
@@ -121,8 +123,18 @@ class Deletion:
 
     async def bury(self, topic: Topic) -> None:
         """Take a topic out of the catalog, for good. Its partitions have stopped taking appends."""
-        tombstone = {keys.tombstone_key(topic.id): keys.pack({"name": topic.name})}
-        await self._context.catalog.transact([], tombstone, [keys.topic_key(topic.name)])
+        key, tombstone = keys.topic_key(topic.name), keys.tombstone_key(topic.id)
+        compares = [Compare(key, topic.revision), Compare(tombstone, 0)]
+        try:
+            await self._context.catalog.transact(
+                compares, {tombstone: keys.pack({"name": topic.name})}, [key]
+            )
+        except CompareFailed:
+            entry = self._context.catalog.get(key)
+            if entry is not None and keys.unpack(entry.value)["id"] == topic.id.hex():
+                topic.revision = entry.mod_revision  # it was changed meanwhile, and is to go all the same
+                await self.bury(topic)
+                return
         self._work.set()
 
     async def run(self) -> None:
@@ -143,7 +155,8 @@ class Deletion:
                 del self._topics_again[key]  # another gateway was faster
             for entry in topics:
                 if self._is_old(entry.mod_revision) and self._topics_again.get(entry.key, 0) <= self._now:
-                    await self._delete_topic(entry)
+                    with contextlib.suppress(CompareFailed):  # another gateway has done it
+                        await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
         again = [self._retries[0][0]] if self._retries else []
@@ -219,11 +232,12 @@ class Deletion:
         catalog = self._context.catalog
         topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
         prefix = keys.segments_prefix(topic_id)
+        buried = [Compare(tombstone.key, tombstone.mod_revision)]
         segments, after = await self._due(prefix, "")
         while segments:
             gone = await self._delete(segments, tombstone.mod_revision)
             closings = [keys.closing_key(address) for address in gone]
-            await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
+            await catalog.transact(buried, {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
         if catalog.range(prefix, limit=1):
             self._topics_again[tombstone.key] = self._now + RETRY_SECONDS
@@ -231,8 +245,8 @@ class Deletion:
         self._topics_again.pop(tombstone.key, None)
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
             while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
-                await catalog.transact([], {}, [entry.key for entry in partitions])
-        await catalog.transact([], {}, [tombstone.key])
+                await catalog.transact(buried, {}, [entry.key for entry in partitions])
+        await catalog.transact(buried, {}, [tombstone.key])
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
 
     async def _delete_dropped(self) -> None:
@@ -256,21 +270,19 @@ class Deletion:
             await self._delete_some(due)
 
     async def _delete_some(self, dropped: Mapping[str, Entry]) -> None:
-        catalog = self._context.catalog
-        gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
+        gone = [Note.of(entry) for entry in (await self._delete(dropped)).values()]
         for address, entry in dropped.items():
             if self._waiting.get(address) == entry.mod_revision:
                 del self._waiting[address]
             if address in self._unconfirmed:
                 self._retries.append((self._unconfirmed[address].again, address))
-        while gone:
-            try:
-                compares = [Compare(key, revision) for key, revision in gone.items()]
-                await catalog.transact(compares, {}, list(gone))
-                break
-            except CompareFailed as failed:
-                del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
-                self._work.set()
+        await take_notes(self._context, gone)
+        if any(self._is_new(note) for note in gone):
+            self._work.set()  # put anew meanwhile, with another member: that one is asked next
+
+    def _is_new(self, note: Note) -> bool:
+        entry = self._context.catalog.get(note.key)
+        return entry is not None and entry.mod_revision != note.revision
 
     async def _due(self, prefix: str, after: str) -> tuple[dict[str, Entry], str]:
         """The next of a deleted topic's segments, after the key `after`, that are to be deleted now, by their

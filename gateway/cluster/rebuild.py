@@ -32,6 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.catalog import keys
+from gateway.catalog.keys import log_name
 from gateway.cluster.entry_check import SHOWN_CHARACTERS
 from gateway.cluster.found_segments import (
     CannotRebuild,
@@ -42,10 +43,9 @@ from gateway.cluster.found_segments import (
     superseded_by_compactions,
 )
 from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
-from gateway.log.tombstone import put_tombstone
+from gateway.log.notes import tombstone
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_OFFSET, STATUS_DONE
@@ -212,7 +212,7 @@ def _forget(entries: dict[str, bytes], segment: FoundSegment) -> None:
     """It left its chain, or its topic was deleted: its members are to forget it, also those not here."""
     members = [name for name in {*segment.members, *segment.told} if name not in segment.deleted_at]
     announced = segment.announcement
-    put_tombstone(entries, announced.address, announced.log, announced.epoch, sorted(members))
+    entries |= tombstone(announced.address, announced.log, announced.epoch, sorted(members))
 
 
 class _Chain:
@@ -315,7 +315,7 @@ class _Chain:
             key = keys.segment_key(self._topic_id, self._index, made.start_offset, made.address)
             entries[key] = made.pack()
             if end is not None and (untold := segment.untold(end)):
-                Closer.note(made, entries, untold)
+                Closer.note(made, log_name(self._topic_id, self._index), entries, untold)
         last = chain[-1]
         wrote = max((one.announcement.epoch for one in self._kept), default=-1)
         first = (self._kept or [last])[0].announcement.start

@@ -6,11 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from gateway.catalog import keys
+from gateway.catalog.keys import log_name
 from gateway.common.budget import Gate
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.fences import Fences
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.idempotence.producers import ProducerCount
 from gateway.log.log_start import LogStarts
@@ -61,6 +62,7 @@ class LogContext:
         self.stores = stores
         self.copies: CatalogCopies = copies or NoCopies()
         self.tail_cache = TailCache(tail_cache_bytes)
+        self.fences = Fences(self)
         self.opener = Opener(self)
         self.closer = Closer(self)
         self.copier = Copier(self)

@@ -25,11 +25,11 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
-from gateway.log.announcement import log_name
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.fences import Overtaken
+from gateway.log.notes import tombstone
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
-from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -111,6 +111,7 @@ class LogStarts:
 
     async def _move_some(self, starts: Mapping[Partition, int]) -> bool:
         """One transaction; whether something may be left to do."""
+        await self._context.fences.free(starts)
         compares: list[Compare] = []
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
@@ -122,14 +123,14 @@ class LogStarts:
                 continue
             room -= len(move.dropped)
             moves.append(move)
-            self._put_start(move, compares, puts)
+            self._put_start(move, puts)
             for segment in move.dropped:
                 self._put_drop(move, segment, compares, puts, deletes)
         if not moves:
             return False
         try:
-            await self._context.catalog.transact(compares, puts, deletes)
-        except CompareFailed:
+            await self._context.fences.transact([move.partition for move in moves], puts, deletes, compares)
+        except (CompareFailed, Overtaken):
             return True
         crash_points.reach("after-log-start")
         for move in moves:
@@ -153,6 +154,8 @@ class LogStarts:
             dropped.append(segment)
         if start == partition.log_start_offset and not dropped:
             return None
+        if self._context.catalog.get(partition.fence.key) is None:
+            return None  # another gateway has deleted the topic
         return _Move(partition, start, dropped)
 
     def _record(self, partition: Partition) -> Entry | None:
@@ -164,7 +167,7 @@ class LogStarts:
         topic_id, start = partition.topic.id, segment.start_offset
         return self._context.catalog.get(keys.segment_key(topic_id, partition.index, start, segment.address))
 
-    def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
+    def _put_start(self, move: _Move, puts: dict[str, bytes]) -> None:
         partition, start, dropped = move
         entry = self._record(partition)
         assert entry is not None, "a log of which the catalog has nothing is not planned for"
@@ -174,7 +177,6 @@ class LogStarts:
         epochs.truncate_front(start)
         record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}
         partition.log_start_moves(start)
-        compares.append(Compare(key, entry.mod_revision))
         puts[key] = keys.pack(record)
         if dropped and len(dropped) == len(partition.chain.closed):
             puts[keys.producers_key(partition.topic.id, partition.index)] = self._producers(partition)
@@ -202,8 +204,7 @@ class LogStarts:
         more: dict[str, Any] = {}
         if segment is move.dropped[-1] and len(move.dropped) == len(move.partition.chain.segments()):
             more["last"] = True  # nothing else tells the stores where the log ends
-        log = log_name(move.partition.topic.id, move.partition.index)
-        put_tombstone(puts, segment.address, log, segment.epoch, members, **more)
+        puts |= tombstone(segment.address, move.partition.log, segment.epoch, members, **more)
         deletes += [entry.key, keys.closing_key(segment.address)]
 
     def _moved(self, move: _Move) -> None:

@@ -17,6 +17,7 @@ transaction had put is taken back, so that trying again does not climb over the 
 """
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,14 +25,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.log.announcement import announcement_of, log_name
+from gateway.log.announcement import announcement_of
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.fences import Changes
+from gateway.log.notes import tombstone
 from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
-from gateway.log.tombstone import put_tombstone
 from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.writer import State
 from mesh.segment_requests import why_refused
@@ -130,19 +132,27 @@ class Opener:
         return ready
 
     async def _insert_all(self, ready: dict[Partition, OpenSegment]) -> None:
-        puts: dict[str, bytes] = {}
         closed: dict[Partition, list[Segment]] = {}
-        for partition, opening in ready.items():
-            closed[partition] = self._close_rolled(partition, puts)
-            self._insert(partition, opening, puts)
+
+        def insert(partition: Partition, changes: Changes) -> bool:
+            opening = ready[partition]
+            if not _goes_on(partition, opening):
+                return False
+            if partition not in closed:
+                closed[partition] = self._close_rolled(partition)
+            _put_closed(partition, closed[partition], changes.puts)
+            self._insert(partition, opening, changes.puts)
+            return True
+
         before = {
-            partition: [one for one in closed[partition] if one.epoch == opening.segment.epoch]
+            partition: [one.segment.address for one in partition.chain.rolling
+                        if one.segment.epoch == opening.segment.epoch]
             for partition, opening in ready.items()
-        }
-        with self._context.closer.expect(one.address for waited in before.values() for one in waited):
-            await self._context.catalog.transact([], puts)
-            for partition, opening in ready.items():
-                self._tell(partition, opening, closed[partition], before[partition])
+        }  # fmt: skip
+        with self._context.closer.expect(address for waited in before.values() for address in waited):
+            for partition in await self._context.fences.change(ready, insert):
+                waited = [one for one in closed[partition] if one.address in before[partition]]
+                self._tell(partition, ready[partition], closed[partition], waited)
 
     def _tell(
         self, partition: Partition, opening: OpenSegment, closed: list[Segment], before: list[Segment]
@@ -197,7 +207,7 @@ class Opener:
     async def _note_answers(self) -> None:
         """Note in the catalog what members have said: many in one transaction."""
         answered, self._answered = self._answered, {}
-        puts = {}
+        noted: dict[Partition, OpenSegment] = {}
         for partition, (opening, answers) in answered.items():
             if answers.hopeless:
                 await self._refused(partition, opening, answers)
@@ -205,10 +215,17 @@ class Opener:
             self.opened += not opening.segment.announced
             confirmed = tuple(member for member in opening.segment.members if member in answers.confirmed)
             if _goes_on(partition, opening) and confirmed != opening.segment.confirmed:
-                segment = opening.announced_to(confirmed)
-                puts[_segment_key(partition, segment)] = segment.pack()
-        if puts:
-            await self._context.catalog.transact([], puts)
+                opening.announced_to(confirmed)
+                noted[partition] = opening
+
+        def note(partition: Partition, changes: Changes) -> bool:
+            if not _goes_on(partition, noted[partition]):
+                return False
+            segment = noted[partition].segment
+            changes.puts[_segment_key(partition, segment)] = segment.pack()
+            return True
+
+        await self._context.fences.change(noted, note)
 
     async def _end_some(self) -> None:
         """Close open segments without next ones, where all of them is durable: many in one transaction, and
@@ -219,19 +236,25 @@ class Opener:
             del self._ending[partition]
         if self._ending:
             self._work.set()
-        puts: dict[str, bytes] = {}
-        closed: list[Segment] = []
-        for partition in ending:
+        closed: dict[Partition, list[Segment]] = {}
+
+        def end(partition: Partition, changes: Changes) -> bool:
             current = partition.chain.current
-            if current is not None and self._may_end(partition, current):
+            if partition not in closed:
+                if current is None or not self._may_end(partition, current):
+                    return False
                 partition.chain.roll()
-                closed += self._close_rolled(partition, puts)
-        if not closed:
-            return
-        with self._context.closer.expect(segment.address for segment in closed):
-            await self._context.catalog.transact([], puts)
-            # The next segment, if there will be one of the same epoch, waits until they are heard.
-            self._context.closer.begin(closed, _nobody_waits_yet)
+                closed[partition] = self._close_rolled(partition)
+            elif not partition.available:
+                return False
+            _put_closed(partition, closed[partition], changes.puts)
+            return True
+
+        open_ones = (partition.chain.current for partition in ending)
+        with self._context.closer.expect(one.segment.address for one in open_ones if one is not None):
+            for partition in await self._context.fences.change(ending, end):
+                # The next segment, if there will be one of the same epoch, waits until they are heard.
+                self._context.closer.begin(closed[partition], _nobody_waits_yet)
 
     def _may_end(self, partition: Partition, current: OpenSegment) -> bool:
         return (
@@ -254,30 +277,32 @@ class Opener:
         logger.error("%s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
         partition.fail(reason)
         told = [member for member in answers.members if member not in answers.refused]
-        puts: dict[str, bytes] = {}
-        record = keys.unpack(partition_record(partition))
-        # Where a loss was accepted, nothing else says that the log goes on here.
-        record["end"] = opening.segment.start_offset
-        if told:
-            # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
-            # and the catalog goes on after the epoch.
-            segment, log = opening.segment, log_name(partition.topic.id, partition.index)
-            put_tombstone(puts, segment.address, log, segment.epoch, told)
-        else:
-            record["next_epoch"] = partition.leader_epoch
-            record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
-        puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
-        await self._context.catalog.transact([], puts, [_segment_key(partition, opening.segment)])
-        if told:
+
+        def take_back(partition: Partition, changes: Changes) -> bool:
+            if partition.deleted:
+                return False
+            record = keys.unpack(partition_record(partition))
+            # Where a loss was accepted, nothing else says that the log goes on here.
+            record["end"] = opening.segment.start_offset
+            if told:
+                # They have the announcement, or get it yet, and know its epoch: they are to forget the
+                # segment, and the catalog goes on after the epoch.
+                segment = opening.segment
+                changes.puts |= tombstone(segment.address, partition.log, segment.epoch, told)
+            else:
+                record["next_epoch"] = partition.leader_epoch
+                record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
+            changes.puts[partition.fence.key] = keys.pack(record)
+            changes.deletes.append(_segment_key(partition, opening.segment))
+            return True
+
+        if await self._context.fences.change([partition], take_back) and told:
             self._context.segments_dropped()
 
-    def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> list[Segment]:
+    def _close_rolled(self, partition: Partition) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""
         writers = [rolled.writer for rolled in partition.chain.rolling]
         closed = partition.chain.close_rolling(partition.next_offset, self._context.now_ms())
-        for segment in closed:
-            puts[_segment_key(partition, segment)] = segment.pack()
-            Closer.note(segment, puts)
         for writer in writers:
             self._context.producer.forget(writer)
         return closed
@@ -287,7 +312,13 @@ class Opener:
         segment = opening.segment
         partition.epochs.assign(segment.epoch, segment.start_offset)
         puts[_segment_key(partition, segment)] = segment.pack()
-        puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
+        puts[partition.fence.key] = partition_record(partition)
+
+
+def _put_closed(partition: Partition, closed: Sequence[Segment], puts: dict[str, bytes]) -> None:
+    for segment in closed:
+        puts[_segment_key(partition, segment)] = segment.pack()
+        Closer.note(segment, partition.log, puts)
 
 
 def _nobody_waits_yet() -> None:

@@ -4,7 +4,9 @@ from tests.mutants.mutant import Mutant
 
 CATALOG_MEMORY = "tests/unit/mesh/protocol/test_catalog_memory.py::"
 CHAIN_CHECK = "tests/unit/gateway/log/recovery/test_chain_check.py::"
-FENCES = "tests/unit/mesh/protocol/test_fences.py::"
+FENCED = "tests/unit/gateway/catalog/test_fenced.py::"
+STORE_FENCES = "tests/unit/mesh/protocol/test_fences.py::"
+FENCES = "tests/unit/gateway/log/test_fences.py::"
 GRACE = "tests/unit/gateway/cluster/test_grace.py::"
 LINEAGE = "tests/unit/gateway/cluster/test_lineage.py::"
 MESH_SCRUB = "tests/mesh/test_scrub.py::"
@@ -21,7 +23,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "            if other.phase is Phase.OPEN:\n                self._seal_now(other)\n",
         "            pass\n",
-        (f"{FENCES}test_an_open_of_a_higher_epoch_seals_what_another_life_has_open_and_names_it",),
+        (f"{STORE_FENCES}test_an_open_of_a_higher_epoch_seals_what_another_life_has_open_and_names_it",),
     ),
     Mutant(
         "own-lifes-segment-is-sealed-too",
@@ -29,7 +31,7 @@ MUTANTS = (
         "mesh/protocol/unended.py",
         "if life_of(one) != life]:",
         "if one != segment.address]:",
-        (f"{FENCES}test_the_same_lifes_is_never_sealed",),
+        (f"{STORE_FENCES}test_the_same_lifes_is_never_sealed",),
     ),
     Mutant(
         "seal-of-an-older-round-taken",
@@ -37,7 +39,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "wanted.epoch <= state.announcement.epoch:",
         "wanted.epoch < state.announcement.epoch:",
-        (f"{FENCES}test_a_seal_is_of_a_higher_epoch_than_the_address",),
+        (f"{STORE_FENCES}test_a_seal_is_of_a_higher_epoch_than_the_address",),
     ),
     Mutant(
         "older-catalogs-delete-is-taken",
@@ -45,7 +47,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "        if at.lineage == told.lineage and at.sequence < told.sequence:\n",
         "        if at.lineage == told.lineage and at.sequence < 0:\n",
-        (f"{FENCES}test_a_delete_is_not_older_than_what_was_told_of_the_address",),
+        (f"{STORE_FENCES}test_a_delete_is_not_older_than_what_was_told_of_the_address",),
     ),
     Mutant(
         "other-catalogs-delete-is-taken",
@@ -53,7 +55,7 @@ MUTANTS = (
         "mesh/protocol/segments.py",
         "        if remembered and at.lineage != remembered:\n",
         "        if False:\n",
-        (f"{FENCES}test_a_delete_is_of_the_catalog_that_the_store_remembers",),
+        (f"{STORE_FENCES}test_a_delete_is_of_the_catalog_that_the_store_remembers",),
     ),
     Mutant(
         "unknown-segment-of-another-life-is-no-wonder",
@@ -62,6 +64,44 @@ MUTANTS = (
         "            if unknown:\n",
         "            if False:\n",
         (f"{OPENER}test_what_the_catalog_does_not_know_of_another_life_withholds_the_log",),
+    ),
+    Mutant(
+        "life-not-compared",
+        "A gateway that slept writes into the catalog when another one has taken its place.",
+        "gateway/catalog/fenced.py",
+        "transact([life, *compares], puts",
+        "transact([*compares], puts",
+        (
+            f"{FENCED}test_the_next_life_ends_this_one",
+            f"{FENCES}test_a_deposed_gateway_changes_nothing_any_more[deposed-open_segment]",
+        ),
+    ),
+    Mutant(
+        "compared-with-what-is-there",
+        "A gateway gives offsets that another one has given since it has read the partition.",
+        "gateway/log/fences.py",
+        "[Compare(fence.key, fence.revision) for fence in fences]",
+        "[self._as_read(fence.key) for fence in fences]",
+        (
+            f"{FENCES}test_a_partition_that_another_gateway_has_changed_is_read_anew_and_the_others_go_on",
+            f"{FENCES}test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one",
+        ),
+    ),
+    Mutant(
+        "older-reading-passes-for-the-newest",
+        "A recovery goes on with what the catalog said before a transaction that was under way.",
+        "gateway/log/fences.py",
+        "            if fence.readings == reading:\n",
+        "            if fence.readings >= reading:\n",
+        (f"{FENCES}test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one",),
+    ),
+    Mutant(
+        "topic-not-compared",
+        "Segments are put into the catalog for a topic that was deleted, and nobody ever deletes them.",
+        "gateway/log/fences.py",
+        "Compare(keys.topic_key(topic.name), topic.revision)",
+        "self._as_read(keys.topic_key(topic.name))",
+        (f"{FENCES}test_what_belongs_to_a_deleted_topic_drops_out[deleted]",),
     ),
     Mutant(
         "hole-in-a-chain-is-no-wonder",

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import Compare
 from gateway.log import partition as partition_module
-from gateway.log.announcement import announcement_of, log_name
+from gateway.log.announcement import announcement_of
 from gateway.log.compaction.left_over import Noted
+from gateway.log.fences import Overtaken
 from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
@@ -72,6 +73,8 @@ class OutputWriter:
         self.outputs: list[Output] = []
         self.noted: list[Noted] = []
         """What the catalog was told, or may have been."""
+        self.notes: list[Compare] = []
+        """What it was told, as the swap compares it."""
         self._context = context
         self._partition = partition
         self._sources = tuple(segment.address for segment in sources)
@@ -179,22 +182,25 @@ class OutputWriter:
 
     async def _note(self, segment: Segment) -> None:
         """Put the address, and its epoch as used, into the catalog. Raises Abandoned."""
-        partition, catalog = self._partition, self._context.catalog
-        key = keys.partition_key(partition.topic.id, partition.index)
-        log = log_name(partition.topic.id, partition.index)
-        noted = Noted(segment.address, segment.members, segment.w, log, segment.epoch)
+        partition, catalog, fences = self._partition, self._context.catalog, self._context.fences
+        key = partition.fence.key
+        noted = Noted(segment.address, segment.members, segment.w, partition.log, segment.epoch)
         self.noted.append(noted)
         while True:
+            await fences.free([partition])
+            self.check()
             entry = catalog.get(key)
             if entry is None:
                 raise Abandoned("the topic is being deleted")
             record = keys.unpack(entry.value)
             record["next_epoch"] = max(record["next_epoch"], segment.epoch + 1)
-            puts = {key: keys.pack(record), **noted.put()}
+            note = noted.put()
+            compares = [Compare(one, 0) for one in note]
             try:
-                await catalog.transact([Compare(key, entry.mod_revision)], puts)
-            except CompareFailed:
+                revision = await fences.transact([partition], {key: keys.pack(record), **note}, (), compares)
+            except Overtaken:
                 continue
+            self.notes += [Compare(one, revision) for one in note]
             self.check()
             if partition.leader_epoch == segment.epoch and self._is_used_up(key, segment.epoch):
                 return

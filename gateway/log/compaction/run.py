@@ -22,17 +22,17 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import forget_outputs
 from gateway.log.compaction.output import Abandoned, OutputWriter
 from gateway.log.compaction.reading import Cleaned, clean, learn
 from gateway.log.compaction.rules import DEDUPE_BUFFER_BYTES, Cleanable, NewestOffsets
+from gateway.log.fences import Overtaken
+from gateway.log.notes import tombstone
 from gateway.log.partition import Partition
 from gateway.log.recovery.producers_at_end import read_producers
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
-from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
@@ -44,7 +44,7 @@ MAX_SOURCES = 1000
 """Segments that are replaced in one transaction: each is four of its 10,000 operations."""
 
 MAX_OUTPUTS = 500
-"""New segments that all of these make, if each were full, unless one of them alone makes more: each is three
+"""New segments that all of these make, if each were full, unless one of them alone makes more: each is four
 operations, and some are half full. ``segment.bytes`` may be much smaller than when the log was written."""
 
 PIECE_BYTES = 1024 * 1024
@@ -190,13 +190,19 @@ class CompactionRun:
             raise Abandoned("what was written does not end where the sources do")
         with context.closer.expect(segment.address for segment in made):
             while True:
+                await context.fences.free([partition])
                 writer.check()
                 compares, puts, deletes = self._changes(sources, made)
+                compares += writer.notes
                 try:
-                    await context.catalog.transact(compares, puts, deletes)
-                except CompareFailed:
-                    continue
-                break
+                    await context.fences.transact([partition], puts, deletes, compares)
+                except CompareFailed as failed:
+                    if failed.key.startswith(keys.COMPACTING):
+                        raise Abandoned("another gateway has given it up") from None
+                except Overtaken:
+                    pass
+                else:
+                    break
             for segment in made:
                 context.closer.begin([segment], context.segments_dropped)
         addresses = [segment.address for segment in sources]
@@ -213,7 +219,6 @@ class CompactionRun:
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
         after = [segment.address for segment in made]
-        log = log_name(partition.topic.id, partition.index)
         for source in sources:
             key = keys.segment_key(partition.topic.id, partition.index, source.start_offset, source.address)
             entry = self._context.catalog.get(key)
@@ -222,13 +227,13 @@ class CompactionRun:
             compares.append(Compare(key, entry.mod_revision))
             deletes += [key, keys.closing_key(source.address)]
             keepers = Segment.unpack(entry.value).keepers
-            put_tombstone(puts, source.address, log, source.epoch, keepers, after=after)
+            puts |= tombstone(source.address, partition.log, source.epoch, keepers, after=after)
         for segment in made:
             start = segment.start_offset
             puts[keys.segment_key(partition.topic.id, partition.index, start, segment.address)] = (
                 segment.pack()
             )
-            Closer.note(segment, puts)
+            Closer.note(segment, partition.log, puts)
             deletes.append(keys.compacting_key(segment.address))
         return compares, puts, deletes
 

@@ -33,6 +33,7 @@ from wireproto.dafka.additions import (
 from wireproto.records.row import Row
 
 TOPIC, OLDER_TOPIC = bytes(range(16)), bytes(16)
+LOG, OLDER_LOG = keys.log_name(TOPIC, 0), keys.log_name(OLDER_TOPIC, 0)
 S0, S1, S2, S3 = ("s0", "s1", "s2", "s3")
 ALL = (S0, S1, S2)
 OPEN, SEALED, CLOSED = Phase.OPEN, Phase.SEALED, Phase.CLOSED
@@ -192,6 +193,7 @@ def test_a_store_that_was_told_the_end_and_lacks_something_decides_no_other_end(
     assert entries[keys.closing_key("A")] == {
         "end": 6,
         "members": [S0, S1, S2],
+        "log": LOG,
         "all": list(ALL),
         "w": 2,
     }

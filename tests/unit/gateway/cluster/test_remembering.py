@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
+from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.lineage import Lineage
 from gateway.cluster.remembering import TOO_LARGE_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
@@ -98,7 +99,7 @@ class World:
         requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
         requests.ask = self.ask
         await end_lives(catalog or self.catalog)
-        made = Remembering(catalog or self.catalog, requests, CLUSTER, PATH)
+        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER, PATH)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run)
             yield made
@@ -521,7 +522,7 @@ def test_of_two_gateways_that_begin_with_the_same_stores_one_serves_at_most(
             return world.stores[store].take(make("R7"))
 
         requests = SimpleNamespace(prefix=f"G{cluster_id}", ask=ask, vouched=None)
-        made = Remembering(catalog, cast("Any", requests), cluster_id, PATH)
+        made = Remembering(FencedCatalog(catalog), cast("Any", requests), cluster_id, PATH)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(made.run)

@@ -56,8 +56,8 @@ class Setup:
 
     async def note(self, segment: Segment, members: tuple[str, ...] | None = None) -> None:
         puts: dict[str, bytes] = {}
-        Closer.note(segment, puts, members)
-        await self.log.context.catalog.transact([], puts)
+        Closer.note(segment, self.log.partition.log, puts, members)
+        await self.log.catalog.transact([], puts)
 
     def noted(self) -> Any:
         entry = self.log.context.catalog.get(keys.closing_key(ADDRESS))
@@ -160,22 +160,22 @@ def test_what_is_put_anew_while_the_end_is_noted_as_told_stays() -> None:
     """A restart must know of the new member."""
 
     async def body(setup: Setup) -> None:
-        catalog = setup.log.context.catalog
+        catalog = setup.log.catalog
         await setup.note(SEGMENT)
         setup.closer.begin([SEGMENT])
         setup.stores.away = {FOUR}
         changed = Segment(ADDRESS, 0, 0, (ONE, FOUR, THREE), 2, 0).closed(10, 9, 0)
-        async with catalog._commit_lock:  # type: ignore[attr-defined]  # what is written now waits
+        async with catalog._commit_lock:  # what is written now waits
             await wait_all_tasks_blocked()
             assert setup.closer.untold() == {}
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(setup.note, changed, (FOUR,))
                 await wait_all_tasks_blocked()
                 # Both are in the queue, in the order in which they came: turn them round.
-                catalog._queue.reverse()  # type: ignore[attr-defined]
-                catalog._commit_lock.release()  # type: ignore[attr-defined]
+                catalog._queue.reverse()
+                catalog._commit_lock.release()
                 await trio.sleep(1)
-                await catalog._commit_lock.acquire()  # type: ignore[attr-defined]
+                await catalog._commit_lock.acquire()
         assert setup.noted() == [FOUR]
 
     run(body)
