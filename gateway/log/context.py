@@ -10,6 +10,7 @@ from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.epoch_counter import EpochCounter
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
@@ -62,6 +63,7 @@ class LogContext:
         self.copier = Copier(self)
         self.cold = ColdReader(self)
         self.log_starts = LogStarts(self)
+        self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)
         self.given_up = 0
         """Segments that were given up because of `MAX_STUCK_BYTES`."""

@@ -10,10 +10,12 @@ not waited for here: each segment goes on when its own members have answered.
 
 When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
 catalog is not the one that the stores have served. The partition serves nothing and says so; what the
-transaction had put is taken back, so that trying again does not climb over the stores' epoch.
+transaction had put is taken back, so that the next start is told of what the stores know: the number of its
+leader epoch stays drawn, and the partition's record goes back to what it was.
 """
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log.announcement import announcement_of
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
@@ -125,8 +128,10 @@ class Opener:
         return ready
 
     async def _insert_all(self, ready: dict[Partition, OpenSegment]) -> None:
+        compares: list[Compare] = []
         puts: dict[str, bytes] = {}
         closed: dict[Partition, list[Segment]] = {}
+        epochs = {opening.segment.epoch for opening in ready.values()}
         for partition, opening in ready.items():
             closed[partition] = self._close_rolled(partition, puts)
             self._insert(partition, opening, puts)
@@ -135,9 +140,20 @@ class Opener:
             for partition, opening in ready.items()
         }
         with self._context.closer.expect(one.address for waited in before.values() for one in waited):
-            await self._context.catalog.transact([], puts)
+            try:
+                async with self._context.epoch_counter.using(epochs, compares, puts):
+                    await self._context.catalog.transact(compares, puts)
+            except CompareFailed:
+                self._epoch_taken(ready)
+                return
             for partition, opening in ready.items():
                 self._tell(partition, opening, closed[partition], before[partition])
+
+    def _epoch_taken(self, ready: Iterable[Partition]) -> None:
+        """Another gateway has drawn a number that these were to write under: nothing was told to anybody."""
+        for partition in ready:
+            partition.fail("another gateway has drawn its leader epoch")
+            self._context.recover_again(partition)
 
     def _tell(
         self, partition: Partition, opening: OpenSegment, closed: list[Segment], before: list[Segment]
@@ -249,8 +265,9 @@ class Opener:
             # and the catalog goes on after the epoch.
             puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
         else:
-            record["next_epoch"] = partition.leader_epoch
-            record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
+            partition.next_epoch = record["next_epoch"] = opening.next_epoch_before
+            begun = [opening.segment.epoch, opening.segment.start_offset]
+            record["epochs"] = [pair for pair in record["epochs"] if pair != begun]
         puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
         await self._context.catalog.transact([], puts, [_segment_key(partition, opening.segment)])
         if told:
@@ -271,6 +288,8 @@ class Opener:
     def _insert(partition: Partition, opening: OpenSegment, puts: dict[str, bytes]) -> None:
         segment = opening.segment
         partition.epochs.assign(segment.epoch, segment.start_offset)
+        opening.next_epoch_before = partition.next_epoch
+        partition.next_epoch = max(partition.next_epoch, segment.epoch + 1)
         puts[_segment_key(partition, segment)] = segment.pack()
         puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
 
@@ -293,9 +312,7 @@ def partition_record(partition: Partition) -> bytes:
     log_start = max(partition.log_start_offset, partition.next_log_start)
     epochs = LeaderEpochs.from_list(partition.epochs.to_list())
     epochs.truncate_front(log_start)
-    return keys.pack(
-        {"next_epoch": partition.leader_epoch + 1, "epochs": epochs.to_list(), "log_start": log_start}
-    )
+    return keys.pack({"next_epoch": partition.next_epoch, "epochs": epochs.to_list(), "log_start": log_start})
 
 
 def _segment_key(partition: Partition, segment: Segment) -> str:

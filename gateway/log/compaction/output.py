@@ -179,10 +179,15 @@ class OutputWriter:
                 raise Abandoned("the topic is being deleted")
             record = keys.unpack(entry.value)
             record["next_epoch"] = max(record["next_epoch"], segment.epoch + 1)
+            partition.next_epoch = max(partition.next_epoch, record["next_epoch"])
+            compares = [Compare(key, entry.mod_revision)]
             puts = {key: keys.pack(record), **noted.put()}
             try:
-                await catalog.transact([Compare(key, entry.mod_revision)], puts)
-            except CompareFailed:
+                async with self._context.epoch_counter.using([segment.epoch], compares, puts):
+                    await catalog.transact(compares, puts)
+            except CompareFailed as failed:
+                if failed.key == keys.LEADER_EPOCH:
+                    raise Abandoned("another gateway has drawn its leader epoch") from None
                 continue
             self.check()
             if partition.leader_epoch == segment.epoch and self._is_used_up(key, segment.epoch):

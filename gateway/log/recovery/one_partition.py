@@ -226,15 +226,16 @@ class PartitionRecovery:
         partition.chain.settle(kept)
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
-        record["next_epoch"] = partition.leader_epoch
         # Where a loss was accepted, what is left may end before the log's start, where it goes on.
         self._accepted_end = record["log_start"] if self._accepts_loss else self._accepted_end
         record["end"] = max([self._accepted_end, *(one.start_offset for one in empty)])
         self._contradiction = what_contradicts(partition.chain.closed, record)
         self._check_chain()
         puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
+        compares = [self._compares[one] for one in ends]
         try:
-            await self._context.catalog.transact([self._compares[one] for one in ends], puts, deletes)
+            async with self._context.epoch_counter.using([partition.leader_epoch], compares, puts):
+                await self._context.catalog.transact(compares, puts, deletes)
         except CompareFailed:
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()
