@@ -37,8 +37,9 @@ class EpochCounter:
         self._catalog = catalog
         self._least = _highest_in_use(catalog)
         self._heard = NONE_DRAWN
-        self._drawing = trio.Lock()
-        """Who draws. What uses a number that is drawn already waits for nobody."""
+        self._drawn: trio.Event | None = None
+        """Set when the transaction is over that draws; None while none does. What uses a number that is drawn
+        already waits for nobody."""
         self._own: list[range] = []
         """The numbers that this life has drawn, or passed over."""
         self.leadership = self.next
@@ -66,20 +67,24 @@ class EpochCounter:
         transaction.
         """
         wanted = frozenset(epochs)
-        while self._undrawn(wanted):
-            async with self._drawing:
-                undrawn = self._undrawn(wanted)
-                if undrawn:
-                    highest, drawn = self.highest, max(undrawn)
-                    if min(undrawn) <= highest:
-                        raise CompareFailed(keys.LEADER_EPOCH)
-                    entry = self._catalog.get(keys.LEADER_EPOCH)
-                    compares.append(Compare(keys.LEADER_EPOCH, 0 if entry is None else entry.mod_revision))
-                    puts[keys.LEADER_EPOCH] = keys.pack(drawn)
-                    yield
-                    self._take(highest + 1, drawn)
-                    return
-        yield
+        while (undrawn := self._undrawn(wanted)) and self._drawn is not None:
+            await self._drawn.wait()
+        if not undrawn:
+            yield
+            return
+        highest, last = self.highest, max(undrawn)
+        if min(undrawn) <= highest:
+            raise CompareFailed(keys.LEADER_EPOCH)
+        entry = self._catalog.get(keys.LEADER_EPOCH)
+        compares.append(Compare(keys.LEADER_EPOCH, 0 if entry is None else entry.mod_revision))
+        puts[keys.LEADER_EPOCH] = keys.pack(last)
+        over = self._drawn = trio.Event()
+        try:
+            yield
+            self._take(highest + 1, last)
+        finally:
+            self._drawn = None
+            over.set()
 
     def _take(self, first: int, last: int) -> None:
         """These numbers are this life's."""
@@ -91,9 +96,9 @@ class EpochCounter:
         return [epoch for epoch in epochs if not any(epoch in own for own in self._own)]
 
     async def settled(self) -> None:
-        """Return when the transactions are over that were to draw a number by now."""
-        async with self._drawing:
-            pass
+        """Return when no transaction draws."""
+        while self._drawn is not None:
+            await self._drawn.wait()
 
     def heard(self, epoch: int) -> None:
         """A store knows this epoch, and the catalog does not: the numbers from the next one on lie above it.

@@ -302,11 +302,13 @@ class Partition:
         self.withheld = withheld
         self.chain.load(segments)
         self.hot = HotBatches(self._context.tail_cache)
+        if self._has_led:
+            # What it was about to put into the catalog counts as used, whatever became of that.
+            self.leader_epoch = max(self._context.epoch_counter.next, self.leader_epoch, self.next_epoch)
+            self._has_led = False
         self.next_epoch = 0 if record is None else record["next_epoch"]
         # Never back: clients ignore what is told of a lower epoch than they have seen.
-        following = self._context.epoch_counter.next if self._has_led else 0
-        self.leader_epoch = max(self.leader_epoch, following, self.next_epoch)
-        self._has_led = False
+        self.leader_epoch = max(self.leader_epoch, self.next_epoch)
         if record is not None:
             self.epochs = LeaderEpochs.from_list(record["epochs"])
             self.log_start_offset = record["log_start"]
