@@ -1,4 +1,4 @@
-"""Leader epochs come from one counter: drawn with what uses them, never twice, and never back for a client."""
+"""Leader epochs come from one counter: drawn with what uses them, never twice, never back for a client."""
 
 from __future__ import annotations
 
