@@ -507,6 +507,16 @@ def counter(setup: Setup) -> int:
     return int(keys.unpack(entry.value))
 
 
+async def recovered_again(life: Life, *partitions: Partition) -> None:
+    """They lose their segments, and serve again."""
+    for partition in partitions:
+        assert partition.chain.current is not None
+        partition.fenced(partition.chain.current.writer, "sealed")
+    while not all(partition.available for partition in partitions):
+        await life.settle()
+        await trio.sleep(0.1)
+
+
 def test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next(cluster: Cluster) -> None:
     async def body(setup: Setup) -> None:
         async with setup.life(partitions=3).running() as life:
@@ -518,23 +528,21 @@ def test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next(cl
             for number in (2, 3):
                 for partition in (first, second):
                     await life.write(1, partition)
-                    assert partition.chain.current is not None
-                    partition.fenced(partition.chain.current.writer, "sealed")
-                while not (first.available and second.available):
-                    await life.settle()
-                    await trio.sleep(0.1)
+                await recovered_again(life, first, second)
                 assert (epochs_of(life), counter(setup)) == ([number, number, 1], number)
             await life.write(1, first)
             await life.write(1, idle)
             assert first.epochs.to_list() == [[0, 0], [1, 4], [2, 5], [3, 6]]
             assert idle.epochs.to_list() == [[0, 0], [1, 4]]
             assert idle.end_offset_for_epoch(0) == (0, 4)
+            await recovered_again(life, idle)
+            assert (epochs_of(life), counter(setup)) == ([3, 3, 4], 4)
         async with setup.life(partitions=3).running() as life:
-            assert (epochs_of(life), counter(setup)) == ([4, 4, 4], 4)
+            assert (epochs_of(life), counter(setup)) == ([5, 5, 5], 5)
             idle = life.topic.partitions[2]
             # Numbers that never were a leader's of this log, and its last, which it has not written under.
-            assert [idle.end_offset_for_epoch(epoch) for epoch in range(1, 6)] == [
-                (1, 5), (1, 5), (1, 5), (4, 5), (-1, -1),
+            assert [idle.end_offset_for_epoch(epoch) for epoch in range(1, 7)] == [
+                (1, 5), (1, 5), (1, 5), (1, 5), (5, 5), (-1, -1),
             ]  # fmt: skip
 
     cluster(body)
@@ -576,13 +584,8 @@ def test_a_number_lies_above_what_a_store_of_a_newer_catalog_knows(cluster: Clus
         async with setup.life(partitions=2).running() as life:
             assert "knows leader epoch 40" in life.topic.partitions[1].reason
             await life.write(1)
-            partition = life.partition
-            assert partition.chain.current is not None
-            partition.fenced(partition.chain.current.writer, "sealed")
-            while not partition.available:
-                await life.settle()
-                await trio.sleep(0.1)
-            assert (partition.leader_epoch, counter(setup)) == (41, 41)
+            await recovered_again(life, life.partition)
+            assert (life.partition.leader_epoch, counter(setup)) == (41, 41)
 
     cluster(body)
 
