@@ -19,6 +19,7 @@ from gateway.cluster.exported import (
     lines_of,
     read_export,
 )
+from gateway.cluster.identity import UNNAMED
 from mesh.data_directory import IDENTITY_FILE, DataDirectory, DataDirectoryRefused, Kind, sync_directory
 
 IMPORTING = f"{CATALOG_FILE}.importing"
@@ -108,7 +109,7 @@ async def _write(path: Path, found: Exported, older: bool) -> None:
     try:
         entries = list(imported_entries(found, older=older).items())
         for start in range(0, len(entries), ENTRIES_AT_ONCE):
-            await catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
-        await catalog.transact([], cluster_part(found))
+            await catalog.transact([UNNAMED], dict(entries[start : start + ENTRIES_AT_ONCE]))
+        await catalog.transact([UNNAMED], cluster_part(found))
     finally:
         await catalog.aclose()

@@ -24,6 +24,7 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
+from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
@@ -67,7 +68,9 @@ class Life(abc.ABC):
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
-        self.catalog = catalog()
+        opened = catalog()
+        self._directory = opened.path.parent
+        self.catalog = FencedCatalog(opened)
         self.remembering: Remembering
         self._server: Server | None = None
         self._scope = trio.CancelScope()
@@ -87,7 +90,7 @@ class Life(abc.ABC):
 
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
-        self.remembering = Remembering(self.catalog, self.requests, cluster_id, self.catalog.path.parent)
+        self.remembering = Remembering(self.catalog, self.requests, cluster_id, self._directory)
         context = LogContext(
             self.catalog,
             self.producer,

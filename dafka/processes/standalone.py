@@ -22,7 +22,7 @@ from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.sqlite import SqliteCatalog
-from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
+from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from mesh.binding import bind_tcp, warn_if_open
@@ -215,7 +215,7 @@ class Standalone(Life):
             # What was read back knows the store, if it could be read.
             there = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
             first = {} if incarnation in there else first_entries([(incarnation, "standalone")])
-            await self.catalog.transact([], cluster_entry(cluster_id) | first)
+            await self.catalog.transact([UNNAMED], cluster_entry(cluster_id) | first)
             return cluster_id
         admitted = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
         if incarnation not in admitted or (store_cluster and store_cluster != known):

@@ -25,7 +25,7 @@ from gateway.administration.topic_creation import (
     check_new_topic,
     create_topic,
 )
-from gateway.common.failures import is_disk_failure
+from gateway.common.failures import ends_process
 from gateway.common.log_limit import LogLimit, warn_once
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -121,7 +121,7 @@ class AutomaticCreation:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._could_not(name, error.message)
         except Exception as error:
-            if is_disk_failure(error):
+            if ends_process(error):
                 raise
             self._defects.exception("a defect in the automatic creation of topic %s", name)
 

@@ -7,6 +7,9 @@ Two implementations have the same semantics and share their tests: `SqliteCatalo
   entry says at which revision it was created and last changed; 0 stands for "there is no such key".
 * A **transaction** compares the modification revisions of some keys and, if all are as expected, puts and
   deletes others, all or nothing. It returns once the change is durable. There is no other way to write.
+  What it puts or deletes it compares with what was read before: so says `gateway.catalog.fence_rules`, and
+  a gateway uses the catalog through `gateway.catalog.fenced`, which refuses anything else, and which
+  compares besides that the gateway has not been deposed.
 * **Reads** come from memory, never wait, and show only what is durable.
 * A **watch** gives every change under a prefix from a revision on, in order, none left out, none twice.
 * A **lease** is a promise to be alive: keys put under it disappear when nobody has kept it alive for its
@@ -18,7 +21,7 @@ Two implementations have the same semantics and share their tests: `SqliteCatalo
     await catalog.transact([Compare("topics/orders", entry.mod_revision)], {"topics/orders": b"..."})
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from gateway.common.failures import DiskFailed
@@ -97,6 +100,20 @@ class CatalogFailed(DiskFailed):
     Whoever sees it ends the process (`exit_code`); a start on the same file finds out what was written.
     As after any failed fsync, trying again on the same handle could report success for what is lost.
     """
+
+
+class Readable(Protocol):
+    """What says how a key is now."""
+
+    def get(self, key: str, /) -> Entry | None:
+        """The entry of a key."""
+        ...
+
+
+def unchanged(catalog: Readable, changed: Iterable[str]) -> list[Compare]:
+    """That these keys are as they are read now: for what was decided in this very moment."""
+    found = {key: catalog.get(key) for key in changed}
+    return [Compare(key, 0 if entry is None else entry.mod_revision) for key, entry in found.items()]
 
 
 class Catalog(Protocol):

@@ -7,15 +7,20 @@
 /partitions/<topic id>/<index>        a partition that was written to: a number above all its epochs, leader
                                       epochs, log start
 /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
-/closing/<address>                    a closed segment's end that some members have not confirmed
+/closing/<address>                    a closed segment's end that some members have not confirmed, and its log
 /tombstones/<topic id>                a deleted topic that some members still keep
 /replacing/<incarnation>              a store whose place another one takes: the new one's incarnation
 /broker-configs/<node id or cluster>  broker configs that were set while a gateway ran, by name
-/dropped/<address>                    a segment that left its chain, for the members to forget
-/compacting/<address>                 a segment that a compaction writes, and that is in no chain yet
+/dropped/<address>                    a segment that left its chain, for the members to forget, and its log
+/compacting/<address>                 a segment that a compaction writes, and that is in no chain yet; its log
 /producers/<topic id>/<index>         the idempotent producers of a partition that has no segment left
 /producer-ids                         the first producer id that no block has covered
 /leader-epoch                         the highest leader epoch that was ever drawn
+/lineage                              the name of this catalog's history (`gateway.cluster.lineage`)
+/lives/<life>                         where a gateway's life lies in that history
+/lives-before                         how far the lives went that were forgotten
+
+Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
 
 import json
@@ -58,6 +63,17 @@ def partition_key(topic_id: bytes, index: int) -> str:
 
 def segments_prefix(topic_id: bytes) -> str:
     return f"{SEGMENTS}{topic_id.hex()}/"
+
+
+def log_name(topic_id: bytes, index: int) -> str:
+    """A partition's name for good, as notes about its segments and the stores have it."""
+    return f"{topic_id.hex()}/{index}"
+
+
+def of_log(log: str) -> tuple[bytes, int]:
+    """The topic's id and the partition's index in such a name."""
+    topic_id, _, index = log.partition("/")
+    return bytes.fromhex(topic_id), int(index)
 
 
 def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:

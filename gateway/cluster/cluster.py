@@ -137,7 +137,9 @@ class Cluster:
             raise exists
         key = keys.topic_key(topic.name)
         try:
-            await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
+            topic.revision = await self.context.catalog.transact(
+                [Compare(key, 0)], {key: topic_record(topic)}
+            )
         except CompareFailed:
             raise exists from None
         await self.recovery.recover(topic.partitions, new=True)
@@ -207,10 +209,9 @@ class Cluster:
 
     async def _put_topic(self, topic: Topic, record: bytes) -> None:
         key = keys.topic_key(topic.name)
-        entry = self.context.catalog.get(key)
         try:
-            await self.context.catalog.transact(
-                [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
+            topic.revision = await self.context.catalog.transact(
+                [Compare(key, topic.revision)], {key: record}
             )
         except CompareFailed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed this topic") from None

@@ -20,6 +20,7 @@ and is tried again after a pause; everything else goes on meanwhile. Who has con
 as long as all others are away nobody is: a store that is away for days may leave a hundred thousand segments.
 """
 
+import contextlib
 import logging
 import math
 from collections import defaultdict
@@ -33,6 +34,7 @@ from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
+from gateway.log.notes import Note, take_notes
 from gateway.log.topic import Topic
 from wireproto.dafka.additions import STATUS_DONE, AddressStatus
 
@@ -91,8 +93,18 @@ class Deletion:
 
     async def bury(self, topic: Topic) -> None:
         """Take a topic out of the catalog, for good. Its partitions have stopped taking appends."""
-        tombstone = {keys.tombstone_key(topic.id): keys.pack({"name": topic.name})}
-        await self._context.catalog.transact([], tombstone, [keys.topic_key(topic.name)])
+        key, tombstone = keys.topic_key(topic.name), keys.tombstone_key(topic.id)
+        compares = [Compare(key, topic.revision), Compare(tombstone, 0)]
+        try:
+            await self._context.catalog.transact(
+                compares, {tombstone: keys.pack({"name": topic.name})}, [key]
+            )
+        except CompareFailed:
+            entry = self._context.catalog.get(key)
+            if entry is not None and keys.unpack(entry.value)["id"] == topic.id.hex():
+                topic.revision = entry.mod_revision  # it was changed meanwhile, and is to go all the same
+                await self.bury(topic)
+                return
         self._work.set()
 
     async def run(self) -> None:
@@ -109,7 +121,8 @@ class Deletion:
             await self._delete_dropped()
             for entry in self._context.catalog.range(keys.TOMBSTONES):
                 if self._is_old(entry):
-                    await self._delete_topic(entry)
+                    with contextlib.suppress(CompareFailed):  # another gateway has done it
+                        await self._delete_topic(entry)
 
     def _next_retry(self) -> float:
         again = (one.again for one in self._unconfirmed.values() if one.again > self._now)
@@ -126,34 +139,33 @@ class Deletion:
         catalog = self._context.catalog
         topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
         prefix = keys.segments_prefix(topic_id)
+        buried = [Compare(tombstone.key, tombstone.mod_revision)]
         segments, after = await self._due(prefix, "")
         while segments:
             gone = await self._delete(segments)
             closings = [keys.closing_key(address) for address in gone]
-            await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
+            await catalog.transact(buried, {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
         if catalog.range(prefix, limit=1):
             return  # some member has not confirmed yet
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
             while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
-                await catalog.transact([], {}, [entry.key for entry in partitions])
-        await catalog.transact([], {}, [tombstone.key])
+                await catalog.transact(buried, {}, [entry.key for entry in partitions])
+        await catalog.transact(buried, {}, [tombstone.key])
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])
 
     async def _delete_dropped(self) -> None:
-        catalog = self._context.catalog
         dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, "")
         while dropped:
-            gone = {entry.key: entry.mod_revision for entry in (await self._delete(dropped)).values()}
-            while gone:
-                try:
-                    compares = [Compare(key, revision) for key, revision in gone.items()]
-                    await catalog.transact(compares, {}, list(gone))
-                    break
-                except CompareFailed as failed:
-                    del gone[failed.key]  # put anew meanwhile, with another member: that one is asked next
-                    self._work.set()
+            gone = [Note.of(entry) for entry in (await self._delete(dropped)).values()]
+            await take_notes(self._context, gone)
+            if any(self._is_new(note) for note in gone):
+                self._work.set()  # put anew meanwhile, with another member: that one is asked next
             dropped, after = await self._due(keys.SEGMENT_TOMBSTONES, after)
+
+    def _is_new(self, note: Note) -> bool:
+        entry = self._context.catalog.get(note.key)
+        return entry is not None and entry.mod_revision != note.revision
 
     async def _due(self, prefix: str, after: str) -> tuple[dict[str, Entry], str]:
         """The next of these segments, after the key `after`, that are to be deleted now, by their addresses;

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.catalog import keys
-from gateway.catalog.interface import MAX_VALUE_BYTES, Compare
+from gateway.catalog.interface import MAX_VALUE_BYTES, Compare, CompareFailed
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class DynamicConfigs:
     def __init__(self, catalog: Catalog, node_id: int) -> None:
         self._catalog = catalog
         self._node_id = node_id
+        self._revisions: dict[str, int] = {}
+        """Of the keys, as they were read or put here last."""
         self.node: dict[str, str] = self._load(node_id)
         self.cluster: dict[str, str] = self._load(None)
 
@@ -34,28 +36,32 @@ class DynamicConfigs:
     async def alter(self, node: int | None, change: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
         """Change what is set for this node (its id) or for the cluster (None).
 
-        Raises KafkaError: INVALID_CONFIG, the configs are too large together; or what `change` raises.
+        Raises KafkaError: INVALID_CONFIG, the configs are too large together; NOT_CONTROLLER, somebody else
+        has changed them; or what `change` raises.
         """
         before = self.cluster if node is None else self.node
         configs = change(before)
         if configs == before:
             return
         key = keys.broker_configs_key(node)
-        entry = self._catalog.get(key)
         record = keys.pack(configs)
         if len(record) > MAX_VALUE_BYTES:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the broker configs take {len(record)} bytes together, more than {MAX_VALUE_BYTES}",
             )
-        await self._catalog.transact(
-            [Compare(key, 0 if entry is None else entry.mod_revision)], {key: record}
-        )
+        try:
+            compares = [Compare(key, self._revisions[key])]
+            self._revisions[key] = await self._catalog.transact(compares, {key: record})
+        except CompareFailed:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed these configs") from None
         if node is None:
             self.cluster = configs
         else:
             self.node = configs
 
     def _load(self, node: int | None) -> dict[str, str]:
-        entry = self._catalog.get(keys.broker_configs_key(node))
+        key = keys.broker_configs_key(node)
+        entry = self._catalog.get(key)
+        self._revisions[key] = 0 if entry is None else entry.mod_revision
         return {} if entry is None else dict(keys.unpack(entry.value))

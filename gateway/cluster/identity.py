@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Catalog
+from gateway.catalog.interface import Catalog, Compare
 from gateway.cluster.rebuild import CannotRebuild, read_back
 from mesh.data_directory import DataDirectoryRefused
 from mesh.reader import Reader
 
 ENTRIES_AT_ONCE: Final = 1000
 """Entries of a rebuilt catalog in one transaction."""
+
+UNNAMED: Final = Compare(keys.CLUSTER, 0)
+"""That the catalog is being made: nobody serves what is in it yet."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +62,6 @@ async def rebuild_catalog(
         ) from None
     entries = list(rebuilt.items())
     for start in range(0, len(entries), ENTRIES_AT_ONCE):
-        await catalog.transact([], dict(entries[start : start + ENTRIES_AT_ONCE]))
+        await catalog.transact([UNNAMED], dict(entries[start : start + ENTRIES_AT_ONCE]))
     stores = "the store" if len(incarnations) == 1 else f"{len(incarnations)} stores"
     logger.warning("the catalog was rebuilt from %s: %d entries", stores, len(entries))

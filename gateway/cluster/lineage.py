@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare
+from gateway.catalog.interface import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.catalog.interface import Entry
+    from gateway.catalog.interface import Compare, Entry
     from wireproto.dafka.additions import Remembered
 
 MAX_LIVES: Final = 1000
@@ -220,8 +220,7 @@ class CatalogHistory:
             for name, life in self._lives.items()
             if life.last is None
         }
-        found = ((key, self._catalog.get(key)) for key in puts)
-        return [Compare(key, entry.mod_revision) for key, entry in found if entry is not None], puts
+        return unchanged(self._catalog, puts), puts
 
     def begin(self, life: str) -> NewLife:
         """The transaction by which a gateway's life begins: the one before has its end, and a catalog without
@@ -234,8 +233,8 @@ class CatalogHistory:
             puts[keys.LINEAGE] = lineage.pack()
         puts |= self.ends()[1]
         deletes = self._fold(puts)
-        compares = [Compare(keys.LINEAGE, 0 if self._entry is None else self._entry.mod_revision)]
-        return NewLife(compares, puts, deletes)
+        changed = dict.fromkeys((keys.LINEAGE, *puts, *deletes))
+        return NewLife(unchanged(self._catalog, changed), puts, deletes)
 
     def _fold(self, puts: dict[str, bytes]) -> list[str]:
         """Forget the oldest lives, if there are too many: the keys to delete."""

@@ -33,6 +33,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.catalog import keys
+from gateway.catalog.keys import log_name
 from gateway.cluster.found_segments import (
     CannotRebuild,
     End,
@@ -41,9 +42,9 @@ from gateway.cluster.found_segments import (
     superseded_by_compactions,
 )
 from gateway.cluster.kept_copy import KeptCopy, add_kept, check_missing, ended_by, kept_partition, recall
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
+from gateway.log.notes import tombstone
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_OFFSET, STATUS_DONE
@@ -208,8 +209,8 @@ def _highest_epoch(entries: Mapping[str, bytes], found: Iterable[FoundSegment], 
 def _forget(entries: dict[str, bytes], segment: FoundSegment) -> None:
     """It left its chain, or its topic was deleted: its members are to forget it, also those not here."""
     members = [name for name in {*segment.members, *segment.told} if name not in segment.deleted_at]
-    key = keys.segment_tombstone_key(segment.announcement.address)
-    entries[key] = keys.pack({"members": sorted(members)})
+    announced = segment.announcement
+    entries |= tombstone(announced.address, announced.log, members=sorted(members))
 
 
 class _Chain:
@@ -312,7 +313,7 @@ class _Chain:
             key = keys.segment_key(self._topic_id, self._index, made.start_offset, made.address)
             entries[key] = made.pack()
             if end is not None and (untold := segment.untold(end)):
-                Closer.note(made, entries, untold)
+                Closer.note(made, log_name(self._topic_id, self._index), entries, untold)
         last = chain[-1]
         wrote = max((one.announcement.epoch for one in self._kept), default=-1)
         first = (self._kept or [last])[0].announcement.start

@@ -49,6 +49,7 @@ from wireproto.dafka.additions import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gateway.catalog.fenced import FencedCatalog
     from gateway.catalog.interface import Catalog
     from mesh.requests import Requests
 
@@ -95,7 +96,7 @@ class Remembering:
     catalog.
     """
 
-    def __init__(self, catalog: Catalog, requests: Requests, cluster_id: str, path: Path) -> None:
+    def __init__(self, catalog: FencedCatalog, requests: Requests, cluster_id: str, path: Path) -> None:
         self.compared = trio.Event()
         """Enough stores have vouched for the catalog."""
         self._catalog = catalog
@@ -201,7 +202,9 @@ class Remembering:
             await self._progress.wait()
         self._history = CatalogHistory(self._catalog)
         begun = self._history.begin(self._requests.prefix)
-        await self._catalog.transact(begun.compares, begun.puts, begun.deletes)
+        await self._catalog.begin_life(
+            keys.LIVES + self._requests.prefix, begun.compares, begun.puts, begun.deletes
+        )
         self._history = CatalogHistory(self._catalog)
         self.compared.set()
         self._progressed()

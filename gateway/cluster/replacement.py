@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.catalog.interface import Compare, CompareFailed, Entry, unchanged
 from gateway.cluster.stores import ADMITTED, REMOVED, StoreEntry, StoreRefused, Stores
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
+from gateway.log.fences import Overtaken
 from gateway.log.segment import Segment
 
 if TYPE_CHECKING:
     from gateway.cluster.topics import Topics
     from gateway.log.context import LogContext
+    from gateway.log.fences import Changes
     from gateway.log.partition import Partition
 
 SEGMENTS_AT_ONCE = 16
@@ -115,14 +116,22 @@ class Replacement:
     async def _replace(self, old: str) -> None:
         stores = self._stores
         said = trio.current_time()
-        while await self._move_all(old):
+        while await self._move_all(old) or not await self._is_over(old):
             if trio.current_time() >= said + PROGRESS_LOGGED_SECONDS:
                 said = trio.current_time()
                 logger.info("store %s is being replaced: %s", stores.name(old), self.progress[old])
             await trio.sleep(LOOK_AGAIN_SECONDS)
-        await self._context.catalog.transact([], {}, [keys.replacing_key(old)])
         self._under_way.discard(old)
         logger.info("store %s is replaced, and may be removed now: %s", stores.name(old), self.progress[old])
+
+    async def _is_over(self, old: str) -> bool:
+        """Take the order out of the catalog; whether it was still the same."""
+        key = keys.replacing_key(old)
+        try:
+            await self._context.catalog.transact(unchanged(self._context.catalog, [key]), {}, [key])
+        except CompareFailed:
+            return False
+        return True
 
     async def _move_all(self, old: str) -> bool:
         """One look at everything; whether something was left that counts on the old store."""
@@ -194,9 +203,19 @@ class Replacement:
             targets[entry.key] = partition, target
             if target not in segment.copying:
                 puts[entry.key] = replace(segment, copying=(*segment.copying, target)).pack()
+
+        def note(partition: Partition, changes: Changes) -> bool:
+            for key in by_partition[partition]:
+                changes.puts[key] = puts[key]
+                changes.compares.append(Compare(key, revisions[key]))
+            return True
+
         while puts:
+            by_partition: dict[Partition, list[str]] = {}
+            for key in puts:
+                by_partition.setdefault(targets[key][0], []).append(key)
             try:
-                await catalog.transact([Compare(key, revisions[key]) for key in puts], puts)
+                await self._context.fences.change(by_partition, note)
                 break
             except CompareFailed as failed:
                 del puts[failed.key], targets[failed.key]
@@ -226,7 +245,7 @@ class Replacement:
                 await self._change(entry, changed, old, target, partition)
                 progress.moved += 1
                 progress.left -= 1
-        except CompareFailed:
+        except (CompareFailed, Overtaken):
             pass  # retention, a compaction or a deletion was faster
         finally:
             self._slots.release_on_behalf_of((old, entry.key))
@@ -235,8 +254,7 @@ class Replacement:
         """Who is to keep the segment in the old store's place."""
         if new not in segment.members:
             return new
-        log = log_name(partition.topic.id, partition.index)
-        return self._stores.other_for(log, segment.members)
+        return self._stores.other_for(partition.log, segment.members)
 
     def _partition(self, entry: Entry) -> Partition | None:
         topic_id, index, _ = entry.key.removeprefix(keys.SEGMENTS).split("/")
@@ -249,7 +267,9 @@ class Replacement:
         closer = self._context.closer
         untold = [*closer.untold_members(changed.address, but=old), target]
         puts = {entry.key: changed.pack()}
-        Closer.note(changed, puts, untold)
-        await self._context.catalog.transact([Compare(entry.key, entry.mod_revision)], puts)
+        Closer.note(changed, partition.log, puts, untold)
+        compares = [Compare(entry.key, entry.mod_revision)]
+        await self._context.fences.free([partition])
+        await self._context.fences.transact([partition], puts, (), compares)
         closer.begin([changed], members=untold)
         partition.chain.replace(changed)

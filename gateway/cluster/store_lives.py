@@ -14,7 +14,7 @@ from typing import Protocol
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Catalog, Compare, CompareFailed
+from gateway.catalog.interface import Catalog, Compare, CompareFailed, unchanged
 from mesh.data_directory import DataDirectoryRefused
 from mesh.presence import StorePresence
 from mesh.protocol.vouching import Keep, StoreLife
@@ -75,8 +75,7 @@ class StoreLives:
 
     def compares(self, stores: Iterable[str]) -> list[Compare]:
         """That nobody else has changed what is remembered of these."""
-        found = {key: self._catalog.get(key) for key in map(keys.store_life_key, stores)}
-        return [Compare(key, 0 if entry is None else entry.mod_revision) for key, entry in found.items()]
+        return unchanged(self._catalog, map(keys.store_life_key, stores))
 
     def are_kept(self, lives: dict[str, StoreLife]) -> None:
         """These are in the catalog."""
@@ -133,8 +132,7 @@ class OnlyStoreLife:
         seen = {self._incarnation: StoreLife(self._starts.nonce, self._starts.durable_commit)}
         entry = self._catalog.get(self._key)
         if entry is None or entry.value != puts(seen)[self._key]:
-            compare = Compare(self._key, 0 if entry is None else entry.mod_revision)
-            await self._catalog.transact([compare], puts(seen))
+            await self._catalog.transact(unchanged(self._catalog, [self._key]), puts(seen))
 
     async def run(self) -> None:
         """Keep what is seen, for ever."""

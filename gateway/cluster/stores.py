@@ -18,7 +18,7 @@ from typing import NamedTuple
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Catalog, Compare, Entry
+from gateway.catalog.interface import Catalog, Compare, CompareFailed, Entry, unchanged
 from gateway.cluster.store_lives import StoreLives
 from gateway.cluster.store_lives import puts as puts_of_lives
 from gateway.log.segment import Segment
@@ -49,6 +49,8 @@ SEGMENTS_A_TURN = 1000
 
 NAMED_SEGMENTS = 5
 """Partitions that a refusal names."""
+
+CHANGED_ELSEWHERE = "somebody else has changed the list of stores in this moment: look at it, and try again"
 
 logger = logging.getLogger(__name__)
 
@@ -252,9 +254,10 @@ class Stores:
         first = max((entry.id + 1 for entry in self._entries.values()), default=FIRST_STORE_ID)
         added = [StoreEntry(store_id, *store) for store_id, store in enumerate(stores, first)]
         entries = dict(puts or {})
+        compares = unchanged(self._catalog, entries)
         for entry in added:
             entries |= entry.put()
-        compares = [Compare(f"{keys.STORES}{entry.id}", 0) for entry in added]
+        compares += [Compare(f"{keys.STORES}{entry.id}", 0) for entry in added]
         seen: dict[str, StoreLife] = {}
         if self.lives is not None:
             # With what was seen of them: from here on whoever has their names has to know that.
@@ -294,6 +297,8 @@ class Stores:
         self._leaving.add(entry.incarnation)
         try:
             # At one moment: what is in the catalog, and what is about to be. From here on nothing chooses it.
+            key = f"{keys.STORES}{entry.id}"
+            as_read = unchanged(self._catalog, [key])
             writing = entry.incarnation in set(writing_to())
             segments = self._catalog.range(keys.SEGMENTS)
             users = await self._users(entry.incarnation, segments)
@@ -302,10 +307,16 @@ class Stores:
                     f"store {entry.id} ({entry.name}) cannot be removed: {_named(users)} count on it; have "
                     "another one take its place first (dafka store replace)"
                 )
-            key = f"{keys.STORES}{entry.id}"
-            removed = entry._replace(state=REMOVED)
             life = keys.store_life_key(entry.incarnation)
-            await self._catalog.transact([], {key: removed.put()[key]}, [life])
+            while True:
+                compares = as_read + unchanged(self._catalog, [life])
+                try:
+                    await self._catalog.transact(compares, entry._replace(state=REMOVED).put(), [life])
+                except CompareFailed as failed:
+                    if failed.key == key:
+                        raise StoreRefused(CHANGED_ELSEWHERE) from None
+                else:
+                    break
         finally:
             self._being_removed.discard(entry.incarnation)
             self.load()
@@ -329,9 +340,16 @@ class Stores:
         return users
 
     async def leave(self, entry: StoreEntry, puts: Mapping[str, bytes]) -> None:
-        """From now on this store gets no new segment; `puts` go into the same transaction."""
-        await self._catalog.transact([], {**entry._replace(state=LEAVING).put(), **puts})
-        self.load()
+        """From now on this store gets no new segment; `puts` go into the same transaction. Raises
+        StoreRefused.
+        """
+        changes = {**entry._replace(state=LEAVING).put(), **puts}
+        try:
+            await self._catalog.transact(unchanged(self._catalog, changes), changes)
+        except CompareFailed:
+            raise StoreRefused(CHANGED_ELSEWHERE) from None
+        finally:
+            self.load()
 
     def other_for(self, log: str, members: Sequence[str]) -> str | None:
         """The best store that could be another member beside these, or None."""

@@ -127,17 +127,17 @@ def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) 
     topics = Topics()
     for entry in context.catalog.range(keys.TOPICS):
         value = keys.unpack(entry.value)
-        topics.add(
-            build_topic(
-                context,
-                entry.key.removeprefix(keys.TOPICS),
-                bytes.fromhex(value["id"]),
-                value["partitions"],
-                value["replication_factor"],
-                value["configs"],
-                defaults,
-            )
+        topic = build_topic(
+            context,
+            entry.key.removeprefix(keys.TOPICS),
+            bytes.fromhex(value["id"]),
+            value["partitions"],
+            value["replication_factor"],
+            value["configs"],
+            defaults,
         )
+        topic.revision = entry.mod_revision
+        topics.add(topic)
     return topics
 
 

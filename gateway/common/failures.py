@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 
-class DiskFailed(Exception):
-    """A disk did not keep what it was given (exit code 4). Nothing may be acknowledged after it.
 
-    The message says which disk, what failed and what to do. It passes through every connection and task.
+class ProcessEnds(Exception):
+    """This process must acknowledge nothing any more, and ends with `exit_code`.
+
+    The message says why and what to do. It passes through every connection and task.
     """
+
+    exit_code: ClassVar[int]
+
+
+class DiskFailed(ProcessEnds):
+    """A disk did not keep what it was given (exit code 4). The message says which disk, and what failed."""
 
     exit_code = 4
 
 
-def is_disk_failure(error: BaseException) -> bool:
-    """Whether this is DiskFailed, or a group with one in it."""
+def ends_process(error: BaseException) -> bool:
+    """Whether this is ProcessEnds, or a group with one in it."""
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(DiskFailed) is not None
-    return isinstance(error, DiskFailed)
+        return error.subgroup(ProcessEnds) is not None
+    return isinstance(error, ProcessEnds)

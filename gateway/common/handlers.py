@@ -21,7 +21,7 @@ Beside its handler, an API that is asked all the time may register one of two sh
 
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
-is closed. `DiskFailed` ends the process.
+is closed. `ProcessEnds` ends the process.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from typing import Any
 
 import trio
 
-from gateway.common.failures import is_disk_failure
+from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
@@ -105,7 +105,7 @@ class Connection:
     async def run(self) -> None:
         """Serves the connection until its end; `finish` closes it.
 
-        Raises DiskFailed (in an exception group); everything else that goes wrong ends only this connection.
+        Raises ProcessEnds (in an exception group); everything else that goes wrong ends only this connection.
         """
         try:
             with self._scope:
@@ -184,7 +184,7 @@ class Connection:
                 "its acks=0 requests find no room in the log, and too many others wait for some already",
             )
         except Exception as error:
-            if is_disk_failure(error):
+            if ends_process(error):
                 raise
             self.reason = "bug"
             logger.exception(
@@ -372,7 +372,7 @@ class Connection:
         except OSError:
             self.close("client")
         except Exception as error:
-            if is_disk_failure(error):
+            if ends_process(error):
                 raise
             self._end_writing(error)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.common.budget import Budget, Gate
-from gateway.common.failures import DiskFailed, is_disk_failure
+from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
@@ -125,7 +125,7 @@ class Server:
     ) -> None:
         """Serves until `shut_down`, or until cancelled; closes the listening sockets.
 
-        Raises DiskFailed when a handler did.
+        Raises ProcessEnds when a handler did.
         """
         _mention_wildcards(sockets)
         self._max_connections = min(self.limits.max_connections, connections_allowed_by_files())
@@ -138,7 +138,7 @@ class Server:
                 logger.warning("some requests were not answered within the time for stopping")
         except BaseExceptionGroup as group:
             # What callers act on must not hide in groups of groups.
-            if (failure := _first(group, DiskFailed)) is not None:
+            if (failure := _first(group, ProcessEnds)) is not None:
                 raise failure from group
             raise
         finally:
@@ -215,7 +215,7 @@ class Server:
         try:
             await connection.run()
         except Exception as error:
-            if is_disk_failure(error):
+            if ends_process(error):
                 raise
             # A bug of the connection itself: as with one of a handler, nobody else suffers.
             connection.reason = "bug"
@@ -300,7 +300,7 @@ def raise_file_limit() -> int:
     return sys.maxsize if wanted == resource.RLIM_INFINITY else wanted
 
 
-def _first(group: BaseExceptionGroup[BaseException], kind: type[DiskFailed]) -> DiskFailed | None:
+def _first(group: BaseExceptionGroup[BaseException], kind: type[ProcessEnds]) -> ProcessEnds | None:
     """The first exception of this kind in a tree of groups."""
     for error in group.exceptions:
         if isinstance(error, kind):

@@ -4,17 +4,13 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+from gateway.catalog.keys import log_name
 from gateway.log.partition import Partition
 from gateway.log.segment import Segment
 from wireproto.dafka.additions import Announcement
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
-
-
-def log_name(topic_id: bytes, index: int) -> str:
-    """A partition's name for good, as the stores keep its highest epoch."""
-    return f"{topic_id.hex()}/{index}"
 
 
 def announcement_of(

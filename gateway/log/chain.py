@@ -42,8 +42,8 @@ class OpenSegment:
         self.bytes = 0
         self.max_timestamp = NO_TIMESTAMP
         """The highest record timestamp in it, ms."""
-        self.next_epoch_before = 0
-        """The partition's `next_epoch` before this segment was put into the catalog."""
+        self.next_epoch_before = -1
+        """The partition's `next_epoch` before this segment was put into the catalog; -1 until then."""
         self.outdated = False
         """The topic is another since it was opened: the next append opens another one."""
 

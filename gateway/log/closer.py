@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log.notes import Note, take_notes
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
 if TYPE_CHECKING:
@@ -68,13 +68,18 @@ class Closer:
         self._work = trio.Event()
 
     @staticmethod
-    def note(segment: "Segment", puts: dict[str, bytes], members: Sequence[str] | None = None) -> None:
-        """Put down, in the transaction that closes a segment, that its members (or these) are to be told."""
+    def note(
+        segment: "Segment", log: str, puts: dict[str, bytes], members: Sequence[str] | None = None
+    ) -> None:
+        """Put down, in the transaction that closes a segment of this log, that its members (or these) are to
+        be told.
+        """
         value = {
             "end": segment.last_sequence,
             "members": segment.members if members is None else members,
             "all": segment.members,
             "w": segment.w,
+            "log": log,
         }
         puts[keys.closing_key(segment.address)] = keys.pack(value)
 
@@ -214,15 +219,8 @@ class Closer:
         for address in done:
             del self._waiting[address]
         entries = [self._context.catalog.get(keys.closing_key(address)) for address in done]
-        noted = {entry.key: entry.mod_revision for entry in entries if entry is not None}
-        while noted:
-            try:
-                compares = [Compare(key, revision) for key, revision in noted.items()]
-                await self._context.catalog.transact(compares, {}, list(noted))
-            except CompareFailed as failed:
-                del noted[failed.key]  # put anew meanwhile, for a member that took another one's place
-            else:
-                return
+        # One may be put anew meanwhile, for a member that took another one's place: it stays.
+        await take_notes(self._context, [Note.of(entry) for entry in entries if entry is not None])
 
     async def _copy_all(self, member: str) -> None:
         lacking = self._lacking[member]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gateway.catalog.keys import log_name
 from gateway.common.budget import Gate
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
 from gateway.log.epoch_counter import EpochCounter
+from gateway.log.fences import Fences
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
@@ -58,6 +59,7 @@ class LogContext:
         self.stores = stores
         self.copies: CatalogCopies = copies or NoCopies()
         self.tail_cache = TailCache(tail_cache_bytes)
+        self.fences = Fences(self)
         self.opener = Opener(self)
         self.closer = Closer(self)
         self.copier = Copier(self)

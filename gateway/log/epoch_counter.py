@@ -26,6 +26,9 @@ from gateway.log.segment import Segment
 NONE_DRAWN: Final = -1
 """The counter before the first number, which is 0."""
 
+EPOCH_TAKEN: Final = "another gateway has drawn its leader epoch"
+"""Why something has to begin anew whose number was not drawn in time."""
+
 MAX_HEARD_AHEAD: Final = 1_000_000
 """By how much a store's word alone may raise the next number: they have 31 bits, and are never given back."""
 

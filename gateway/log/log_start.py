@@ -26,6 +26,8 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.fences import Overtaken
+from gateway.log.notes import tombstone
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh import crash_points
@@ -109,6 +111,7 @@ class LogStarts:
 
     async def _move_some(self, starts: Mapping[Partition, int]) -> bool:
         """One transaction; whether something may be left to do."""
+        await self._context.fences.free(starts)
         compares: list[Compare] = []
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
@@ -120,14 +123,14 @@ class LogStarts:
                 continue
             room -= len(move.dropped)
             moves.append(move)
-            self._put_start(move, compares, puts)
+            self._put_start(move, puts)
             for segment in move.dropped:
                 self._put_drop(move, segment, compares, puts, deletes)
         if not moves:
             return False
         try:
-            await self._context.catalog.transact(compares, puts, deletes)
-        except CompareFailed:
+            await self._context.fences.transact([move.partition for move in moves], puts, deletes, compares)
+        except (CompareFailed, Overtaken):
             return True
         crash_points.reach("after-log-start")
         for move in moves:
@@ -156,9 +159,9 @@ class LogStarts:
         topic_id, start = partition.topic.id, segment.start_offset
         return self._context.catalog.get(keys.segment_key(topic_id, partition.index, start, segment.address))
 
-    def _put_start(self, move: _Move, compares: list[Compare], puts: dict[str, bytes]) -> None:
+    def _put_start(self, move: _Move, puts: dict[str, bytes]) -> None:
         partition, start, dropped = move
-        key = keys.partition_key(partition.topic.id, partition.index)
+        key = partition.fence.key
         entry = self._context.catalog.get(key)
         assert entry is not None, "a partition that was never written to has nothing to delete"
         record = keys.unpack(entry.value)
@@ -166,7 +169,6 @@ class LogStarts:
         epochs.truncate_front(start)
         record |= {"log_start": max(start, record["log_start"]), "epochs": epochs.to_list()}
         partition.log_start_moves(start)
-        compares.append(Compare(key, entry.mod_revision))
         puts[key] = keys.pack(record)
         if dropped and len(dropped) == len(partition.chain.closed):
             puts[keys.producers_key(partition.topic.id, partition.index)] = self._producers(partition)
@@ -191,10 +193,10 @@ class LogStarts:
         compares.append(Compare(entry.key, entry.mod_revision))
         # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
         members = Segment.unpack(entry.value).keepers
-        tombstone: dict[str, Any] = {"members": members}
+        value: dict[str, Any] = {"members": members}
         if segment is move.dropped[-1] and len(move.dropped) == len(move.partition.chain.segments()):
-            tombstone["last"] = True  # nothing else tells the stores where the log ends
-        puts[keys.segment_tombstone_key(segment.address)] = keys.pack(tombstone)
+            value["last"] = True  # nothing else tells the stores where the log ends
+        puts |= tombstone(segment.address, move.partition.log, **value)
         deletes += [entry.key, keys.closing_key(segment.address)]
 
     def _moved(self, move: _Move) -> None:

@@ -15,7 +15,7 @@ leader epoch stays drawn, and the partition's record goes back to what it was.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,11 +23,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import CompareFailed
 from gateway.log.announcement import announcement_of
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
+from gateway.log.epoch_counter import EPOCH_TAKEN
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.fences import Changes
+from gateway.log.notes import tombstone
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
 from mesh.protocol.opening import PASSING, Opening
@@ -128,32 +131,39 @@ class Opener:
         return ready
 
     async def _insert_all(self, ready: dict[Partition, OpenSegment]) -> None:
-        compares: list[Compare] = []
-        puts: dict[str, bytes] = {}
         closed: dict[Partition, list[Segment]] = {}
-        epochs = {opening.segment.epoch for opening in ready.values()}
-        for partition, opening in ready.items():
-            closed[partition] = self._close_rolled(partition, puts)
-            self._insert(partition, opening, puts)
+
+        def insert(partition: Partition, changes: Changes) -> bool:
+            opening = ready[partition]
+            if not _goes_on(partition, opening):
+                return False
+            if partition not in closed:
+                closed[partition] = self._close_rolled(partition)
+            _put_closed(partition, closed[partition], changes.puts)
+            self._insert(partition, opening, changes)
+            return True
+
         before = {
-            partition: [one for one in closed[partition] if one.epoch == opening.segment.epoch]
+            partition: [one.segment.address for one in partition.chain.rolling
+                        if one.segment.epoch == opening.segment.epoch]
             for partition, opening in ready.items()
-        }
-        with self._context.closer.expect(one.address for waited in before.values() for one in waited):
+        }  # fmt: skip
+        with self._context.closer.expect(address for waited in before.values() for address in waited):
             try:
-                async with self._context.epoch_counter.using(epochs, compares, puts):
-                    await self._context.catalog.transact(compares, puts)
+                inserted = await self._context.fences.change(ready, insert)
             except CompareFailed:
                 self._epoch_taken(ready)
                 return
-            for partition, opening in ready.items():
-                self._tell(partition, opening, closed[partition], before[partition])
+            for partition in inserted:
+                waited = [one for one in closed[partition] if one.address in before[partition]]
+                self._tell(partition, ready[partition], closed[partition], waited)
 
-    def _epoch_taken(self, ready: Iterable[Partition]) -> None:
+    def _epoch_taken(self, ready: Mapping[Partition, OpenSegment]) -> None:
         """Another gateway has drawn a number that these were to write under: nothing was told to anybody."""
-        for partition in ready:
-            partition.fail("another gateway has drawn its leader epoch")
-            self._context.recover_again(partition)
+        for partition, opening in ready.items():
+            if _goes_on(partition, opening):
+                partition.fail(EPOCH_TAKEN)
+                self._context.recover_again(partition)
 
     def _tell(
         self, partition: Partition, opening: OpenSegment, closed: list[Segment], before: list[Segment]
@@ -199,7 +209,7 @@ class Opener:
     async def _note_answers(self) -> None:
         """Note in the catalog what members have said: many in one transaction."""
         answered, self._answered = self._answered, {}
-        puts = {}
+        noted: dict[Partition, OpenSegment] = {}
         for partition, (opening, answers) in answered.items():
             if answers.hopeless:
                 await self._refused(partition, opening, answers)
@@ -207,10 +217,17 @@ class Opener:
             self.opened += not opening.segment.announced
             confirmed = tuple(member for member in opening.segment.members if member in answers.confirmed)
             if _goes_on(partition, opening) and confirmed != opening.segment.confirmed:
-                segment = opening.announced_to(confirmed)
-                puts[_segment_key(partition, segment)] = segment.pack()
-        if puts:
-            await self._context.catalog.transact([], puts)
+                opening.announced_to(confirmed)
+                noted[partition] = opening
+
+        def note(partition: Partition, changes: Changes) -> bool:
+            if not _goes_on(partition, noted[partition]):
+                return False
+            segment = noted[partition].segment
+            changes.puts[_segment_key(partition, segment)] = segment.pack()
+            return True
+
+        await self._context.fences.change(noted, note)
 
     async def _end_some(self) -> None:
         """Close open segments without next ones, where all of them is durable: many in one transaction, and
@@ -221,19 +238,25 @@ class Opener:
             del self._ending[partition]
         if self._ending:
             self._work.set()
-        puts: dict[str, bytes] = {}
-        closed: list[Segment] = []
-        for partition in ending:
+        closed: dict[Partition, list[Segment]] = {}
+
+        def end(partition: Partition, changes: Changes) -> bool:
             current = partition.chain.current
-            if current is not None and self._may_end(partition, current):
+            if partition not in closed:
+                if current is None or not self._may_end(partition, current):
+                    return False
                 partition.chain.roll()
-                closed += self._close_rolled(partition, puts)
-        if not closed:
-            return
-        with self._context.closer.expect(segment.address for segment in closed):
-            await self._context.catalog.transact([], puts)
-            # The next segment, if there will be one of the same epoch, waits until they are heard.
-            self._context.closer.begin(closed, _nobody_waits_yet)
+                closed[partition] = self._close_rolled(partition)
+            elif not partition.available:
+                return False
+            _put_closed(partition, closed[partition], changes.puts)
+            return True
+
+        open_ones = (partition.chain.current for partition in ending)
+        with self._context.closer.expect(one.segment.address for one in open_ones if one is not None):
+            for partition in await self._context.fences.change(ending, end):
+                # The next segment, if there will be one of the same epoch, waits until they are heard.
+                self._context.closer.begin(closed[partition], _nobody_waits_yet)
 
     def _may_end(self, partition: Partition, current: OpenSegment) -> bool:
         return (
@@ -256,42 +279,52 @@ class Opener:
         logger.error("%s-%d serves no produces: %s", partition.topic.name, partition.index, reason)
         partition.fail(reason)
         told = [member for member in answers.members if member not in answers.refused]
-        puts: dict[str, bytes] = {}
-        record = keys.unpack(partition_record(partition))
-        # Where a loss was accepted, nothing else says that the log goes on here.
-        record["end"] = opening.segment.start_offset
-        if told:
-            # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
-            # and the catalog goes on after the epoch.
-            puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
-        else:
-            partition.next_epoch = record["next_epoch"] = opening.next_epoch_before
-            begun = [opening.segment.epoch, opening.segment.start_offset]
-            record["epochs"] = [pair for pair in record["epochs"] if pair != begun]
-        puts[keys.partition_key(partition.topic.id, partition.index)] = keys.pack(record)
-        await self._context.catalog.transact([], puts, [_segment_key(partition, opening.segment)])
-        if told:
+
+        def take_back(partition: Partition, changes: Changes) -> bool:
+            if partition.deleted:
+                return False
+            record = keys.unpack(partition_record(partition))
+            # Where a loss was accepted, nothing else says that the log goes on here.
+            record["end"] = opening.segment.start_offset
+            if told:
+                # They have the announcement, or get it yet, and know its epoch: they are to forget the
+                # segment, and the catalog goes on after the epoch.
+                changes.puts |= tombstone(opening.segment.address, partition.log, members=told)
+            else:
+                partition.next_epoch = record["next_epoch"] = opening.next_epoch_before
+                begun = [opening.segment.epoch, opening.segment.start_offset]
+                record["epochs"] = [pair for pair in record["epochs"] if pair != begun]
+            changes.puts[partition.fence.key] = keys.pack(record)
+            changes.deletes.append(_segment_key(partition, opening.segment))
+            return True
+
+        if await self._context.fences.change([partition], take_back) and told:
             self._context.segments_dropped()
 
-    def _close_rolled(self, partition: Partition, puts: dict[str, bytes]) -> list[Segment]:
+    def _close_rolled(self, partition: Partition) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""
         writers = [rolled.writer for rolled in partition.chain.rolling]
         closed = partition.chain.close_rolling(partition.next_offset, self._context.now_ms())
-        for segment in closed:
-            puts[_segment_key(partition, segment)] = segment.pack()
-            Closer.note(segment, puts)
         for writer in writers:
             self._context.producer.forget(writer)
         return closed
 
     @staticmethod
-    def _insert(partition: Partition, opening: OpenSegment, puts: dict[str, bytes]) -> None:
-        segment = opening.segment
+    def _insert(partition: Partition, opening: OpenSegment, changes: Changes) -> None:
+        segment, puts = opening.segment, changes.puts
         partition.epochs.assign(segment.epoch, segment.start_offset)
-        opening.next_epoch_before = partition.next_epoch
+        if opening.next_epoch_before < 0:  # or it is tried again
+            opening.next_epoch_before = partition.next_epoch
         partition.next_epoch = max(partition.next_epoch, segment.epoch + 1)
         puts[_segment_key(partition, segment)] = segment.pack()
-        puts[keys.partition_key(partition.topic.id, partition.index)] = partition_record(partition)
+        puts[partition.fence.key] = partition_record(partition)
+        changes.epochs.add(segment.epoch)
+
+
+def _put_closed(partition: Partition, closed: Sequence[Segment], puts: dict[str, bytes]) -> None:
+    for segment in closed:
+        puts[_segment_key(partition, segment)] = segment.pack()
+        Closer.note(segment, partition.log, puts)
 
 
 def _nobody_waits_yet() -> None:

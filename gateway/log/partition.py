@@ -22,6 +22,7 @@ owner, a module here:
 * `placement`: the stores of its segments;
 * `idempotence.producers`: idempotent producers;
 * `epochs`: where each leader epoch begins;
+* `fences`: what its transactions in the catalog compare;
 * `tail_cache`: the newest batches, in memory;
 * `listeners`: who waits for news.
 
@@ -33,6 +34,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.catalog import keys
 from gateway.log.admission import Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
@@ -77,6 +79,8 @@ class Partition:
     def __init__(self, context: "LogContext", topic: "Topic", index: int) -> None:
         self.topic = topic
         self.index = index
+        self.log = keys.log_name(topic.id, index)
+        """Its name for good, which no other one ever has."""
         self.available = False
         """Recovered: latest offsets are known and produces are taken. As `state` says it; asked for at every
         look-up of every partition."""
@@ -100,6 +104,7 @@ class Partition:
         self.producers = PartitionProducers()
         self.hot = HotBatches(context.tail_cache)
         self.listeners = Listeners()
+        self.fence = context.fences.add(self)
         self._state = PartitionState.RECOVERING
         self._has_led = False
         """Whether it has served under its leader epoch."""

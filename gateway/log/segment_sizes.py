@@ -12,6 +12,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log.fences import Overtaken
 from gateway.log.segment import UNKNOWN, Segment
 from mesh.reader import NotServed
 from wireproto.records.errors import InvalidBatch
@@ -54,6 +55,7 @@ def _sum_of_sizes(rows: bytes) -> int:
 
 async def _note(context: "LogContext", partition: "Partition", address: str, size: int) -> None:
     """Put the size into the catalog and into memory, unless the segment has gone meanwhile."""
+    await context.fences.free([partition])
     for segment in partition.chain.closed:
         if segment.address != address:
             continue
@@ -63,8 +65,9 @@ async def _note(context: "LogContext", partition: "Partition", address: str, siz
             return
         counted = replace(Segment.unpack(entry.value), size=size)
         try:
-            await context.catalog.transact([Compare(key, entry.mod_revision)], {key: counted.pack()})
-        except CompareFailed:
+            compares = [Compare(key, entry.mod_revision)]
+            await context.fences.transact([partition], {key: counted.pack()}, compares=compares)
+        except (CompareFailed, Overtaken):
             return  # a member was replaced, or it was dropped: the next time
         partition.chain.set_size(address, size)
         return

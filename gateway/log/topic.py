@@ -8,7 +8,9 @@ from gateway.log.partition import Partition
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """`configs` are the overrides that were given; `settings` what is in force."""
+    """`configs` are the overrides that were given; `settings` what is in force; `revision` the one that its
+    key has in the catalog, as far as this gateway knows.
+    """
 
     name: str
     id: bytes
@@ -17,3 +19,4 @@ class Topic:
     replication_factor: int = 1
     internal: bool = False
     partitions: list[Partition] = field(default_factory=list)
+    revision: int = 0

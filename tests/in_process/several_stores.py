@@ -21,6 +21,7 @@ from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.sqlite import SqliteCatalog
+from gateway.cluster.identity import UNNAMED
 from gateway.cluster.rebuild import read_back
 from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listeners import ListenerSpec
@@ -64,11 +65,11 @@ class Gateway(Life):
                 lambda presence: len(presence.live_stores) == len(self.cluster.stores)
             )
             found = await read_back(self.reader, sorted(self.presence.live_stores))
-            await self.catalog.transact([], found)
+            await self.catalog.transact([UNNAMED], found)
         if self.catalog.get(keys.CLUSTER) is None:
             stores = [(incarnation(n), f"store-{n}") for n in range(self.cluster.count)]
             cluster = {keys.CLUSTER: keys.pack({"id": CLUSTER_ID, "format": keys.FORMAT})}
-            await self.catalog.transact([], first_entries(stores) | cluster)
+            await self.catalog.transact([UNNAMED], first_entries(stores) | cluster)
             self.stores.load()
         return CLUSTER_ID, self.stores
 

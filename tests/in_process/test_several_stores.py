@@ -344,7 +344,7 @@ def test_a_store_that_lost_what_it_had_confirmed_does_not_count(
                 await trio.sleep(0.01)
             assert len(current.segment.confirmed) == 3
             address = current.segment.address
-            await gateway.catalog.transact([], {}, [keys.store_life_key(incarnation(1))])
+            await gateway.catalog._catalog.transact([], {}, [keys.store_life_key(incarnation(1))])
         # Store 0 has offset 0 alone; store 1 has lost both; store 2, which has both, is away.
         await made.stop(1, 2)
         forget(made.path / "store-1")

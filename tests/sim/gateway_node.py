@@ -15,6 +15,7 @@ import trio
 
 from dafka.settings import Settings
 from gateway.broker import Broker
+from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.interface import CatalogFailed
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
@@ -65,7 +66,7 @@ class Life:
         self.producer: Producer
         self.context: SimContext
         self.node = SimNode(world.network, "gateway", NodeClock(world.loop, 0.0, 1.0))
-        self.catalog = SimCatalog(world.catalog_file, world)
+        self.catalog = FencedCatalog(SimCatalog(world.catalog_file, world))
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.catalog.interface import CatalogFailed
+from gateway.common.failures import ProcessEnds
 from gateway.log.compaction.left_over import LeftOver
 from gateway.log.compaction.output import Abandoned
 from gateway.log.compaction.rules import Cleanable, CompactionLimits, cleanable
@@ -135,7 +135,7 @@ class Compaction:
             logger.warning("%s is not compacted now: %s", name, error)
             self._failed(partition, f"{name}: {error}")
             return
-        except CatalogFailed:
+        except ProcessEnds:
             raise
         except Exception as error:
             # A bug: the log is as it was, and the gateway's clients need not suffer.

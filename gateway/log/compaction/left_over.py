@@ -18,6 +18,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Entry
+from gateway.log.notes import Note, take_notes, tombstone
 from gateway.log.recovery.verification import RESTORE
 from mesh.protocol.address_state import Phase
 from wireproto.dafka.additions import STATUS_DONE, Verified
@@ -71,12 +72,14 @@ def noted_outputs(context: "LogContext", log: str = "") -> list[Noted]:
 
 async def forget_outputs(context: "LogContext", outputs: Sequence[Noted]) -> None:
     """Have the stores forget new segments that were never put into a chain, of this life or judged."""
-    there = [one for one in outputs if context.catalog.get(keys.compacting_key(one.address)) is not None]
-    if there:
-        tombstones = {
-            keys.segment_tombstone_key(one.address): keys.pack({"members": one.members}) for one in there
-        }
-        await context.catalog.transact([], tombstones, [keys.compacting_key(one.address) for one in there])
+    notes = []
+    for one in outputs:
+        entry = context.catalog.get(keys.compacting_key(one.address))
+        if entry is not None:
+            puts = tombstone(one.address, one.log, members=one.members)
+            notes.append(Note(entry.key, entry.mod_revision, one.log, puts))
+    if notes:
+        await take_notes(context, notes)
         context.segments_dropped()
 
 

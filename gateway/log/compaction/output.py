@@ -14,8 +14,10 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import partition as partition_module
-from gateway.log.announcement import announcement_of, log_name
+from gateway.log.announcement import announcement_of
 from gateway.log.compaction.left_over import Noted
+from gateway.log.epoch_counter import EPOCH_TAKEN
+from gateway.log.fences import Overtaken
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch
@@ -67,6 +69,8 @@ class OutputWriter:
         self.outputs: list[Output] = []
         self.noted: list[Noted] = []
         """What the catalog was told, or may have been."""
+        self.notes: list[Compare] = []
+        """What it was told, as the swap compares it."""
         self._context = context
         self._partition = partition
         self._sources = tuple(segment.address for segment in sources)
@@ -168,27 +172,31 @@ class OutputWriter:
 
     async def _note(self, segment: Segment) -> None:
         """Put the address, and its epoch as used, into the catalog. Raises Abandoned."""
-        partition, catalog = self._partition, self._context.catalog
-        key = keys.partition_key(partition.topic.id, partition.index)
-        log = log_name(partition.topic.id, partition.index)
-        noted = Noted(segment.address, segment.members, segment.w, log)
+        partition, catalog, fences = self._partition, self._context.catalog, self._context.fences
+        key = partition.fence.key
+        noted = Noted(segment.address, segment.members, segment.w, partition.log)
         self.noted.append(noted)
         while True:
+            await fences.free([partition])
+            self.check()
             entry = catalog.get(key)
             if entry is None:
                 raise Abandoned("the topic is being deleted")
             record = keys.unpack(entry.value)
             record["next_epoch"] = max(record["next_epoch"], segment.epoch + 1)
             partition.next_epoch = max(partition.next_epoch, record["next_epoch"])
-            compares = [Compare(key, entry.mod_revision)]
-            puts = {key: keys.pack(record), **noted.put()}
+            note = noted.put()
+            compares = [Compare(one, 0) for one in note]
+            puts = {key: keys.pack(record), **note}
             try:
-                async with self._context.epoch_counter.using([segment.epoch], compares, puts):
-                    await catalog.transact(compares, puts)
+                revision = await fences.transact([partition], puts, (), compares, epochs=[segment.epoch])
             except CompareFailed as failed:
                 if failed.key == keys.LEADER_EPOCH:
-                    raise Abandoned("another gateway has drawn its leader epoch") from None
+                    raise Abandoned(EPOCH_TAKEN) from None
+                raise
+            except Overtaken:
                 continue
+            self.notes += [Compare(one, revision) for one in note]
             self.check()
             if partition.leader_epoch == segment.epoch and self._is_used_up(key, segment.epoch):
                 return

@@ -27,6 +27,8 @@ from gateway.log.compaction.left_over import forget_outputs
 from gateway.log.compaction.output import Abandoned, OutputWriter
 from gateway.log.compaction.reading import Cleaned, clean, learn
 from gateway.log.compaction.rules import DEDUPE_BUFFER_BYTES, Cleanable, NewestOffsets
+from gateway.log.fences import Overtaken
+from gateway.log.notes import tombstone
 from gateway.log.partition import Partition
 from gateway.log.recovery.producers_at_end import read_producers
 from gateway.log.segment import Segment
@@ -42,7 +44,7 @@ MAX_SOURCES = 1000
 """Segments that are replaced in one transaction: each is four of its 10,000 operations."""
 
 MAX_OUTPUTS = 500
-"""New segments that all of these make, if each were full, unless one of them alone makes more: each is three
+"""New segments that all of these make, if each were full, unless one of them alone makes more: each is four
 operations, and some are half full. ``segment.bytes`` may be much smaller than when the log was written."""
 
 PIECE_BYTES = 1024 * 1024
@@ -188,13 +190,19 @@ class CompactionRun:
             raise Abandoned("what was written does not end where the sources do")
         with context.closer.expect(segment.address for segment in made):
             while True:
+                await context.fences.free([partition])
                 writer.check()
                 compares, puts, deletes = self._changes(sources, made)
+                compares += writer.notes
                 try:
-                    await context.catalog.transact(compares, puts, deletes)
-                except CompareFailed:
-                    continue
-                break
+                    await context.fences.transact([partition], puts, deletes, compares)
+                except CompareFailed as failed:
+                    if failed.key.startswith(keys.COMPACTING):
+                        raise Abandoned("another gateway has given it up") from None
+                except Overtaken:
+                    pass
+                else:
+                    break
             for segment in made:
                 context.closer.begin([segment], context.segments_dropped)
         addresses = [segment.address for segment in sources]
@@ -218,14 +226,14 @@ class CompactionRun:
                 raise Abandoned(f"segment {source.address} has left the chain")
             compares.append(Compare(key, entry.mod_revision))
             deletes += [key, keys.closing_key(source.address)]
-            tombstone = {"members": Segment.unpack(entry.value).keepers, "after": after}
-            puts[keys.segment_tombstone_key(source.address)] = keys.pack(tombstone)
+            members = Segment.unpack(entry.value).keepers
+            puts |= tombstone(source.address, partition.log, members=members, after=after)
         for segment in made:
             start = segment.start_offset
             puts[keys.segment_key(partition.topic.id, partition.index, start, segment.address)] = (
                 segment.pack()
             )
-            Closer.note(segment, puts)
+            Closer.note(segment, partition.log, puts)
             deletes.append(keys.compacting_key(segment.address))
         return compares, puts, deletes
 

@@ -6,7 +6,7 @@ A block is handed out when enough stores remember it: a catalog that goes back t
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Catalog
+from gateway.catalog.interface import Catalog, Compare, CompareFailed
 from gateway.log.neighbours import CatalogCopies
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -25,11 +25,18 @@ class ProducerIds:
         self._copies = copies
         self._lock = trio.Lock()
         """Who takes a block in the catalog; nobody waits for stores with it."""
-        self._next = 0
-        entry = catalog.get(keys.PRODUCER_IDS)
-        self._end = self._next = 0 if entry is None else int(keys.unpack(entry.value))
-        self._taken = self._end
+        self._next = self._end = self._revision = 0
+        self._taken = 0
         """The end of what is taken in the catalog, which may be more than what may be handed out."""
+        self._read()
+
+    def _read(self) -> None:
+        """Begin with what the catalog says: everything below it may have been given."""
+        entry = self._catalog.get(keys.PRODUCER_IDS)
+        if entry is not None:
+            self._revision = entry.mod_revision
+            self._taken = int(keys.unpack(entry.value))
+        self._end = self._next = self._taken
 
     @property
     def floor(self) -> int:
@@ -46,14 +53,26 @@ class ProducerIds:
         self._next += 1
         return self._next - 1
 
+    async def _take(self) -> None:
+        """Take the next block in the catalog. Of an earlier one nothing is left."""
+        while True:
+            compares = [Compare(keys.PRODUCER_IDS, self._revision)]
+            puts = {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)}
+            try:
+                self._revision = await self._catalog.transact(compares, puts)
+            except CompareFailed:
+                self._read()  # another gateway has taken that one
+                continue
+            self._taken = self._end + BLOCK
+            return
+
     async def _take_block(self) -> None:
         """Have ids that may be handed out. All who ask meanwhile wait for the stores together."""
         async with self._lock:
             if self._next < self._end:
                 return
             if self._taken == self._end:
-                await self._catalog.transact([], {keys.PRODUCER_IDS: keys.pack(self._end + BLOCK)})
-                self._taken = self._end + BLOCK
+                await self._take()
             taken = self._taken
         if not await self._copies.keep(BLOCK_SECONDS):
             raise KafkaError(

@@ -13,10 +13,11 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import noted_outputs
+from gateway.log.fences import Overtaken
 from gateway.log.idempotence.state import ProducerState
+from gateway.log.notes import tombstone
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
 from gateway.log.recovery.chain_check import what_contradicts
@@ -103,7 +104,8 @@ class PartitionRecovery:
             for segment, entry in zip(segments, entries, strict=True)
             if segment.is_open or segment is segments[-1]
         }
-        entry = catalog.get(keys.partition_key(topic_id, partition.index))
+        entry = catalog.get(partition.fence.key)
+        partition.fence.read(entry)
         record = None if entry is None else keys.unpack(entry.value)
         self._contradiction = what_contradicts(segments, record)
         self._accepted_end = 0 if record is None else min(record.get("end", 0), record["log_start"])
@@ -116,8 +118,7 @@ class PartitionRecovery:
         """What the stores' answers are compared with."""
         partition, catalog = self.partition, self._context.catalog
         unended = [segment.address for segment in segments if segment.is_open]
-        log = log_name(partition.topic.id, partition.index)
-        unended += [output.address for output in noted_outputs(self._context, log)]
+        unended += [output.address for output in noted_outputs(self._context, partition.log)]
         ended = [segment for segment in segments if not segment.is_open]
         end = max([log_start, *(segment.end_offset or segment.start_offset for segment in segments)])
         beyond = max([end, *(segment.start_offset + 1 for segment in segments)])
@@ -203,6 +204,7 @@ class PartitionRecovery:
             self._agreement = None
 
     async def _put_ends(self, ends: dict[str, tuple[int, bytes]]) -> None:
+        await self._context.fences.free([self.partition])
         partition, topic_id = self.partition, self.partition.topic.id
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
@@ -214,11 +216,11 @@ class PartitionRecovery:
             if segment.last_sequence == -1:
                 empty.append(segment)
                 deletes.append(key)
-                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.keepers})
+                puts |= tombstone(segment.address, partition.log, members=segment.keepers)
                 continue
             kept.append(segment)
             puts[key] = segment.pack()
-            Closer.note(segment, puts)
+            Closer.note(segment, partition.log, puts)
             logger.debug(
                 "segment %s of %s closed at offset %d", segment.address, self._name, segment.end_offset
             )
@@ -231,12 +233,13 @@ class PartitionRecovery:
         record["end"] = max([self._accepted_end, *(one.start_offset for one in empty)])
         self._contradiction = what_contradicts(partition.chain.closed, record)
         self._check_chain()
-        puts[keys.partition_key(topic_id, partition.index)] = keys.pack(record)
+        puts[partition.fence.key] = keys.pack(record)
         compares = [self._compares[one] for one in ends]
         try:
-            async with self._context.epoch_counter.using([partition.leader_epoch], compares, puts):
-                await self._context.catalog.transact(compares, puts, deletes)
-        except CompareFailed:
+            await self._context.fences.transact(
+                [partition], puts, deletes, compares, epochs=[partition.leader_epoch]
+            )
+        except (CompareFailed, Overtaken):
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()
             raise AskedInVain from None

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from gateway.log.announcement import log_name
+from gateway.catalog.keys import log_name
 from mesh.protocol.address_state import Phase, life_of
 from wireproto.dafka.additions import STATUS_DONE, Verified
 

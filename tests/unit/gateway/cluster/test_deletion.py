@@ -56,7 +56,7 @@ class Setup:
     def __init__(self, delay_seconds: float = 0.0) -> None:
         self.stores = Stores()
         self.log = FakeLog(requests=self.stores)
-        self.catalog = self.log.context.catalog
+        self.catalog = self.log.catalog
         self.deletion = Deletion(self.log.context, self.log.stores, delay_seconds)
 
     async def fill(self) -> None:
@@ -282,10 +282,10 @@ def test_a_start_deletes_nothing_before_it_knows_whose_ends_are_to_be_heard() ->
     async def main() -> None:
         stores = ClosingStores()
         log = FakeLog(stores=(ONE, TWO, THREE), requests=stores)
-        catalog = log.context.catalog
+        catalog = log.catalog
         made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
         puts = {keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]})}
-        Closer.note(made, puts)
+        Closer.note(made, keys.log_name(TOPIC, 0), puts)
         await catalog.transact([], puts)
         stores.away = {TWO, THREE}
         broker = Broker(log.context, log.stores, Settings(delete_delay_ms=0), lambda: None)
@@ -315,14 +315,14 @@ def test_what_a_compaction_has_left_goes_with_its_topic_though_nobody_hears_the_
 
     async def main() -> None:
         log = FakeLog(stores=(ONE, TWO, THREE), requests=Deleting())
-        catalog = log.context.catalog
+        catalog = log.catalog
         made = Segment(A, 0, 0, (ONE, TWO, THREE), 2, 0).closed(10, 9, 0)
         puts = {
             keys.tombstone_key(TOPIC): keys.pack({"name": "orders"}),
             keys.segment_key(TOPIC, 0, 0, A): made.pack(),
             keys.segment_tombstone_key(B): keys.pack({"members": [ONE], "after": [A]}),
         }
-        Closer.note(made, puts)
+        Closer.note(made, keys.log_name(TOPIC, 0), puts)
         await catalog.transact([], puts)
         deletion = Deletion(log.context, log.stores)
         log.context.closer.load()

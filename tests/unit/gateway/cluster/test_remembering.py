@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
+from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.lineage import Lineage
 from gateway.cluster.remembering import Remembering, end_lives
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
@@ -96,7 +97,7 @@ class World:
         requests.ask = self.ask
         requests.vouched = self.vouched
         await end_lives(catalog or self.catalog)
-        made = Remembering(catalog or self.catalog, requests, CLUSTER, PATH)
+        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER, PATH)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run)
             yield made

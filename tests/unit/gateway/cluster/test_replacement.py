@@ -49,7 +49,7 @@ def test_a_segment_counts_on_the_new_store_when_that_has_it() -> None:
             await write_closed(log, 3)
             second = log.partition.chain.closed[1]
             log.context.copier.copy = copy  # type: ignore[method-assign]
-            await log.context.catalog.transact([], {order: keys.pack({"new": NEW})})
+            await log.catalog.transact([], {order: keys.pack({"new": NEW})})
             replacement = Replacement(log.context, log.stores, topics)
             nursery.start_soon(replacement.run)
             await trio.sleep(0.05)

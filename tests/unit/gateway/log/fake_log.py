@@ -14,6 +14,7 @@ from typing import Any, cast
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
 from gateway.configs.effective import effective_topic_configs
@@ -112,7 +113,9 @@ class FakeReader:
 
 
 class FakeLog:
-    """One topic's log. `broker` is what handlers of Produce and Fetch need of the gateway's."""
+    """One topic's log. `broker` is what handlers of Produce and Fetch need of the gateway's; `catalog` takes
+    what the gateway's own (`context.catalog`) would refuse.
+    """
 
     def __init__(
         self, *, partitions: int = 1, stores: tuple[str, ...] = (STORE,), tail_cache_bytes: int = 1 << 20,
@@ -123,10 +126,10 @@ class FakeLog:
         self.requests = requests or FakeRequests()
         self.producer = KeepingProducer(self.node, self.requests)
         self.reader = FakeReader(self.producer)
-        catalog = catalog or MemoryCatalog()
+        catalog = self.catalog = catalog or MemoryCatalog()
         self.stores = Stores.always(catalog, stores)
         self.context = LogContext(
-            catalog,
+            FencedCatalog(catalog),
             self.producer,
             cast(Any, self.reader),
             cluster_id="cluster",

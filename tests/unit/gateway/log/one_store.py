@@ -17,6 +17,7 @@ from typing import Any, cast
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.stores import Stores
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.context import LogContext
@@ -152,7 +153,7 @@ class Life:
         requests = cast(Any, _Requests(store))
         self.stores = Stores.always(catalog, [STORE])
         self.context = LogContext(
-            catalog,
+            FencedCatalog(catalog),
             Producer(cast(Any, self.node), requests),
             Reader(requests),
             cluster_id="cluster",

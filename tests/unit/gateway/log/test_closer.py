@@ -55,8 +55,8 @@ class Setup:
 
     async def note(self, segment: Segment, members: tuple[str, ...] | None = None) -> None:
         puts: dict[str, bytes] = {}
-        Closer.note(segment, puts, members)
-        await self.log.context.catalog.transact([], puts)
+        Closer.note(segment, self.log.partition.log, puts, members)
+        await self.log.catalog.transact([], puts)
 
     def noted(self) -> Any:
         entry = self.log.context.catalog.get(keys.closing_key(ADDRESS))
@@ -159,7 +159,7 @@ def test_what_is_put_anew_while_the_end_is_noted_as_told_stays() -> None:
     """A restart must know of the new member."""
 
     async def body(setup: Setup) -> None:
-        catalog = setup.log.context.catalog
+        catalog = setup.log.catalog
         await setup.note(SEGMENT)
         setup.closer.begin([SEGMENT])
         setup.stores.away = {FOUR}

@@ -281,7 +281,7 @@ def test_a_move_and_an_opening_segment_that_meet_in_the_catalog_lose_nothing(fir
 
     async def main() -> None:
         log = FakeLog()
-        partition, catalog = log.partition, log.context.catalog
+        partition, catalog = log.partition, log.catalog
         async with log.running(), trio.open_nursery() as nursery:
             await log.write(*[batch() for _ in range(BATCHES)])
             partition.leader_epoch = 5  # as after another life: the next segment uses it up
@@ -455,7 +455,7 @@ def test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_mea
         topics: Any = SimpleNamespace(by_id=log.broker.topics.by_id, all=lambda: [log.topic])
         replacement = Replacement(log.context, log.stores, topics)
         replacement.progress["old"] = Progress()
-        catalog = log.context.catalog
+        catalog = log.catalog
         async with log.running():
             for _ in range(2):
                 view = memoryview(bytearray(batch()))

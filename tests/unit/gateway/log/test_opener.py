@@ -174,9 +174,9 @@ def test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_kno
         assert "another cluster" in partition.reason
         assert "--rebuild-catalog" in partition.reason
         assert setup.segments() == []
-        catalog = setup.log.context.catalog
+        catalog = setup.log.catalog
         (tombstone,) = catalog.range(keys.SEGMENT_TOMBSTONES)
-        assert keys.unpack(tombstone.value) == {"members": [THREE]}
+        assert keys.unpack(tombstone.value) == {"members": [THREE], "log": setup.log.partition.log}
         record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
         assert record is not None
         assert keys.unpack(record.value)["next_epoch"] == 1
@@ -192,7 +192,7 @@ def test_what_nobody_took_is_taken_back_whole() -> None:
         setup.append()
         await trio.sleep(1)
         assert setup.partition.state is PartitionState.FAILED
-        catalog = setup.log.context.catalog
+        catalog = setup.log.catalog
         record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
         assert record is not None
         assert keys.unpack(record.value) == {"next_epoch": 0, "epochs": [], "log_start": 0, "end": 0}
@@ -376,7 +376,7 @@ def test_many_idle_segments_are_closed_in_one_transaction() -> None:
 
     async def main() -> None:
         log = FakeLog(partitions=5)
-        catalog = log.context.catalog
+        catalog = log.catalog
         async with log.running():
             for partition in log.topic.partitions:
                 view = memoryview(bytearray(batch(b"value")))

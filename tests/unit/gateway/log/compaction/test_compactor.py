@@ -708,7 +708,11 @@ def test_what_was_left_over_waits_for_members_that_say_so(tmp_path: Path) -> Non
 
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         await put(life, (b"a", b"1"))
-        note = {keys.compacting_key("A" * 32): keys.pack({"members": [STORE, "B", "C"], "w": 2, "log": "x"})}
+        note = {
+            keys.compacting_key("A" * 32): keys.pack(
+                {"members": [STORE, "B", "C"], "w": 2, "log": life.partition.log}
+            )
+        }
         await catalog.transact([], note)
         verify = life.context.reader.verify
 
@@ -721,7 +725,9 @@ def test_what_was_left_over_waits_for_members_that_say_so(tmp_path: Path) -> Non
         assert not left.is_empty
         (one,) = noted_outputs(life.context)
         assert (one.address, one.needed) == ("A" * 32, 2)
-        alone = {keys.compacting_key("A" * 32): keys.pack({"members": [STORE], "w": 1, "log": "x"})}
+        alone = {
+            keys.compacting_key("A" * 32): keys.pack({"members": [STORE], "w": 1, "log": life.partition.log})
+        }
         await catalog.transact([], alone)
         left = LeftOver(life.context)
         await while_delivering(life, left.forget)

@@ -800,7 +800,10 @@ def test_every_store_that_may_have_some_of_it_forgets_a_segment_that_an_accepted
             assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
             tombstone = setup.catalog.get(keys.segment_tombstone_key(address))
             assert tombstone is not None
-            assert keys.unpack(tombstone.value) == {"members": [STORE, OTHER_STORE]}
+            assert keys.unpack(tombstone.value) == {
+                "members": [STORE, OTHER_STORE],
+                "log": life.partition.log,
+            }
 
     cluster(body)
 
