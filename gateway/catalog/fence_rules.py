@@ -9,7 +9,8 @@ were acknowledged are given twice, a log start goes back, a block of producer id
 
 What belongs to a partition demands its record (`/partitions/`) and its topic's key. So whoever has read an
 older record, or none, changes nothing, and nobody changes anything of a topic that was deleted; what is left
-of that one belongs to its tombstone. 0 is compared with what must not exist.
+of that one belongs to its tombstone. (Where nobody knows the topic any more, the record and that there is no
+tombstone say the same.) 0 is compared with what must not exist.
 
 While the cluster has no name (`/cluster` is compared as absent) the catalog is being made: nobody leads
 anything, and that one compare is enough.
@@ -126,7 +127,7 @@ class _Compared:
             record = compared.get(keys.PARTITIONS + partition)
             if record is None:
                 raise Unfenced(f"{key} is changed, and its partition's record is not compared")
-            if not (self._compares_topic(topic_id) or tombstone == record == 0):
+            if not self._compares_topic(topic_id) and tombstone is None:
                 raise Unfenced(f"{key} is changed, and its topic's key is not compared")
         self._covered.add(partition)
 

@@ -265,11 +265,11 @@ class Replacement:
         self, entry: Entry, changed: Segment, old: str, target: str, partition: Partition
     ) -> None:
         closer = self._context.closer
+        await self._context.fences.free([partition])
         untold = [*closer.untold_members(changed.address, but=old), target]
         puts = {entry.key: changed.pack()}
         Closer.note(changed, partition.log, puts, untold)
         compares = [Compare(entry.key, entry.mod_revision)]
-        await self._context.fences.free([partition])
         await self._context.fences.transact([partition], puts, (), compares)
         closer.begin([changed], members=untold)
         partition.chain.replace(changed)

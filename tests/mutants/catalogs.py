@@ -296,8 +296,8 @@ MUTANTS = (
         "move-not-compared",
         "A member is put into a segment that retention or a compaction has taken out of its chain.",
         "gateway/cluster/replacement.py",
-        "transact([Compare(entry.key, entry.mod_revision)], puts)",
-        "transact([], puts)",
+        "fences.transact([partition], puts, (), compares)",
+        "fences.transact([partition], puts, (), compares[1:])",
         (f"{LOG_START}test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_meanwhile",),
     ),
     Mutant(
