@@ -134,11 +134,12 @@ class _Compared:
     def _compares_topic(self, topic_id: str) -> bool:
         if self._topics is None:
             self._topics = set()
-            for key in self.compared:
+            for key, revision in self.compared.items():
                 if key.startswith(keys.TOPICS):
                     entry = self._read(key)
-                    # One that is gone was deleted, and its compare will fail.
-                    self._topics.add("" if entry is None else keys.unpack(entry.value)["id"])
+                    # One that was deleted, or changed, says nothing: its compare will fail.
+                    is_as_read = entry is not None and entry.mod_revision == revision
+                    self._topics.add(keys.unpack(entry.value)["id"] if entry and is_as_read else "")
         return topic_id in self._topics or "" in self._topics
 
     def _compares_some_partition(self) -> bool:

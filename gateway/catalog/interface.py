@@ -19,6 +19,8 @@ Two implementations have the same semantics and share their tests: `SqliteCatalo
 
     entry = catalog.get("topics/orders")
     await catalog.transact([Compare("topics/orders", entry.mod_revision)], {"topics/orders": b"..."})
+
+What is done where a compare fails: `gateway.log.fences` for partitions; others read again and decide anew.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

@@ -49,7 +49,8 @@ async def running(
             nursery.cancel_scope.cancel()
     finally:
         if server is not None:
-            server.catalog._catalog._shut()  # as the end of the process does; a test may go on with its files
+            # As the end of the process does; a test may go on with its files.
+            server.catalog._catalog._shut()  # type: ignore[attr-defined]
         context.close()
         directories.close()
 

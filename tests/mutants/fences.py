@@ -4,6 +4,8 @@ from tests.mutants.mutant import Mutant
 
 CATALOG_MEMORY = "tests/unit/mesh/protocol/test_catalog_memory.py::"
 CHAIN_CHECK = "tests/unit/gateway/log/recovery/test_chain_check.py::"
+FENCED = "tests/unit/gateway/catalog/test_fenced.py::"
+FENCES = "tests/unit/gateway/log/test_fences.py::"
 GRACE = "tests/unit/gateway/cluster/test_grace.py::"
 LINEAGE = "tests/unit/gateway/cluster/test_lineage.py::"
 MESH_SCRUB = "tests/mesh/test_scrub.py::"
@@ -13,6 +15,44 @@ REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 VOUCHING = "tests/unit/mesh/protocol/test_vouching.py::"
 
 MUTANTS = (
+    Mutant(
+        "life-not-compared",
+        "A gateway that slept writes into the catalog when another one has taken its place.",
+        "gateway/catalog/fenced.py",
+        "transact([life, *compares], puts",
+        "transact([*compares], puts",
+        (
+            f"{FENCED}test_the_next_life_ends_this_one",
+            f"{FENCES}test_a_deposed_gateway_changes_nothing_any_more[deposed-open_segment]",
+        ),
+    ),
+    Mutant(
+        "compared-with-what-is-there",
+        "A gateway gives offsets that another one has given since it has read the partition.",
+        "gateway/log/fences.py",
+        "[Compare(fence.key, fence.revision) for fence in fences]",
+        "[self._as_read(fence.key) for fence in fences]",
+        (
+            f"{FENCES}test_a_partition_that_another_gateway_has_changed_is_read_anew_and_the_others_go_on",
+            f"{FENCES}test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one",
+        ),
+    ),
+    Mutant(
+        "older-reading-passes-for-the-newest",
+        "A recovery goes on with what the catalog said before a transaction that was under way.",
+        "gateway/log/fences.py",
+        "            if fence.readings == reading:\n",
+        "            if fence.readings >= reading:\n",
+        (f"{FENCES}test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one",),
+    ),
+    Mutant(
+        "topic-not-compared",
+        "Segments are put into the catalog for a topic that was deleted, and nobody ever deletes them.",
+        "gateway/log/fences.py",
+        "Compare(keys.topic_key(topic.name), topic.revision)",
+        "self._as_read(keys.topic_key(topic.name))",
+        (f"{FENCES}test_what_belongs_to_a_deleted_topic_drops_out[deleted]",),
+    ),
     Mutant(
         "hole-in-a-chain-is-no-wonder",
         "A catalog that has lost a segment's row is served without its records.",
