@@ -45,8 +45,21 @@ class EpochCounter:
         already waits for nobody."""
         self._own: list[range] = []
         """The numbers that this life has drawn, or passed over."""
-        self.leadership = self.next
-        """The number of this life's leadership, drawn or not yet."""
+        self._leadership = self.next
+
+    @property
+    def leadership(self) -> int:
+        """The number of this life's leadership, drawn or not yet; another one once another gateway has drawn
+        it.
+        """
+        if self.is_taken(self._leadership):
+            self._leadership = self.next
+        return self._leadership
+
+    def following(self, epoch: int) -> int:
+        """The number of a partition that had this one and leads anew."""
+        leadership = self.leadership
+        return leadership if leadership > epoch else self.next
 
     @property
     def highest(self) -> int:
@@ -76,7 +89,7 @@ class EpochCounter:
             yield
             return
         highest, last = self.highest, max(undrawn)
-        if min(undrawn) <= highest:
+        if self.is_taken(min(undrawn)):
             raise CompareFailed(keys.LEADER_EPOCH)
         entry = self._catalog.get(keys.LEADER_EPOCH)
         compares.append(Compare(keys.LEADER_EPOCH, 0 if entry is None else entry.mod_revision))
@@ -88,6 +101,10 @@ class EpochCounter:
         finally:
             self._drawn = None
             over.set()
+
+    def is_taken(self, epoch: int) -> bool:
+        """Whether another gateway has drawn a number, or passed it over: it is of no use here any more."""
+        return epoch <= self.highest and bool(self._undrawn([epoch]))
 
     def _take(self, first: int, last: int) -> None:
         """These numbers are this life's."""

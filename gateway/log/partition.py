@@ -301,15 +301,17 @@ class Partition:
     ) -> None:
         """This is what the catalog says: `segments`, and the partition's `record` (as `partition_record` of
         the opener makes it; None: nothing was ever written). Nothing of an earlier attempt is kept but what
-        was shown. With `withheld` none of it is shown. One that has served before gets another leader epoch.
+        was shown. With `withheld` none of it is shown. One that has served before gets another leader epoch,
+        and so does one whose number another gateway has drawn.
         """
         self._set_state(PartitionState.RECOVERING)
         self.withheld = withheld
         self.chain.load(segments)
         self.hot = HotBatches(self._context.tail_cache)
-        if self._has_led:
+        counter = self._context.epoch_counter
+        if self._has_led or counter.is_taken(self.leader_epoch):
             # What it was about to put into the catalog counts as used, whatever became of that.
-            self.leader_epoch = max(self._context.epoch_counter.next, self.leader_epoch, self.next_epoch)
+            self.leader_epoch = max(counter.following(self.leader_epoch), self.next_epoch)
             self._has_led = False
         self.next_epoch = 0 if record is None else record["next_epoch"]
         # Never back: clients ignore what is told of a lower epoch than they have seen.

@@ -92,8 +92,8 @@ MUTANTS = (
         "epoch-of-another-gateway-used",
         "A gateway writes under a number that another one has drawn before.",
         "gateway/log/epoch_counter.py",
-        "        if min(undrawn) <= highest:\n",
-        "        if min(undrawn) < 0 <= highest:\n",
+        "        if self.is_taken(min(undrawn)):\n",
+        "        if self.is_taken(-1):\n",
         (f"{EPOCH_COUNTER}test_what_another_gateway_has_drawn_is_not_used",),
     ),
     Mutant(
@@ -111,8 +111,8 @@ MUTANTS = (
         "epoch-kept-over-a-recovery",
         "A partition that has lost its segment goes on under the same number.",
         "gateway/log/partition.py",
-        "        if self._has_led:\n",
-        "        if self._has_led and self.withheld:\n",
+        "        if self._has_led or",
+        "        if self.withheld or",
         (f"{RECOVERY}test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next",),
     ),
     Mutant(

@@ -548,6 +548,30 @@ def test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next(cl
     cluster(body)
 
 
+def test_a_life_whose_number_another_gateway_has_drawn_takes_the_next(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=2).running() as life:
+            await life.write(4)
+        life = setup.life(partitions=2)
+        await setup.catalog.transact([], {keys.LEADER_EPOCH: keys.pack(1)})
+        async with life.running():
+            while not all(partition.available for partition in life.topic.partitions):
+                await life.settle()
+                await trio.sleep(0.1)
+            # One that was written to, one that was not, and one of a new topic.
+            await life.write(1)
+            await life.write(1, life.topic.partitions[1])
+            added = Partition(life.context, life.topic, 2)
+            life.topic.partitions.append(added)
+            await life.recovery.recover([added], new=True)
+            await life.write(1, added)
+            segments = [Segment.unpack(entry.value) for entry in setup.catalog.range(keys.SEGMENTS)]
+            assert [segment.epoch for segment in segments] == [0, 2, 2, 2]
+            assert (epochs_of(life), counter(setup)) == ([2, 2, 2], 2)
+
+    cluster(body)
+
+
 def test_lives_that_write_nothing_draw_nothing_and_show_no_lower_epoch(cluster: Cluster) -> None:
     async def body(setup: Setup) -> None:
         async with setup.life(partitions=2).running() as life:
