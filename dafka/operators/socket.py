@@ -14,6 +14,8 @@ from typing import Any
 
 import trio
 
+from gateway.common.failures import ProcessEnds
+
 SOCKET_NAME = "admin.sock"
 
 MAX_LINE_BYTES = 64 * 1024
@@ -86,6 +88,8 @@ async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) ->
         answer = {"done": await _do(line, handlers)}
     except OperatorRefused as refused:
         answer = {"refused": str(refused)}
+    except ProcessEnds:
+        raise
     except Exception:
         logger.exception("an operator's request failed unexpectedly")
         answer = {"refused": "a bug: the gateway's log has it"}

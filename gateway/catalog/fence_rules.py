@@ -83,6 +83,7 @@ class _Compared:
         self._read = read
         self._topics: set[str] | None = None
         self._covered: set[str] = set()
+        """Partitions, by how their keys go on after the prefix; and by the names of their logs."""
 
     def check(self, key: str, value: bytes | None) -> None:
         """`value` is None for a key that is deleted. Raises Unfenced."""
@@ -108,10 +109,13 @@ class _Compared:
     def _check_log(self, key: str, value: bytes | None) -> None:
         if value is None and (entry := self._read(key)) is not None:
             value = entry.value
-        log = "" if value is None else keys.unpack(value).get("log", "")
+        log = "" if value is None else keys.noted_log(value)
+        if log in self._covered:
+            return
         if log:
             topic_id, index = keys.of_log(log)
             self._check_partition(key, keys.partition_key(topic_id, index).removeprefix(keys.PARTITIONS))
+            self._covered.add(log)
         elif key not in self.compared and not self._compares_some_partition():
             # Older versions did not note whose it is; or nothing is there that could be deleted.
             raise Unfenced(f"{key} is changed, and neither it nor a partition is compared")

@@ -76,6 +76,14 @@ def of_log(log: str) -> tuple[bytes, int]:
     return bytes.fromhex(topic_id), int(index)
 
 
+def noted_log(note: bytes) -> str:
+    """The log that a note (`/closing/`, `/dropped/`, `/compacting/`) says it is about, as `pack` has made it;
+    "" if it does not say so. For each note of each transaction, so nothing else of it is read.
+    """
+    _, found, rest = note.partition(b'"log":"')
+    return rest[: rest.index(b'"')].decode() if found else ""
+
+
 def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:
     return f"{segments_prefix(topic_id)}{index:06d}/{start_offset:020d}-{address}"
 

@@ -152,6 +152,8 @@ class LogStarts:
             dropped.append(segment)
         if start == partition.log_start_offset and not dropped:
             return None
+        if self._context.catalog.get(partition.fence.key) is None:
+            return None  # another gateway has deleted the topic
         return _Move(partition, start, dropped)
 
     def _entry(self, partition: Partition, segment: Segment) -> Entry | None:

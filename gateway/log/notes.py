@@ -33,7 +33,7 @@ class Note(NamedTuple):
     @classmethod
     def of(cls, entry: Entry) -> Note:
         """As it was read."""
-        return cls(entry.key, entry.mod_revision, keys.unpack(entry.value).get("log", ""))
+        return cls(entry.key, entry.mod_revision, keys.noted_log(entry.value))
 
 
 def tombstone(address: str, log: str, **value: Any) -> dict[str, bytes]:

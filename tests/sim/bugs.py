@@ -255,7 +255,8 @@ def _outputs_left_behind() -> AbstractContextManager[object]:
     async def nothing(context: Any, _outputs: Any) -> None:
         entries = context.catalog.range(COMPACTING)
         if entries:
-            await context.catalog.transact([], {}, [entry.key for entry in entries])
+            raw = context.catalog._catalog  # the other one would refuse it
+            await raw.transact([], {}, [entry.key for entry in entries])
 
     return _both(
         patch.object(left_over, "forget_outputs", nothing),

@@ -14,6 +14,7 @@ import trio
 
 from dafka.operators import socket as admin
 from dafka.operators.socket import MAX_LINE_BYTES, SOCKET_NAME, NoGateway, OperatorRefused, ask, serve_admin
+from gateway.catalog.fenced import Deposed
 
 
 async def double(request: dict[str, Any]) -> int:
@@ -113,6 +114,20 @@ def test_a_bug_in_a_handler_is_told_and_the_gateway_lives(
 
     run(tmp_path, body)
     assert "deliberate" in caplog.text
+
+
+def test_what_ends_the_process_is_no_bug_of_a_handler(tmp_path: Path) -> None:
+    async def deposed(_request: dict[str, Any]) -> None:
+        raise Deposed("/lives/1")
+
+    async def main() -> None:
+        with pytest.RaisesGroup(Deposed, flatten_subgroups=True):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_admin, tmp_path, {"deposed": deposed})
+                await raw(tmp_path, b'{"do": "deposed"}\n')
+                await trio.sleep_forever()
+
+    trio.run(main)
 
 
 @pytest.mark.parametrize(

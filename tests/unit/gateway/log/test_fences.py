@@ -122,6 +122,19 @@ def test_what_belongs_to_a_deleted_topic_drops_out(tmp_path: Path, again: bool) 
     run(tmp_path, body)
 
 
+def test_no_log_start_moves_where_another_gateway_has_deleted_everything(tmp_path: Path) -> None:
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        async with life.running():
+            await life.write(2)
+            await catalog.transact([], {}, [NAME, RECORD])
+            before = content(catalog)
+            await life.context.log_starts.move({life.partition: 1})
+            assert content(catalog) == before
+            assert life.partition.log_start_offset == 0
+
+    run(tmp_path, body)
+
+
 def test_a_topic_whose_configs_another_gateway_has_changed_goes_on(tmp_path: Path) -> None:
     async def body(life: Life, catalog: MemoryCatalog) -> None:
         async with life.running():
