@@ -42,6 +42,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.REPLACING: Demand.KEY,
     keys.BROKER_CONFIGS: Demand.KEY,
     keys.PRODUCER_IDS: Demand.KEY,
+    keys.LEADER_EPOCH: Demand.KEY,
     keys.LINEAGE: Demand.KEY,
     keys.LIVES: Demand.KEY,
     keys.LIVES_BEFORE: Demand.KEY,

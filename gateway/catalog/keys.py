@@ -4,7 +4,8 @@
 /stores/<id>                          a store: incarnation, name (ids from 1000)
 /store-lives/<incarnation>            what was seen last of a store: a start's nonce, and a commit of it
 /topics/<name>                        a topic: id, partitions, replication factor, configs
-/partitions/<topic id>/<index>        a partition that was written to: next epoch, leader epochs, log start
+/partitions/<topic id>/<index>        a partition that was written to: a number above all its epochs, leader
+                                      epochs, log start
 /segments/<topic id>/<index>/<start>  a segment (`gateway.log.segment`)
 /closing/<address>                    a closed segment's end that some members have not confirmed, and its log
 /tombstones/<topic id>                a deleted topic that some members still keep
@@ -14,6 +15,7 @@
 /compacting/<address>                 a segment that a compaction writes, and that is in no chain yet; its log
 /producers/<topic id>/<index>         the idempotent producers of a partition that has no segment left
 /producer-ids                         the first producer id that no block has covered
+/leader-epoch                         the highest leader epoch that was ever drawn
 /lineage                              the name of this catalog's history (`gateway.cluster.lineage`)
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
@@ -38,6 +40,7 @@ BROKER_CONFIGS = "/broker-configs/"
 COMPACTING = "/compacting/"
 PRODUCERS = "/producers/"
 PRODUCER_IDS = "/producer-ids"
+LEADER_EPOCH = "/leader-epoch"
 LINEAGE = "/lineage"
 LIVES = "/lives/"
 LIVES_BEFORE = "/lives-before"

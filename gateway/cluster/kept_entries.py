@@ -24,6 +24,7 @@ KEPT_PREFIXES: Final = (
     keys.BROKER_CONFIGS,
     keys.PRODUCERS,
     keys.PRODUCER_IDS,
+    keys.LEADER_EPOCH,
     keys.STORES,
     keys.TOMBSTONES,
     keys.LINEAGE,

@@ -22,8 +22,9 @@ Where the stores contradict each other, or have not what is needed, nothing is r
 said.
 
 Epochs that left no segment come from the stores too (`raise_epochs`): a segment that turned out empty is
-deleted, and the store remembers its epoch. Without that the first epoch of the rebuilt catalog would be
-refused as one that another life has used.
+deleted, and the store remembers its epoch. Without that the rebuilt catalog would be refuted by what a store
+knows of newer ones. The counter of all epochs goes on well above everything that is found: clients may have
+been told of a number that left nothing in the stores, and ignore lower ones.
 """
 
 import logging
@@ -42,7 +43,7 @@ from gateway.cluster.found_segments import (
     check_row,
     superseded_by_compactions,
 )
-from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
+from gateway.cluster.kept_copy import KeptCopy, add_kept, check_missing, ended_by, kept_partition, recall
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.notes import tombstone
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
 
 LOST_BLOCKS = 1000
 """Blocks of producer ids skipped: more than were taken between an announcement and the loss."""
+
+SPARE_EPOCHS = 1000
+"""Leader epochs skipped: more than were drawn after what is found was written."""
 
 NAMED_STORES = 5
 """Missing stores that a refusal names."""
@@ -119,6 +123,7 @@ async def read_back(
     # A block may have been taken behind the last announcement's back: leave room for a few.
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
     await _raise_epochs(reader, incarnations, entries)
+    entries[keys.LEADER_EPOCH] = keys.pack(_highest_epoch(entries, found.values(), copy) + SPARE_EPOCHS)
     return entries
 
 
@@ -203,6 +208,14 @@ def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
             record = keys.unpack(entries[key])
         if epoch >= record["next_epoch"]:
             entries[key] = keys.pack({**record, "next_epoch": epoch + 1})
+
+
+def _highest_epoch(entries: Mapping[str, bytes], found: Iterable[FoundSegment], copy: KeptCopy) -> int:
+    """The highest leader epoch that is known of any log, or that the lost catalog had drawn; -1 for none."""
+    records = [keys.unpack(value) for key, value in entries.items() if key.startswith(keys.PARTITIONS)]
+    used = [record["next_epoch"] - 1 for record in records]
+    used += [segment.announcement.epoch for segment in found]
+    return max([*used, *copy.under(keys.LEADER_EPOCH).values()], default=-1)
 
 
 # what is made of it ---------------------------------------------------------------------------------------

@@ -25,7 +25,15 @@ class OpenSegment:
     for its announcement.
     """
 
-    __slots__ = ("bytes", "max_timestamp", "outdated", "segment", "snapshot", "writer")
+    __slots__ = (
+        "bytes",
+        "max_timestamp",
+        "next_epoch_before",
+        "outdated",
+        "segment",
+        "snapshot",
+        "writer",
+    )
 
     def __init__(self, segment: Segment, writer: Writer, snapshot: bytes = b"") -> None:
         self.segment = segment
@@ -34,6 +42,8 @@ class OpenSegment:
         self.bytes = 0
         self.max_timestamp = NO_TIMESTAMP
         """The highest record timestamp in it, ms."""
+        self.next_epoch_before = -1
+        """The partition's `next_epoch` before this segment was put into the catalog; -1 until then."""
         self.outdated = False
         """The topic is another since it was opened: the next append opens another one."""
 

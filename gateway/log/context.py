@@ -11,6 +11,7 @@ from gateway.common.budget import Gate
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.epoch_counter import EpochCounter
 from gateway.log.fences import Fences
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.idempotence.producers import ProducerCount
@@ -68,6 +69,7 @@ class LogContext:
         self.copier = Copier(self)
         self.cold = ColdReader(self)
         self.log_starts = LogStarts(self)
+        self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)
         self.producers = ProducerCount()
         self.given_up = 0

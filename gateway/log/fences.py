@@ -72,13 +72,15 @@ class PartitionFence:
 class Changes:
     """What one transaction does."""
 
-    __slots__ = ("compares", "deletes", "puts")
+    __slots__ = ("compares", "deletes", "epochs", "puts")
 
     def __init__(self) -> None:
         self.compares: list[Compare] = []
         """Besides the partitions' own."""
         self.puts: dict[str, bytes] = {}
         self.deletes: list[str] = []
+        self.epochs: set[int] = set()
+        """The leader epochs that it uses, which are drawn with it if they are not drawn yet."""
 
 
 Compose = Callable[["Partition", Changes], bool]
@@ -130,7 +132,7 @@ class Fences:
         """Do what `compose` says of each of these, in one transaction; gives those of which it is done.
 
         It is asked for each attempt anew: others may have been faster. Raises CompareFailed, of a compare
-        that it has added.
+        that it has added, or of the counter of leader epochs.
         """
         left = list(partitions)
         while left:
@@ -140,7 +142,9 @@ class Fences:
             if not left:
                 break
             try:
-                await self.transact(left, changes.puts, changes.deletes, changes.compares)
+                await self.transact(
+                    left, changes.puts, changes.deletes, changes.compares, epochs=changes.epochs
+                )
             except Overtaken as overtaken:
                 left = [partition for partition in left if partition not in overtaken.partitions]
             else:
@@ -153,6 +157,8 @@ class Fences:
         puts: Mapping[str, bytes],
         deletes: Sequence[str] = (),
         compares: Sequence[Compare] = (),
+        *,
+        epochs: Collection[int] = (),
     ) -> int:
         """One transaction about these partitions, which are `free`, and to which nothing has happened since
         it was made; the revision that it has.
@@ -160,7 +166,8 @@ class Fences:
         Whoever puts a record goes on to its end, cancelled or not, so that this gateway knows what it has
         put.
 
-        Raises Overtaken; CompareFailed, of one of `compares`.
+        Raises Overtaken; CompareFailed, of one of `compares`, or of the counter of leader epochs where one
+        of `epochs` is another gateway's.
         """
         topics = {partition.topic: None for partition in partitions}
         fences = [partition.fence for partition in partitions]
@@ -173,7 +180,9 @@ class Fences:
             fence.under_way = under_way
         try:
             with trio.CancelScope(shield=bool(put)):
-                revision = await self._context.catalog.transact([*fenced, *compares], puts, deletes)
+                every, put_all = [*fenced, *compares], dict(puts)
+                async with self._context.epoch_counter.using(epochs, every, put_all):
+                    revision = await self._context.catalog.transact(every, put_all, deletes)
         except CompareFailed as failed:
             if any(failed.key == compare.key for compare in fenced):
                 raise self._overtaken(failed.key, partitions) from None

@@ -13,11 +13,12 @@ the catalog does not know that, it is behind (`gateway.log.other_lives`): nothin
 
 When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
 catalog is not the one that the stores have served. The partition serves nothing and says so; what the
-transaction had put is taken back, so that trying again does not climb over the stores' epoch.
+transaction had put is taken back, so that the next start is told of what the stores know: the number of its
+leader epoch stays drawn, and the partition's record goes back to what it was.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -25,9 +26,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
+from gateway.catalog.interface import CompareFailed
 from gateway.log.announcement import announcement_of
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
+from gateway.log.epoch_counter import EPOCH_TAKEN
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.fences import Changes
 from gateway.log.notes import tombstone
@@ -141,7 +144,7 @@ class Opener:
             if partition not in closed:
                 closed[partition] = self._close_rolled(partition)
             _put_closed(partition, closed[partition], changes.puts)
-            self._insert(partition, opening, changes.puts)
+            self._insert(partition, opening, changes)
             return True
 
         before = {
@@ -150,9 +153,21 @@ class Opener:
             for partition, opening in ready.items()
         }  # fmt: skip
         with self._context.closer.expect(address for waited in before.values() for address in waited):
-            for partition in await self._context.fences.change(ready, insert):
+            try:
+                inserted = await self._context.fences.change(ready, insert)
+            except CompareFailed:
+                self._epoch_taken(ready)
+                return
+            for partition in inserted:
                 waited = [one for one in closed[partition] if one.address in before[partition]]
                 self._tell(partition, ready[partition], closed[partition], waited)
+
+    def _epoch_taken(self, ready: Mapping[Partition, OpenSegment]) -> None:
+        """Another gateway has drawn a number that these were to write under: nothing was told to anybody."""
+        for partition, opening in ready.items():
+            if _goes_on(partition, opening):
+                partition.fail(EPOCH_TAKEN)
+                self._context.recover_again(partition)
 
     def _tell(
         self, partition: Partition, opening: OpenSegment, closed: list[Segment], before: list[Segment]
@@ -290,8 +305,9 @@ class Opener:
                 segment = opening.segment
                 changes.puts |= tombstone(segment.address, partition.log, segment.epoch, told)
             else:
-                record["next_epoch"] = partition.leader_epoch
-                record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]
+                partition.next_epoch = record["next_epoch"] = opening.next_epoch_before
+                begun = [opening.segment.epoch, opening.segment.start_offset]
+                record["epochs"] = [pair for pair in record["epochs"] if pair != begun]
             changes.puts[partition.fence.key] = keys.pack(record)
             changes.deletes.append(_segment_key(partition, opening.segment))
             return True
@@ -308,11 +324,15 @@ class Opener:
         return closed
 
     @staticmethod
-    def _insert(partition: Partition, opening: OpenSegment, puts: dict[str, bytes]) -> None:
-        segment = opening.segment
+    def _insert(partition: Partition, opening: OpenSegment, changes: Changes) -> None:
+        segment, puts = opening.segment, changes.puts
         partition.epochs.assign(segment.epoch, segment.start_offset)
+        if opening.next_epoch_before < 0:  # or it is tried again
+            opening.next_epoch_before = partition.next_epoch
+        partition.next_epoch = max(partition.next_epoch, segment.epoch + 1)
         puts[_segment_key(partition, segment)] = segment.pack()
         puts[partition.fence.key] = partition_record(partition)
+        changes.epochs.add(segment.epoch)
 
 
 def _put_closed(partition: Partition, closed: Sequence[Segment], puts: dict[str, bytes]) -> None:
@@ -339,9 +359,7 @@ def partition_record(partition: Partition) -> bytes:
     log_start = max(partition.log_start_offset, partition.next_log_start)
     epochs = LeaderEpochs.from_list(partition.epochs.to_list())
     epochs.truncate_front(log_start)
-    return keys.pack(
-        {"next_epoch": partition.leader_epoch + 1, "epochs": epochs.to_list(), "log_start": log_start}
-    )
+    return keys.pack({"next_epoch": partition.next_epoch, "epochs": epochs.to_list(), "log_start": log_start})
 
 
 def _segment_key(partition: Partition, segment: Segment) -> str:

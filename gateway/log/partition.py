@@ -96,7 +96,10 @@ class Partition:
         """What the catalog has been told, or is being told: shown once it is durable there."""
         self.high_watermark = 0
         self.next_offset = 0
-        self.leader_epoch = 0
+        self.leader_epoch = context.epoch_counter.leadership
+        """Drawn (`epoch_counter`) by the first transaction that uses it."""
+        self.next_epoch = 0
+        """Every epoch that a segment of this log had is below this; as the catalog has it, or is about to."""
         self.epochs = LeaderEpochs()
         self.chain = SegmentChain()
         self.producers = PartitionProducers(context.producers)
@@ -104,6 +107,8 @@ class Partition:
         self.listeners = Listeners()
         self.fence = context.fences.add(self)
         self._state = PartitionState.RECOVERING
+        self._has_led = False
+        """Whether it has served under its leader epoch."""
         self._context = context
         self._pending = PendingAppends(self.chain)
         self._placement = Placement(context, self, self._pending)
@@ -250,7 +255,7 @@ class Partition:
         if before is not None and not self._context.stores.enough(before.members, before.w):
             # Too few of its members can hear where it ends, and nobody waits for them: a new epoch tells an
             # older catalog, too (`gateway.log.recovery.verification`).
-            self.leader_epoch += 1
+            self.leader_epoch = self._context.epoch_counter.next
             self.listeners.tell_watchers(self)
         opened = self._context.opener.start(self, now_ms)
         chain.begin(opened)
@@ -305,15 +310,23 @@ class Partition:
     ) -> None:
         """This is what the catalog says: `segments`, and the partition's `record` (as `partition_record` of
         the opener makes it; None: nothing was ever written). Nothing of an earlier attempt is kept but what
-        was shown. With `withheld` none of it is shown.
+        was shown. With `withheld` none of it is shown. One that has served before gets another leader epoch,
+        and so does one whose number another gateway has drawn.
         """
         self._set_state(PartitionState.RECOVERING)
         self.withheld = withheld
         self.chain.load(segments)
         self.hot = HotBatches(self._context.tail_cache)
+        counter = self._context.epoch_counter
+        if self._has_led or counter.is_taken(self.leader_epoch):
+            # What it was about to put into the catalog counts as used, whatever became of that.
+            self.leader_epoch = max(counter.following(self.leader_epoch), self.next_epoch)
+            self._has_led = False
+        self.next_epoch = 0 if record is None else record["next_epoch"]
+        # Never back: clients ignore what is told of a lower epoch than they have seen.
+        self.leader_epoch = max(self.leader_epoch, self.next_epoch)
         if record is not None:
             self.epochs = LeaderEpochs.from_list(record["epochs"])
-            self.leader_epoch = record["next_epoch"]
             self.log_start_offset = record["log_start"]
             self.listeners.tell_watchers(self)
             # One that moves right now goes on moving: what is put from here on must not take it back.
@@ -335,6 +348,7 @@ class Partition:
 
     def begin_serving(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
+        self._has_led = True
         self.producers.begin(producers)
         self._set_state(PartitionState.READY)
         self.listeners.tell_all(self)

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from gateway.cluster.found_segments import CannotRebuild
+from gateway.cluster.rebuild import SPARE_EPOCHS
 from tests.in_process.several_stores import Cluster, Gateway, batch, cluster, produce, produce_until_taken
 
 PARTITIONS = 3
@@ -66,14 +67,23 @@ def test_everything_comes_back_also_without_one_store(
                     await made.start(2)
                 await gateway.until_told()
                 await equal(made, gateway, sent)
+                told = epochs(gateway)
+                # Clients ignore what is below the epochs of the three lives before.
+                assert min(told) > SPARE_EPOCHS
                 sent[0].append(batch())
                 assert await produce_until_taken(client, sent[0][-1]) == len(sent[0]) - 1
             async with made.gateway(monkeypatch, data="rebuilt") as (gateway, client):
                 await gateway.until_ready(*range(PARTITIONS))
                 await gateway.until_told()
                 await equal(made, gateway, sent)
+                assert all(later >= before for before, later in zip(told, epochs(gateway), strict=True))
+                assert epochs(gateway)[0] > told[0]
 
     trio.run(main)
+
+
+def epochs(gateway: Gateway) -> list[int]:
+    return [gateway.partition(index).leader_epoch for index in range(PARTITIONS)]
 
 
 async def equal(made: Cluster, gateway: Gateway, sent: dict[int, list[bytes]]) -> None:

@@ -6,6 +6,7 @@ CLOSER = "tests/unit/gateway/log/test_closer.py::"
 CONTEXT = "tests/unit/gateway/log/test_context.py::"
 DELETION = "tests/unit/gateway/cluster/test_deletion.py::"
 OPENER = "tests/unit/gateway/log/test_opener.py::"
+EPOCH_COUNTER = "tests/unit/gateway/log/test_epoch_counter.py::"
 PARTITION_APPENDS = "tests/unit/gateway/log/test_partition_appends.py::"
 PRODUCERS = "tests/unit/gateway/log/compaction/test_producers.py::"
 PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
@@ -75,9 +76,44 @@ MUTANTS = (
         "epoch-not-used-up",
         "Two lives write under one epoch; a store cannot tell an older catalog.",
         "gateway/log/opener.py",
-        '{"next_epoch": partition.leader_epoch + 1,',
-        '{"next_epoch": partition.leader_epoch,',
+        "partition.next_epoch = max(partition.next_epoch, segment.epoch + 1)",
+        "partition.next_epoch = max(partition.next_epoch, segment.epoch)",
         (f"{OPENER}test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_know",),
+    ),
+    Mutant(
+        "epoch-drawn-without-a-compare",
+        "Two gateways draw one number, and both write under it.",
+        "gateway/log/epoch_counter.py",
+        "        compares.append(Compare(",
+        "        _ = (Compare(",
+        (f"{EPOCH_COUNTER}test_of_two_gateways_that_draw_at_once_one_has_the_number",),
+    ),
+    Mutant(
+        "epoch-of-another-gateway-used",
+        "A gateway writes under a number that another one has drawn before.",
+        "gateway/log/epoch_counter.py",
+        "        if self.is_taken(min(undrawn)):\n",
+        "        if self.is_taken(-1):\n",
+        (f"{EPOCH_COUNTER}test_what_another_gateway_has_drawn_is_not_used",),
+    ),
+    Mutant(
+        "epoch-not-drawn",
+        "The next life shows clients a number that this one has written under.",
+        "gateway/log/epoch_counter.py",
+        "        puts[keys.LEADER_EPOCH] = keys.pack(last)\n",
+        "",
+        (
+            f"{EPOCH_COUNTER}test_a_number_is_drawn_in_the_first_transaction_that_uses_it",
+            f"{RECOVERY}test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next",
+        ),
+    ),
+    Mutant(
+        "epoch-kept-over-a-recovery",
+        "A partition that has lost its segment goes on under the same number.",
+        "gateway/log/partition.py",
+        "        if self._has_led or",
+        "        if self.withheld or",
+        (f"{RECOVERY}test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next",),
     ),
     Mutant(
         "segments-announced-without-producers",

@@ -7,7 +7,7 @@ after how many schedules, is in docs/reliability.md.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
@@ -28,6 +28,7 @@ from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.output import OutputWriter
 from gateway.log.compaction.rules import NewestOffsets, _digest
 from gateway.log.compaction.run import CompactionRun
+from gateway.log.epoch_counter import EpochCounter
 from gateway.log.idempotence.state import Duplicate
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
@@ -283,6 +284,23 @@ def _log_start_taken_back() -> AbstractContextManager[object]:
     return patch.object(opener, "partition_record", older)
 
 
+def _epochs_of_each_partition() -> AbstractContextManager[object]:
+    """Each partition counts its own leader epochs, and nobody draws one."""
+    begin = Partition.begin_recovery
+
+    def counted(self: Partition, segments: Any, record: Any, **options: Any) -> None:
+        begin(self, segments, record, **options)
+        self.leader_epoch = self.next_epoch
+
+    @contextlib.asynccontextmanager
+    async def undrawn(_self: EpochCounter, *_transaction: Any) -> AsyncIterator[None]:
+        yield
+
+    return _both(
+        patch.object(Partition, "begin_recovery", counted), patch.object(EpochCounter, "using", undrawn)
+    )
+
+
 def _dropped_before_it_is_told() -> AbstractContextManager[object]:
     """What left the chain is deleted nowhere."""
     put = LogStarts._put_drop
@@ -422,6 +440,7 @@ BUGS: dict[str, Plant] = {
     "log start goes back": _log_start_taken_back,
     "dropped segments stay on disks": _dropped_before_it_is_told,
     "DeleteRecords takes whole segments": _retention_takes_one_more,
+    "each partition counts its own leader epochs": _epochs_of_each_partition,
 }
 
 CLEANING = frozenset(list(BUGS)[10:])

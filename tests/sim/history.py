@@ -76,6 +76,10 @@ class History:
         self.shown: defaultdict[PartitionName, dict[int, bytes]] = defaultdict(dict)
         """base offset -> content, of what was below a high watermark."""
 
+        self.leader_epochs: defaultdict[PartitionName, int] = defaultdict(lambda: -1)
+        """The highest leader epoch that clients were told of."""
+        self.epoch_lives: dict[int, str] = {}
+        """leader epoch -> the life that wrote under it."""
         self.compared: set[tuple[str, str]] = set()
         """(address, incarnation) of closed segments that were compared record by record."""
         self.places: defaultdict[str, dict[int, int]] = defaultdict(dict)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.catalog import keys
 from gateway.log.partition import PartitionState
 from gateway.log.segment import Segment
-from mesh.protocol.address_state import Phase
+from mesh.protocol.address_state import Phase, life_of
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys as store_keys
 from tests.sim.groups import is_loading
@@ -74,12 +74,14 @@ def check_all(world: World) -> None:
         else:
             _check_kept(world, partition, chain, disks)
         _check_doubles(world, partition, chain)
+        _check_epoch_lives(world, chain)
     for life in world.lives:
         if not life.over and life.serving:
             for log in life.partitions():
                 _check_shown_watermark(world, (log.topic.name, log.index), log, zombie=life.zombie)
                 if life is world.current_life():
                     _check_epochs(world, log)
+                    _check_told_epoch(world, log)
     _check_deleted(world, disks)
 
 
@@ -236,6 +238,23 @@ def _check_epochs(world: World, log: Partition) -> None:
                 f"offset {offset} of {log} was written in epoch {record.epoch}, and counts as of"
                 f" {log.epoch_at(offset)}"
             )
+
+
+def _check_told_epoch(world: World, log: Partition) -> None:
+    """Clients ignore what they are told of a lower leader epoch."""
+    told = world.history.leader_epochs
+    name = log.topic.name, log.index
+    if log.leader_epoch < told[name]:
+        raise BrokenPromise(f"the leader epoch of {log} went back from {told[name]} to {log.leader_epoch}")
+    told[name] = log.leader_epoch
+
+
+def _check_epoch_lives(world: World, chain: list[Segment]) -> None:
+    """No two lives write under one leader epoch, in no log."""
+    for segment in chain:
+        life = world.history.epoch_lives.setdefault(segment.epoch, life_of(segment.address))
+        if life != life_of(segment.address):
+            raise BrokenPromise(f"lives {life} and {life_of(segment.address)} wrote in epoch {segment.epoch}")
 
 
 def _content_at(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import partition as partition_module
 from gateway.log.announcement import announcement_of
 from gateway.log.compaction.left_over import Noted
+from gateway.log.epoch_counter import EPOCH_TAKEN
 from gateway.log.fences import Overtaken
 from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
@@ -194,10 +195,16 @@ class OutputWriter:
                 raise Abandoned("the topic is being deleted")
             record = keys.unpack(entry.value)
             record["next_epoch"] = max(record["next_epoch"], segment.epoch + 1)
+            partition.next_epoch = max(partition.next_epoch, record["next_epoch"])
             note = noted.put()
             compares = [Compare(one, 0) for one in note]
+            puts = {key: keys.pack(record), **note}
             try:
-                revision = await fences.transact([partition], {key: keys.pack(record), **note}, (), compares)
+                revision = await fences.transact([partition], puts, (), compares, epochs=[segment.epoch])
+            except CompareFailed as failed:
+                if failed.key == keys.LEADER_EPOCH:
+                    raise Abandoned(EPOCH_TAKEN) from None
+                raise
             except Overtaken:
                 continue
             self.notes += [Compare(one, revision) for one in note]

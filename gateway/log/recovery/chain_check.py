@@ -35,8 +35,8 @@ def what_contradicts(segments: Sequence[Segment], record: Mapping[str, Any] | No
     for segment in segments:
         if segment.epoch >= record["next_epoch"]:
             return (
-                f"segment {segment.address} has leader epoch {segment.epoch}, and {record['next_epoch']} "
-                "would be the next one"
+                f"segment {segment.address} has leader epoch {segment.epoch}, and all of its log are below "
+                f"{record['next_epoch']}"
             )
     chain = _without_abandoned(segments)
     first, last = chain[0], chain[-1]

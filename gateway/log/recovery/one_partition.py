@@ -231,7 +231,6 @@ class PartitionRecovery:
         puts |= _tombstones(partition.log, empty, nothing_is_left=not partition.chain.closed)
         _forget_empty_epochs(partition, empty)
         record = keys.unpack(partition_record(partition))
-        record["next_epoch"] = partition.leader_epoch
         # Where a loss was accepted, what is left may end before the log's start, where it goes on.
         self._accepted_end = record["log_start"] if self._accepts_loss else self._accepted_end
         record["end"] = max([self._accepted_end, *(one.start_offset for one in empty)])
@@ -240,7 +239,9 @@ class PartitionRecovery:
         puts[partition.fence.key] = keys.pack(record)
         compares = [self._compares[one] for one in ends]
         try:
-            await self._context.fences.transact([partition], puts, deletes, compares)
+            await self._context.fences.transact(
+                [partition], puts, deletes, compares, epochs=[partition.leader_epoch]
+            )
         except (CompareFailed, Overtaken):
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()

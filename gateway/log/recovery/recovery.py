@@ -160,6 +160,8 @@ class Recovery:
                     nursery.start_soon(self._begin_again)
                 while self._waiting_to_begin:
                     await self._rounds.acquire()
+                    # What a partition has put into the catalog under its epoch counts for the next one.
+                    await self._context.epoch_counter.settled()
                     round_ = list(islice(self._waiting_to_begin, PARTITIONS_AT_ONCE))
                     # One that is being recovered already has begun with what the catalog said before.
                     attempts = [self._attempt(p) for p in round_ if p not in self._attempts]
@@ -220,6 +222,7 @@ class Recovery:
         except CatalogRefuted as error:
             self._say(partition, "serves nothing", str(error))
             partition.withhold(str(error))
+            self._context.epoch_counter.heard(verification.highest_epoch)
         except CatalogUnverified as error:
             self._fail(partition, str(error))
         except Inconsistent as error:

@@ -3,11 +3,13 @@
 A catalog that was restored from a backup describes a shorter log. Nothing in it says so; the stores know.
 
 Rule: the catalog is written first, and the stores are told after that. An OPEN is sent when the epoch that
-it announces is used up in the catalog (`next_epoch`), a CLOSE when the end is in the catalog, a DELETE when
-the segment has left its chain or the topic is buried. So a crash, wherever it comes, may leave the catalog
-ahead of the stores: a segment that nobody was told of, an end that no member has heard. It never leaves a
-store ahead of the catalog. `next_epoch` goes back only when a store has refused an OPEN, and that one was
-not told. So none of these comes from a crash, and each means that the catalog is not the newest one:
+it announces is used up in the catalog (`next_epoch` lies above it), a CLOSE when the end is in the catalog, a
+DELETE when the segment has left its chain or the topic is buried. So a crash, wherever it comes, may leave
+the catalog ahead of the stores: a segment that nobody was told of, an end that no member has heard. It never
+leaves a store ahead of the catalog. `next_epoch` goes back only when no store has taken an OPEN, to what it
+was before. The epoch that a partition will write under says nothing here: it comes from the counter of all
+partitions (`gateway.log.epoch_counter`), and leaves gaps. So none of these comes from a crash, and each means
+that the catalog is not the newest one:
 
 1. a store was told of an epoch that the catalog has not used yet;
 2. the newest epoch was announced by another gateway life than the one whose segments of that epoch are in
@@ -147,6 +149,12 @@ class Verification:
         self._answered.add(store)
         told()
 
+    @property
+    def highest_epoch(self) -> int:
+        """The highest leader epoch that a store knows of one of the logs, -1 for none."""
+        answers = (verified for known in self._known.values() for _, _, verified in known)
+        return max((one.epoch for one in answers if one.status == STATUS_DONE), default=-1)
+
     def decidable(self, partition: "Partition") -> bool:
         """Enough members have answered, or too few ever can."""
         entry, unreadable = self._asked[partition], self._unreadable[partition]
@@ -211,7 +219,7 @@ class Verification:
 
 def _newer(partition: "Partition", verified: Verified) -> str | None:
     """What a store knows of newer epochs than the catalog, if it does."""
-    newest = partition.leader_epoch - 1
+    newest = partition.next_epoch - 1
     if verified.epoch > newest:
         known = f"the catalog knows {newest}" if newest >= 0 else "the catalog knows of nothing written"
         return f"knows leader epoch {verified.epoch}, and {known}"

@@ -29,6 +29,7 @@ OWN = {
     keys.REPLACING: keys.replacing_key("A"),
     keys.BROKER_CONFIGS: keys.broker_configs_key(1),
     keys.PRODUCER_IDS: keys.PRODUCER_IDS,
+    keys.LEADER_EPOCH: keys.LEADER_EPOCH,
     keys.LINEAGE: keys.LINEAGE,
     keys.LIVES: keys.LIVES + "L",
     keys.LIVES_BEFORE: keys.LIVES_BEFORE,

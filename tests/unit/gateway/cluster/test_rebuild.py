@@ -12,7 +12,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, check_chain
-from gateway.cluster.rebuild import LOST_BLOCKS, read_back
+from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS, read_back
 from gateway.log.compaction.rules import CompactionLimits, cleanable
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.recovery.chain_check import what_contradicts
@@ -442,6 +442,26 @@ def test_epochs_that_left_no_segment_are_not_used_again() -> None:
     for store in ALL:
         stores.has(store, announcement("A", 0, epoch=2), OPEN, 3)
     assert stores.rebuilt()[keys.partition_key(TOPIC, 0)]["next_epoch"] == 8
+
+
+def test_the_counter_of_epochs_goes_on_well_above_all_that_is_found() -> None:
+    stores = Stores()
+    for store in ALL:
+        stores.has(store, announcement("A", 0, epoch=20), OPEN, 3)
+    assert stores.rebuilt()[keys.LEADER_EPOCH] == 20 + SPARE_EPOCHS
+    stores.epochs = {f"{TOPIC.hex()}/0": 30}
+    assert stores.rebuilt()[keys.LEADER_EPOCH] == 30 + SPARE_EPOCHS
+    # Of a topic that was deleted meanwhile.
+    stores.has(S0, announcement("B", 0, epoch=50, topic=bytes(16)), OPEN, 3)
+    stores.deleted[S1] = {"B"}
+    assert stores.rebuilt()[keys.LEADER_EPOCH] == 50 + SPARE_EPOCHS
+
+
+def test_the_counter_of_the_newest_copy_counts_where_it_is_higher() -> None:
+    kept = topic_of("orders") | record_of(4, [[3, 20]], 20)
+    assert keeping(kept | {keys.LEADER_EPOCH: 70}).rebuilt()[keys.LEADER_EPOCH] == 70 + SPARE_EPOCHS
+    assert keeping(kept | {keys.LEADER_EPOCH: 2}).rebuilt()[keys.LEADER_EPOCH] == 3 + SPARE_EPOCHS
+    assert keeping(kept).rebuilt()[keys.LEADER_EPOCH] == 3 + SPARE_EPOCHS
 
 
 def topic_of(name: str, topic: bytes = TOPIC, **more: Any) -> dict[str, Any]:

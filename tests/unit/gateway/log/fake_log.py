@@ -121,12 +121,13 @@ class FakeLog:
     def __init__(
         self, *, partitions: int = 1, stores: tuple[str, ...] = (STORE,), tail_cache_bytes: int = 1 << 20,
         configs: dict[str, str] | None = None, requests: FakeRequests | None = None,
+        catalog: MemoryCatalog | None = None,
     ) -> None:  # fmt: skip
         self.node = FakeNode()
         self.requests = requests or FakeRequests()
         self.producer = KeepingProducer(self.node, self.requests)
         self.reader = FakeReader(self.producer)
-        catalog = self.catalog = MemoryCatalog()
+        catalog = self.catalog = catalog or MemoryCatalog()
         self.stores = Stores.always(catalog, stores)
         self.context = LogContext(
             FencedCatalog(catalog),

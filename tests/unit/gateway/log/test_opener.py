@@ -206,6 +206,43 @@ def test_what_nobody_took_is_taken_back_whole() -> None:
     run(body, stores=(ONE,))
 
 
+def test_a_refused_segment_leaves_the_epoch_to_those_before_it() -> None:
+    async def body(setup: Setup) -> None:
+        setup.append()
+        await trio.sleep(0.1)
+        setup.acknowledge(ONE)
+        setup.log.context.opener.end(setup.partition)
+        await trio.sleep(0.1)
+        setup.stores.statuses = {ONE: STATUS_STALE_EPOCH}
+        setup.append()
+        await trio.sleep(1)
+        assert setup.partition.state is PartitionState.FAILED
+        entry = setup.log.context.catalog.get(keys.partition_key(setup.log.topic.id, 0))
+        assert entry is not None
+        known = keys.unpack(entry.value)
+        assert known == {"next_epoch": 1, "epochs": [[0, 0]], "log_start": 0, "end": 1}
+        assert what_contradicts(setup.segments(), known) == ""
+
+    run(body, stores=(ONE,))
+
+
+def test_a_refused_segment_leaves_the_record_as_it_was_and_its_number_drawn() -> None:
+    """What a store knows between the two is news for the next start."""
+
+    async def body(setup: Setup) -> None:
+        setup.partition.next_epoch, setup.partition.leader_epoch = 3, 9
+        setup.stores.statuses = {ONE: STATUS_STALE_EPOCH}
+        setup.append()
+        await trio.sleep(1)
+        catalog = setup.log.context.catalog
+        entry, drawn = catalog.get(keys.partition_key(setup.log.topic.id, 0)), catalog.get(keys.LEADER_EPOCH)
+        assert entry is not None
+        assert drawn is not None
+        assert (keys.unpack(entry.value)["next_epoch"], keys.unpack(drawn.value)) == (3, 9)
+
+    run(body, stores=(ONE,))
+
+
 @pytest.mark.parametrize("also", [STATUS_DONE, STATUS_STALE_EPOCH], ids=["one takes it", "none takes it"])
 def test_a_log_that_an_accepted_loss_left_shorter_than_its_start_can_be_read_again(also: int) -> None:
     """Its last segment ends before the log's start: the next one, or the record, says where it goes on."""

@@ -73,7 +73,7 @@ def test_what_a_healthy_catalog_has(chain: list[Segment], known: dict[str, Any] 
         ([], record(1, 5, end=20), "its log ended at offset 20 before"),
         ([segment(0, None), segment(10, 20, 1)], record(2), "segment 0-0 has no end"),
         ([segment(0, 10, 2), segment(10, 20, 1)], record(3), "follows segment 0-2 of epoch 2"),
-        ([segment(0, 10, 1)], record(1), "has leader epoch 1, and 1 would be the next one"),
+        ([segment(0, 10, 1)], record(1), "has leader epoch 1, and all of its log are below 1"),
     ],
 )
 def test_what_a_lost_row_leaves(chain: list[Segment], known: dict[str, Any] | None, wrong: str) -> None:

@@ -23,7 +23,7 @@ from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.segments import Segments
 from mesh.store import keys as store_keys
-from mesh.store.values import pack_head
+from mesh.store.values import pack_epoch, pack_head
 from tests.entries import entry_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
@@ -492,6 +492,126 @@ def test_one_partition_that_is_refuted_does_not_stop_the_others(cluster: Cluster
             assert states == [PartitionState.READY, PartitionState.FAILED, PartitionState.READY]
             await life.write(1, life.topic.partitions[2])
             assert [partition.high_watermark for partition in life.topic.partitions] == [2, 2, 3]
+
+    cluster(body)
+
+
+# leader epochs --------------------------------------------------------------------------------------------
+
+
+def epochs_of(life: Life) -> list[int]:
+    return [partition.leader_epoch for partition in life.topic.partitions]
+
+
+def counter(setup: Setup) -> int:
+    entry = setup.catalog.get(keys.LEADER_EPOCH)
+    assert entry is not None
+    return int(keys.unpack(entry.value))
+
+
+async def recovered_again(life: Life, *partitions: Partition) -> None:
+    """They lose their segments, and serve again."""
+    for partition in partitions:
+        assert partition.chain.current is not None
+        partition.fenced(partition.chain.current.writer, "sealed")
+    while not all(partition.available for partition in partitions):
+        await life.settle()
+        await trio.sleep(0.1)
+
+
+def test_one_number_serves_a_round_and_each_recovery_of_a_life_takes_the_next(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=3).running() as life:
+            for partition in life.topic.partitions:
+                await life.write(4, partition)
+        async with setup.life(partitions=3).running() as life:
+            assert (epochs_of(life), counter(setup)) == ([1, 1, 1], 1)
+            first, second, idle = life.topic.partitions
+            for number in (2, 3):
+                for partition in (first, second):
+                    await life.write(1, partition)
+                await recovered_again(life, first, second)
+                assert (epochs_of(life), counter(setup)) == ([number, number, 1], number)
+            await life.write(1, first)
+            await life.write(1, idle)
+            assert first.epochs.to_list() == [[0, 0], [1, 4], [2, 5], [3, 6]]
+            assert idle.epochs.to_list() == [[0, 0], [1, 4]]
+            assert idle.end_offset_for_epoch(0) == (0, 4)
+            await recovered_again(life, idle)
+            assert (epochs_of(life), counter(setup)) == ([3, 3, 4], 4)
+        async with setup.life(partitions=3).running() as life:
+            assert (epochs_of(life), counter(setup)) == ([5, 5, 5], 5)
+            idle = life.topic.partitions[2]
+            # Numbers that never were a leader's of this log, and its last, which it has not written under.
+            assert [idle.end_offset_for_epoch(epoch) for epoch in range(1, 7)] == [
+                (1, 5), (1, 5), (1, 5), (1, 5), (5, 5), (-1, -1),
+            ]  # fmt: skip
+
+    cluster(body)
+
+
+def test_a_life_whose_number_another_gateway_has_drawn_takes_the_next(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=2).running() as life:
+            await life.write(4)
+        life = setup.life(partitions=2)
+        await setup.catalog.transact([], {keys.LEADER_EPOCH: keys.pack(1)})
+        async with life.running():
+            while not all(partition.available for partition in life.topic.partitions):
+                await life.settle()
+                await trio.sleep(0.1)
+            # One that was written to, one that was not, and one of a new topic.
+            await life.write(1)
+            await life.write(1, life.topic.partitions[1])
+            added = Partition(life.context, life.topic, 2)
+            life.topic.partitions.append(added)
+            await life.recovery.recover([added], new=True)
+            await life.write(1, added)
+            segments = [Segment.unpack(entry.value) for entry in setup.catalog.range(keys.SEGMENTS)]
+            assert [segment.epoch for segment in segments] == [0, 2, 2, 2]
+            assert (epochs_of(life), counter(setup)) == ([2, 2, 2], 2)
+
+    cluster(body)
+
+
+def test_lives_that_write_nothing_draw_nothing_and_show_no_lower_epoch(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=2).running() as life:
+            await life.write(4)
+        async with setup.life(partitions=2).running() as life:
+            assert epochs_of(life) == [1, 1]
+        for _ in range(2):
+            async with setup.life(partitions=2).running() as life:
+                assert (epochs_of(life), counter(setup)) == ([2, 2], 1)
+
+    cluster(body)
+
+
+def test_a_catalog_from_before_the_counter_goes_on_above_its_epochs(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        for _ in range(3):
+            async with setup.life(partitions=2).running() as life:
+                await life.write(1)
+        await setup.catalog.transact([], {}, [keys.LEADER_EPOCH])
+        async with setup.life(partitions=2).running() as life:
+            assert (epochs_of(life), counter(setup)) == ([3, 3], 3)
+            await life.write(1, life.topic.partitions[1])
+        async with setup.life(partitions=2).running() as life:
+            assert epochs_of(life) == [4, 4]
+
+    cluster(body)
+
+
+def test_a_number_lies_above_what_a_store_of_a_newer_catalog_knows(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=2).running() as life:
+            await life.write(1)
+        setup.store.database._db.put(store_keys.epoch_key(f"{TOPIC_ID.hex()}/1"), pack_epoch(40, "F" * 16))
+        async with setup.life(partitions=2).running() as life:
+            assert "knows leader epoch 40" in life.topic.partitions[1].reason
+            await life.write(1)
+            await recovered_again(life, life.partition)
+            assert (life.partition.leader_epoch, counter(setup)) == (41, 41)
 
     cluster(body)
 
