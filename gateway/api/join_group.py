@@ -3,7 +3,8 @@
 Behaviour
   The answer may take minutes: it comes when all members have joined, or the time for that is over. The
   leader's has all members with what they sent for the chosen protocol; assigning is the clients' business.
-  The rules are those of `gateway.groups.group`.
+  The rules are those of `gateway.groups.group`. A client that goes away while it waits is not answered; its
+  member stays until its time is over, as in Kafka.
 
 Version notes
   v1 brings the rebalance timeout; in v0 the session timeout stands for it. From v4 on a member without an id
@@ -73,7 +74,11 @@ async def join_group(request: Request, broker: Broker) -> Response:
     if not ticket.answered:
         request.forget_frame()
         request.body = None  # what the group needs of it, it has
+    request.park(ticket.abandon)
     reply = await ticket.joined()
+    request.unpark()
+    if reply is None:
+        return None  # the client has gone
     size = sum(len(member.metadata) for member in reply.members)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)

@@ -60,7 +60,10 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         assignments.clear()
         request.forget_frame()
         request.body = body = None
-    return _answer(request, await ticket.synced())
+    request.park(ticket.abandon)
+    reply = await ticket.synced()
+    request.unpark()
+    return None if reply is None else _answer(request, reply)  # None: the client has gone
 
 
 def _answer(request: Request, reply: SyncReply) -> Response:

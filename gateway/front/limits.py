@@ -79,6 +79,11 @@ STALL_SECONDS = 30.0
 """Seconds without a single byte, in a request that has begun to arrive or an answer that is being written.
 Kafka has no such limit; its clients give up a request after 30 s (`request.timeout.ms`)."""
 
+LEFT_SECONDS = 5.0
+"""Seconds that the requests of a client which has closed its sending side may take: those that wait for
+stores, for room in the log, or for memory. It may be a producer that wants no answers (acks=0), has sent all
+and has gone, as in order. What is parked (Fetch, JoinGroup, SyncGroup) is given up at once."""
+
 MIN_BYTES_PER_SECOND = 16 * KIB
 """Slowest transfer of a whole request or answer: it may take STALL_SECONDS plus its size at this rate.
 Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""

@@ -28,6 +28,7 @@ from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
 from gateway.front.connection import Connection
 from gateway.front.context import ConnectionContext
+from gateway.front.departures import Departures
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
@@ -93,6 +94,7 @@ class Server:
         )
         self._hurry = hurry
         self.connections: set[Connection] = set()
+        self._departures = Departures()
         self._lingering = 0
         self._accepting = trio.CancelScope()
         self._max_connections = self.limits.max_connections
@@ -159,6 +161,7 @@ class Server:
                 for entry in sockets:
                     nursery.start_soon(self._accept, entry, connections)
                 nursery.start_soon(self._keep_deadlines)
+                nursery.start_soon(self._departures.run)
                 task_status.started()
         close_all(sockets)
 
@@ -203,6 +206,7 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
             connection = Connection(sock, listener, self.context)
+            self._departures.watch(sock, connection.client_left)
         except OSError:
             sock.close()  # the client has left already
             return
@@ -221,6 +225,7 @@ class Server:
             connection.reason = "bug"
             logger.exception("the connection of %s failed unexpectedly", connection.client_address)
         finally:
+            self._departures.forget(connection.socket)
             self.connections.discard(connection)
             self.metrics.connections_open -= 1
             self.metrics.connection_closed(connection.reason or "shutdown")
@@ -238,6 +243,9 @@ class Server:
             await trio.sleep(CHECK_SECONDS)
             now = trio.current_time()
             for connection in list(self.connections):
+                if connection.gone(now):
+                    connection.close("client")
+                    continue
                 why = connection.overdue(now)
                 if why is not None:
                     logger.info("closing the connection of %s: %s", connection.client_address, why)

@@ -33,9 +33,10 @@ logger = logging.getLogger(__name__)
 class Ticket:
     """A request that waits for its reply. The client may be gone by then: nobody minds."""
 
-    __slots__ = ("_reply", "_waiter")
+    __slots__ = ("_abandoned", "_reply", "_waiter")
 
     def __init__(self) -> None:
+        self._abandoned = False
         self._waiter = Waiter()
         self._reply: JoinReply | SyncReply | None = None
 
@@ -50,16 +51,21 @@ class Ticket:
     def answered(self) -> bool:
         return self._reply is not None
 
-    async def joined(self) -> JoinReply:
-        """Wait for the reply to a JoinGroup; one task does."""
-        return cast("JoinReply", await self._wait())
+    def abandon(self) -> None:
+        """The client has gone: nobody waits for the reply. Its member stays until its own time is over."""
+        self._abandoned = True
+        self._waiter.wake()
 
-    async def synced(self) -> SyncReply:
-        """Wait for the reply to a SyncGroup; one task does."""
-        return cast("SyncReply", await self._wait())
+    async def joined(self) -> JoinReply | None:
+        """Wait for the reply to a JoinGroup; one task does. None: it was abandoned."""
+        return cast("JoinReply | None", await self._wait())
 
-    async def _wait(self) -> JoinReply | SyncReply:
-        while self._reply is None:
+    async def synced(self) -> SyncReply | None:
+        """Wait for the reply to a SyncGroup; one task does. None: it was abandoned."""
+        return cast("SyncReply | None", await self._wait())
+
+    async def _wait(self) -> JoinReply | SyncReply | None:
+        while self._reply is None and not self._abandoned:
             await self._waiter.wait()
         return self._reply
 

@@ -43,6 +43,11 @@ class Listeners:
             self._watchers.discard(watcher)
 
     @property
+    def waiting(self) -> int:
+        """How many are parked."""
+        return len(self._waiters)
+
+    @property
     def watching(self) -> int:
         """How many wait to be told once."""
         return len(self._watchers or ())
