@@ -15,6 +15,7 @@ from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
+from gateway.log.wake_ups import WakeUps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +58,7 @@ class LogContext:
         self.stores = stores
         self.copies: CatalogCopies = copies or NoCopies()
         self.tail_cache = TailCache(tail_cache_bytes)
+        self.wake_ups = WakeUps()
         self.opener = Opener(self)
         self.closer = Closer(self)
         self.copier = Copier(self)

@@ -96,7 +96,7 @@ class Partition:
         self.chain = SegmentChain()
         self.producers = PartitionProducers()
         self.hot = HotBatches(context.tail_cache)
-        self.listeners = Listeners()
+        self.listeners = Listeners(context.wake_ups)
         self._state = PartitionState.RECOVERING
         self._context = context
         self._pending = PendingAppends(self.chain)
