@@ -1,4 +1,4 @@
-"""Who waits for news of partitions is told in order, a few in each turn of the loop, and nobody is forgotten."""
+"""Who waits for news of partitions: told in order, a few in each turn of the loop, and none is forgotten."""
 
 from __future__ import annotations
 
