@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
-from gateway.groups.served import Ticket
+from gateway.groups.served import Abandoned, Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_sync_group_response
@@ -61,9 +61,12 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         request.forget_frame()
         request.body = body = None
     request.park(ticket.abandon)
-    reply = await ticket.synced()
-    request.unpark()
-    return None if reply is None else _answer(request, reply)  # None: the client has gone
+    try:
+        return _answer(request, await ticket.synced())
+    except Abandoned:
+        return None  # the client has gone
+    finally:
+        request.unpark()
 
 
 def _answer(request: Request, reply: SyncReply) -> Response:

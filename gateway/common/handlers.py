@@ -33,7 +33,7 @@ from typing import Any, Protocol, TypeAlias
 
 import trio
 
-from gateway.common.budget import Budget
+from gateway.common.budget import Budget, Memory
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -122,7 +122,7 @@ class Request:
         local_address: tuple[str, int],
         client_address: str,
         shutting_down: trio.Event,
-        response_memory: Budget | None = None,
+        response_memory: Memory | None = None,
         arrived: float = 0.0,
     ) -> None:
         self.arrived = arrived

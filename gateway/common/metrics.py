@@ -109,7 +109,7 @@ class Metrics:
         self.apis: dict[int, ApiStats] = {}
         self.connections_open = 0
         self.connections_accepted = 0
-        self.connections_refused = 0
+        self.connections_refused: dict[tuple[str, ...], float] = {}
         self.connections_closed: dict[tuple[str, ...], float] = {}
         self._families: list[Callable[[], Iterable[str]]] = []
         self._names: set[str] = set()
@@ -130,6 +130,10 @@ class Metrics:
     def connection_closed(self, reason: str) -> None:
         """Counts a closed connection. `reason` is one of a few words of ours, never a client's."""
         self.connections_closed[reason,] = self.connections_closed.get((reason,), 0) + 1
+
+    def connection_refused(self, reason: str) -> None:
+        """Counts a connection that found no place. `reason` is one of a few words of ours."""
+        self.connections_refused[reason,] = self.connections_refused.get((reason,), 0) + 1
 
     def register(self, figures: Iterable[Figure[_Source]], source: _Source) -> None:
         """Adds the figures of a table, all of one source."""
@@ -153,7 +157,7 @@ class Metrics:
         self._add(name, family)
 
     def pieces(self) -> Iterator[str]:
-        """Everything in Prometheus' text format, in pieces that take well below a millisecond to make each."""
+        """Everything in Prometheus' text format, in pieces that take about a millisecond or less to make."""
         if self._process is not None:
             yield generate_latest(self._process).decode()
         for family in self._families:
@@ -207,8 +211,9 @@ _CONNECTIONS: Final[Sequence[Figure[Metrics]]] = (
     ),
     Counter(
         "dafka_connections_refused_total",
-        "Connections closed at once, because there were as many as allowed.",
+        "Connections closed at once: there were as many as allowed, in all or of one client.",
         lambda own: own.connections_refused,
+        ("reason",),
     ),
     Counter(
         "dafka_connections_closed_total",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
 from prometheus_client.utils import floatToGoString
+
+_number: Callable[[float], str] = floatToGoString
 
 LINES_A_PIECE = 256
 """Lines that are made before others have their turn: half a millisecond."""
 
 
 class Buckets(Protocol):
-    """A histogram. `cumulative`: (upper bound, observations up to it), +Inf last; `total` of what was seen."""
+    """A histogram. `cumulative`: (upper bound, how often up to it), +Inf last; `total` of what was seen."""
 
     total: float
 
@@ -36,7 +38,7 @@ def label_pairs(labels: Sequence[str], values: Sequence[str]) -> str:
 def line(name: str, pairs: str, value: float) -> str:
     """One value; `pairs` are its labels (`label_pairs`), or empty."""
     where = f"{{{pairs}}}" if pairs else ""
-    return f"{name}{where} {floatToGoString(value)}\n"
+    return f"{name}{where} {_number(value)}\n"
 
 
 def lines(name: str, labels: Sequence[str], values: Iterator[tuple[Sequence[str], float]]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import trio
 
 from gateway.answers.turns import BREATH
+from gateway.common.clients import client_of
 from gateway.common.handlers import Request
 from gateway.fetch.fetched_partition import FetchedPartition
 from gateway.fetch.reading import Reading
@@ -51,6 +52,11 @@ class Job(abc.ABC, Generic[_Changed]):
         await reading.hold(len(wanted))
         await reading.read_cold(wanted)
         return await self._results(wanted)
+
+    @property
+    def client(self) -> str:
+        """Whose it is (`gateway.common.clients`)."""
+        return client_of(self._request.client_address.rpartition(":")[0].strip("[]"))
 
     def hurry(self) -> None:
         """Answer with what there is: the gateway stops, others wait for this request's memory, or the client

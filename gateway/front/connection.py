@@ -43,6 +43,7 @@ from gateway.common.failures import is_disk_failure
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
+from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
 from gateway.front.deadlines import Deadlines
 from gateway.front.decoding import decode_counted, decode_many_partitions, take_produced
@@ -86,21 +87,25 @@ class Connection:
         "_local_address",
         "_output",
         "_scope",
+        "client",
         "client_address",
         "memory",
         "reason",
         "socket",
     )
 
-    def __init__(self, sock: socket.socket, listener: Listener, context: ConnectionContext) -> None:
+    def __init__(
+        self, sock: socket.socket, listener: Listener, context: ConnectionContext, client: Client
+    ) -> None:
         limits = context.limits
         self.socket = sock
         self._context = context
+        self.client = client
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self._frames = FrameReader(limits.max_request_bytes)
         self._output = Output(sock)
-        self.memory = ConnectionMemory(context)
+        self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)
         self._handling: Request | None = None
@@ -296,7 +301,7 @@ class Connection:
             body = await decode_counted(context, memory, route, header, frame, answers.flush)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
-            context.response_memory, arrived,
+            self.client.response_memory, arrived,
         )  # fmt: skip
         if begins:
             await self._begin(route, request, size, decoded, started)

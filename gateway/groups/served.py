@@ -30,6 +30,10 @@ that. Hostile members could have their deadlines one by one, each with a tick of
 logger = logging.getLogger(__name__)
 
 
+class Abandoned(Exception):
+    """Nobody waits for the reply any more."""
+
+
 class Ticket:
     """A request that waits for its reply. The client may be gone by then: nobody minds."""
 
@@ -56,16 +60,18 @@ class Ticket:
         self._abandoned = True
         self._waiter.wake()
 
-    async def joined(self) -> JoinReply | None:
-        """Wait for the reply to a JoinGroup; one task does. None: it was abandoned."""
-        return cast("JoinReply | None", await self._wait())
+    async def joined(self) -> JoinReply:
+        """Wait for the reply to a JoinGroup; one task does. Raises Abandoned."""
+        return cast("JoinReply", await self._wait())
 
-    async def synced(self) -> SyncReply | None:
-        """Wait for the reply to a SyncGroup; one task does. None: it was abandoned."""
-        return cast("SyncReply | None", await self._wait())
+    async def synced(self) -> SyncReply:
+        """Wait for the reply to a SyncGroup; one task does. Raises Abandoned."""
+        return cast("SyncReply", await self._wait())
 
-    async def _wait(self) -> JoinReply | SyncReply | None:
-        while self._reply is None and not self._abandoned:
+    async def _wait(self) -> JoinReply | SyncReply:
+        while self._reply is None:
+            if self._abandoned:
+                raise Abandoned
             await self._waiter.wait()
         return self._reply
 
