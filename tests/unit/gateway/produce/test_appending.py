@@ -162,8 +162,9 @@ def test_timeouts_count_from_the_arrival_and_not_from_each_others_ends() -> None
 
 def test_a_client_that_would_wait_for_days_is_told_after_minutes() -> None:
     async def body(log: FakeLog) -> None:
-        pending = await begin(log, {0: batch(b"a")}, timeout_ms=2**31 - 1)
-        assert pending._completion.deadline == pending._request.arrived + MAX_TIMEOUT_MS / 1000
+        request = produce_request({0: batch(b"a")}, timeout_ms=2**31 - 1)
+        pending = await begin_request(log, request)
+        assert pending._completion.deadline == request.arrived + MAX_TIMEOUT_MS / 1000
 
     logged(body)
 
