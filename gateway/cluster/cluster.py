@@ -103,6 +103,7 @@ class Cluster:
                 self.context.opener.run,
                 self.context.closer.run,
                 self.context.cold.ahead.run,
+                self.context.wake_ups.run,
                 self.recovery.run,
                 self.retention.run,
                 self.compaction.run,

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import trio
 
+from gateway.common.waiting import Waiter
+
 CALLED_A_TURN = 32
 """Parked fetches that are called in one turn of the loop: they take a millisecond to read again."""
 
@@ -24,11 +26,12 @@ class Round(Protocol):
 
 
 class WakeUps:
-    """All of one gateway. Its own time is that of trio's loop: outside of one nothing is to be called."""
+    """All of one gateway. `run` calls those that are queued."""
 
     def __init__(self) -> None:
         self._left = CALLED_A_TURN
         self._rounds: deque[Round] = deque()
+        self._work = Waiter()
 
     def may_call(self, many: int) -> bool:
         """Whether so many may be called now, which is counted; if not, they are to be queued."""
@@ -40,13 +43,18 @@ class WakeUps:
     def queue(self, round_: Round) -> None:
         """Have these called in the following turns."""
         self._rounds.append(round_)
-        if len(self._rounds) == 1:
-            self._next_turn()
+        self._work.wake()
 
-    def _next_turn(self) -> None:
-        trio.lowlevel.current_trio_token().run_sync_soon(self._turn)
+    async def run(self) -> None:
+        """Call those that are queued, for ever."""
+        while True:
+            if self._rounds:
+                self._call_some()
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._work.wait()
 
-    def _turn(self) -> None:
+    def _call_some(self) -> None:
         self._left = CALLED_A_TURN
         rounds = self._rounds
         while rounds:
@@ -57,5 +65,4 @@ class WakeUps:
                 rounds.popleft()
             else:
                 rounds.rotate(-1)
-                self._next_turn()
                 return

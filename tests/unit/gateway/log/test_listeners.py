@@ -22,8 +22,8 @@ class Scene:
     """Partitions and the turns of the loop in which their waiters were told."""
 
     def __init__(self, partitions: int = 1) -> None:
-        wake_ups = WakeUps()
-        self.listeners = [Listeners(wake_ups) for _ in range(partitions)]
+        self.wake_ups = WakeUps()
+        self.listeners = [Listeners(self.wake_ups) for _ in range(partitions)]
         self.told: list[tuple[int, int]] = []
         """(partition, waiter)"""
         self.turns: Counter[int] = Counter()
@@ -58,13 +58,19 @@ class Waiter:
         self._scene.turns[self._scene.turn] += 1
 
 
-def in_a_loop(body: Callable[[], Awaitable[None]]) -> None:
-    trio.run(body)
+def in_a_loop(body: Callable[[Scene], Awaitable[None]], partitions: int = 1) -> None:
+    async def main() -> None:
+        scene = Scene(partitions)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.wake_ups.run)
+            await body(scene)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
 
 
 def test_few_are_told_at_once() -> None:
-    async def body() -> None:
-        scene = Scene()
+    async def body(scene: Scene) -> None:
         for number in range(3):
             scene.park(0, number)
         for times in range(5):
@@ -75,8 +81,7 @@ def test_few_are_told_at_once() -> None:
 
 
 def test_many_are_told_in_order_and_some_in_each_turn() -> None:
-    async def body() -> None:
-        scene = Scene()
+    async def body(scene: Scene) -> None:
         for number in range(MANY):
             scene.park(0, number)
         scene.tell()
@@ -92,8 +97,7 @@ def test_many_are_told_in_order_and_some_in_each_turn() -> None:
 
 
 def test_what_happens_meanwhile_is_told_once_more_to_all() -> None:
-    async def body() -> None:
-        scene = Scene()
+    async def body(scene: Scene) -> None:
         for number in range(MANY):
             scene.park(0, number)
         scene.tell()
@@ -111,8 +115,7 @@ def test_what_happens_meanwhile_is_told_once_more_to_all() -> None:
 
 
 def test_partitions_take_turns() -> None:
-    async def body() -> None:
-        scene = Scene(partitions=3)
+    async def body(scene: Scene) -> None:
         for number in range(MANY):
             scene.park(0, number)
             scene.park(1, number)
@@ -128,12 +131,11 @@ def test_partitions_take_turns() -> None:
         )
         assert max(scene.turns.values()) <= MOST_SEEN
 
-    in_a_loop(body)
+    in_a_loop(body, partitions=3)
 
 
 def test_who_was_removed_is_not_told() -> None:
-    async def body() -> None:
-        scene = Scene()
+    async def body(scene: Scene) -> None:
         waiters = [scene.park(0, number) for number in range(MANY)]
         scene.tell()
         for waiter in waiters[1:]:
@@ -148,8 +150,7 @@ def test_who_was_removed_is_not_told() -> None:
 
 
 def test_watchers_are_told_once_and_not_if_they_were_removed() -> None:
-    async def body() -> None:
-        scene = Scene()
+    async def body(scene: Scene) -> None:
         listeners = scene.listeners[0]
         watchers = [Waiter(scene, 0, number) for number in range(MANY)]
         for watcher in watchers:
