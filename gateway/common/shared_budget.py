@@ -97,8 +97,8 @@ class Share:
 
     @property
     def waits_for_itself(self) -> bool:
-        """There is room for the first that waits, but not for so greedy a client."""
-        return next(iter(self.queue)).size <= self._budget._free
+        """The client holds as much as the first that waits wants."""
+        return next(iter(self.queue)).size <= self.held
 
     def wanted(self, seconds: float, now: float) -> int:
         """Bytes that those want who have waited so long at `now` (trio's clock)."""

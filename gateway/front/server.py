@@ -282,15 +282,15 @@ class Server:
         holds most, or of the one that waits for itself.
         """
         hogs = [connection for connection in self.connections if held(connection)]
-        if waits.waits_for_itself:
-            hogs = [hog for hog in hogs if hog.client.name == waits.client]
-        else:
-            by_client: Counter[str] = Counter()
-            for hog in hogs:
-                by_client[hog.client.name] += held(hog)
-            for greedy, _ in by_client.most_common(1):
-                hogs = [hog for hog in hogs if hog.client.name == greedy]
-        for hog in sorted(hogs, key=held, reverse=True):
+        by_client: Counter[str] = Counter()
+        for hog in hogs:
+            by_client[hog.client.name] += held(hog)
+        if not hogs:
+            return
+        (greedy, _), *_ = by_client.most_common(1)
+        if waits.waits_for_itself and waits.client in by_client:
+            greedy = waits.client
+        for hog in sorted((one for one in hogs if one.client.name == greedy), key=held, reverse=True):
             if wanted <= 0:
                 return
             wanted -= held(hog)

@@ -224,3 +224,30 @@ def test_who_waits_for_its_own_client_is_served_once_enough_of_that_is_closed() 
             nursery.cancel_scope.cancel()
 
     serve(body, Limits(request_memory_bytes=2000 * KIB, max_request_bytes=200 * KIB), clock)
+
+
+@pytest.mark.usefixtures("each_address_is_a_client")
+def test_who_holds_a_little_and_wants_much_waits_for_the_greedy() -> None:
+    """There is room for it, but not beside so much that another client has not sent to the end."""
+    clock = MockClock()
+
+    async def body(server: Running) -> None:
+        async with trio.open_nursery() as nursery:
+            await send_halves(server, nursery, "127.0.0.2", 20)
+            async with client_at(server, "127.0.0.1") as honest, client_at(server, "127.0.0.1") as beside:
+                await beside.send(request(BEGIN, 1, bytes(20 * KIB)))
+                await wait_all_tasks_blocked()
+                nursery.start_soon(honest.send, request(BEGIN, 2, bytes(390 * KIB)))
+                await wait_all_tasks_blocked()
+                assert len(server.fakes.ran) == 1
+                for _ in range(int((STARVED_SECONDS + 2) / CHECK_SECONDS)):
+                    clock.jump(CHECK_SECONDS)
+                    await wait_all_tasks_blocked()
+                assert len(server.fakes.ran) == 2
+                for pending in server.fakes.pending:
+                    pending.finish()
+                assert await beside.frame() == answer(1, bytes(20 * KIB))
+                assert await honest.frame() == answer(2, bytes(390 * KIB))
+            nursery.cancel_scope.cancel()
+
+    serve(body, Limits(request_memory_bytes=2000 * KIB, max_request_bytes=400 * KIB), clock)
