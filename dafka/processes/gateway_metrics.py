@@ -74,11 +74,11 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
     Gauge(
         "dafka_partition_high_watermark",
         "Offset below which every batch is durable.",
-        lambda broker: {
-            (topic.name, str(partition.index)): partition.high_watermark
+        lambda broker: (
+            ((topic.name, str(partition.index)), partition.high_watermark)
             for topic in broker.topics.all()
             for partition in topic.partitions
-        },
+        ),
         ("topic", "partition"),
     ),
     Counter(

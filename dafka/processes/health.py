@@ -7,28 +7,29 @@
 
 As little of HTTP/1.1 as that needs (RFC 9112): a GET or HEAD without a body, one request per connection.
 Whatever else comes is answered with an error and closed. Every wait has a deadline and every size a bound,
-since these ports are left open to more than they should be.
+since these ports are left open to more than they should be; health is answered however many scrape slowly
+(`dafka.processes.visitors`), and metrics take no more of the loop than a little at a time
+(`dafka.processes.scrapes`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TypeAlias
 
 import trio
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from dafka.processes.scrapes import Scrapes
+from dafka.processes.visitors import Visitors
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket
 
 MAX_HEAD_BYTES = 8 * 1024
 """Bytes of a request's first line and headers; nginx and Apache allow 8 KiB for one header."""
-
-MAX_CONNECTIONS = 32
-"""Connections at once; a scraper needs one. Further ones are closed without an answer."""
 
 REQUEST_SECONDS = 5.0
 """Seconds for the whole request to arrive."""
@@ -41,7 +42,7 @@ _TEXT = "text/plain; charset=utf-8"
 Page: TypeAlias = tuple[HTTPStatus, str, bytes]
 """Status, content type, body."""
 
-Pages: TypeAlias = dict[str, Callable[[], Page]]
+Pages: TypeAlias = dict[str, Callable[[], Awaitable[Page]]]
 """Pages by path."""
 
 logger = logging.getLogger(__name__)
@@ -75,28 +76,28 @@ async def serve_health(
 
     It should go on while the gateway stops: only then can others see that it is not ready.
     """
-    pages: Pages = {
-        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, metrics.text()),
-        "/health": lambda: _readiness(health),
-        "/health/ready": lambda: _readiness(health),
-        "/health/live": lambda: (HTTPStatus.OK, "application/json", b'{"live": true}\n'),
-    }
-    answering = 0
+    scrapes, visitors = Scrapes(metrics), Visitors()
+
+    async def shown() -> Page:
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, await scrapes.text()
+
+    async def ready() -> Page:
+        return _readiness(health)
+
+    async def live() -> Page:
+        return HTTPStatus.OK, "application/json", b'{"live": true}\n'
+
+    pages: Pages = {"/metrics": shown, "/health": ready, "/health/ready": ready, "/health/live": live}
 
     async def answer(stream: trio.SocketStream) -> None:
-        nonlocal answering
         async with stream:
-            if answering >= MAX_CONNECTIONS:
-                return
-            answering += 1
             try:
-                await _answer(stream, pages)
-            except (trio.BrokenResourceError, trio.TooSlowError):
+                with visitors.visit(stream.socket.getpeername()[0]):
+                    await _answer(stream, pages)
+            except (OSError, trio.BrokenResourceError, trio.TooSlowError):
                 pass  # the client left, or is too slow to matter
             except Exception:  # logged; the next scrape may work
                 logger.exception("a page could not be made")
-            finally:
-                answering -= 1
 
     listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
     await trio.serve_listeners(answer, listeners, task_status=task_status)
@@ -114,7 +115,7 @@ async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
     elif path not in pages:
         status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, f"try {', '.join(pages)}\n".encode()
     else:
-        status, kind, body = pages[path]()
+        status, kind, body = await pages[path]()
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",
         f"Content-Type: {kind}",
@@ -125,7 +126,9 @@ async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
         "\r\n",
     ]
     with trio.fail_after(ANSWER_SECONDS):
-        await stream.send_all("\r\n".join(lines).encode("latin-1") + (b"" if method == b"HEAD" else body))
+        await stream.send_all("\r\n".join(lines).encode("latin-1"))
+        if method != b"HEAD":
+            await stream.send_all(body)  # as it is: many may read the same large text slowly
         await stream.send_eof()
 
 

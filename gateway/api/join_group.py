@@ -3,7 +3,8 @@
 Behaviour
   The answer may take minutes: it comes when all members have joined, or the time for that is over. The
   leader's has all members with what they sent for the chosen protocol; assigning is the clients' business.
-  The rules are those of `gateway.groups.group`.
+  The rules are those of `gateway.groups.group`. A client that goes away while it waits is not answered; its
+  member stays until its time is over, as in Kafka.
 
 Version notes
   v1 brings the rebalance timeout; in v0 the session timeout stands for it. From v4 on a member without an id
@@ -13,8 +14,9 @@ Version notes
 
 Differs from Kafka
   What members sent is bounded (`gateway.groups.room`): a group that is full answers
-  GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. Where Kafka leaves a request hanging
-  whose member joins again on another connection, it is answered with REBALANCE_IN_PROGRESS.
+  GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. A rebalance timeout is a day at most. Where
+  Kafka leaves a request hanging whose member joins again on another connection, it is answered with
+  REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
-from gateway.groups.served import Ticket
+from gateway.groups.served import Abandoned, Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_join_group_response
@@ -46,6 +48,11 @@ SKIP_ASSIGNMENT_SINCE_VERSION: Final = 9
 
 MAX_PROTOCOLS: Final = 64
 """Protocols that one member may name; consumers have one to five. More is POLICY_VIOLATION."""
+
+MAX_REBALANCE_TIMEOUT_MS: Final = 24 * 3600 * 1000
+"""Longest that a group waits for a member to join again, whatever it asks for (Java's `max.poll.interval.ms`,
+five minutes by default; some set it to 2^31-1, which is 24 days). Kafka has no such limit: there one member
+that is heard of and does not join holds up all others for so long."""
 
 CLIENT_HOSTS: Final = 1024
 """Addresses of clients whose Java form is remembered: members join again and again."""
@@ -73,7 +80,13 @@ async def join_group(request: Request, broker: Broker) -> Response:
     if not ticket.answered:
         request.forget_frame()
         request.body = None  # what the group needs of it, it has
-    reply = await ticket.joined()
+    request.park(ticket.abandon)
+    try:
+        reply = await ticket.joined()
+    except Abandoned:
+        return None  # the client has gone
+    finally:
+        request.unpark()
     size = sum(len(member.metadata) for member in reply.members)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)
@@ -105,7 +118,7 @@ def _join(request: Request, ticket: Ticket) -> Join:
         client_id=client_id,
         client_host=client_host(request),
         session_timeout_ms=body.session_timeout_ms,
-        rebalance_timeout_ms=max(0, timeout),
+        rebalance_timeout_ms=min(max(0, timeout), MAX_REBALANCE_TIMEOUT_MS),
         protocol_type=body.protocol_type,
         protocols=tuple(Protocol(each.name, each.metadata) for each in body.protocols),
         needs_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE_VERSION,

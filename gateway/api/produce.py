@@ -1,10 +1,10 @@
 """Produce (key 0), versions 3 to 13; advertised from 0, as Kafka does.
 
 Behaviour: each partition is checked and appended at once, in request order (`begin`); the answer waits until
-every append has the durability that `acks` asks for, or the request's timeout, counted from its arrival, is
-over. Errors are per partition. acks=0 is never answered; if an append failed the connection is closed, as
-Kafka does, so that the client looks again; but while there is no room such a request waits, and its client
-with it.
+every append has the durability that `acks` asks for, or the request's timeout (MAX_TIMEOUT_MS at most),
+counted from its arrival, is over. Errors are per partition. acks=0 is never answered; if an append failed the
+connection is closed, as Kafka does, so that the client looks again; but while there is no room such a request
+waits, and its client with it.
 
 Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the
 current leader, which is left out (there is one).
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
 
 
+MAX_TIMEOUT_MS = 300_000
+"""Longest that a Produce waits for stores, whatever it asks for: the same as a Fetch for records. Clients ask
+for 30 s (`request.timeout.ms`), and give up by themselves after two minutes (`delivery.timeout.ms`)."""
+
+
 class PendingProduce:
     """A Produce that took effect; `ready` when it has the durability it asked for
     (`gateway.common.handlers.PendingResponse`).
@@ -59,7 +64,8 @@ class PendingProduce:
     def __init__(self, request: Request, broker: Broker) -> None:
         self._request = request
         self._broker = broker
-        deadline = request.arrived + max(0, request.body.timeout_ms) / 1000
+        timeout_ms = min(max(0, request.body.timeout_ms), MAX_TIMEOUT_MS)
+        deadline = request.arrived + timeout_ms / 1000
         self._completion = Completion(broker.completions, deadline)
         self.appending = Appending(request, broker, self._completion)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.answers.turns import breathe
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
-from gateway.groups.served import Ticket
+from gateway.groups.served import Abandoned, Ticket
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_sync_group_response
@@ -60,7 +60,13 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         assignments.clear()
         request.forget_frame()
         request.body = body = None
-    return _answer(request, await ticket.synced())
+    request.park(ticket.abandon)
+    try:
+        return _answer(request, await ticket.synced())
+    except Abandoned:
+        return None  # the client has gone
+    finally:
+        request.unpark()
 
 
 def _answer(request: Request, reply: SyncReply) -> Response:

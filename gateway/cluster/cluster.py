@@ -43,6 +43,10 @@ logger = logging.getLogger(__name__)
 class Parked(Protocol):
     """A Fetch that waits for records."""
 
+    @property
+    def client(self) -> str:
+        """Whose it is (`gateway.common.clients`)."""
+
     def hurry(self) -> None:
         """Answer with what there is."""
 
@@ -76,10 +80,13 @@ class Cluster:
         self._too_few = LogLimit(logger, lines=1)
         self._closer_loaded = trio.Event()
 
-    def wake_parked(self) -> None:
-        """Have parked fetches answered at once: the gateway stops, or others wait for their memory."""
+    def wake_parked(self, client: str | None = None) -> None:
+        """Have parked fetches answered at once, all or those of one client: the gateway stops, or others wait
+        for their memory.
+        """
         for waiter in tuple(self.parked):
-            waiter.hurry()
+            if client is None or waiter.client == client:
+                waiter.hurry()
 
     async def recover(self) -> None:
         """Recover all partitions: afterwards all of them serve, or say why not."""
@@ -96,6 +103,7 @@ class Cluster:
                 self.context.opener.run,
                 self.context.closer.run,
                 self.context.cold.ahead.run,
+                self.context.wake_ups.run,
                 self.recovery.run,
                 self.retention.run,
                 self.compaction.run,

@@ -9,8 +9,24 @@ once it is alone: no request that the size limit lets through can wait for ever.
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 import trio
+
+
+class Memory(Protocol):
+    """Where bytes are taken from and given back: a `Budget`, or a client's share of one
+    (`gateway.common.shared_budget`).
+    """
+
+    @property
+    def total(self) -> int: ...
+
+    def try_reserve(self, size: int) -> bool: ...
+
+    async def reserve(self, size: int) -> None: ...
+
+    def release(self, size: int) -> None: ...
 
 
 class Budget:
@@ -23,7 +39,7 @@ class Budget:
             raise ValueError(f"a budget of {total} bytes")
         self.total = total
         self._free = total
-        self._waiting: deque[tuple[int, trio.lowlevel.Task, float]] = deque()
+        self._waiting: deque[tuple[int, trio.lowlevel.Task]] = deque()
 
     @property
     def used(self) -> int:
@@ -34,10 +50,6 @@ class Budget:
     def waiting(self) -> int:
         """Tasks that wait for bytes."""
         return len(self._waiting)
-
-    def longest_wait(self, now: float) -> float:
-        """Seconds that the first in the queue has waited at `now` (trio's clock); 0 if nobody waits."""
-        return now - self._waiting[0][2] if self._waiting else 0.0
 
     def try_reserve(self, size: int) -> bool:
         """Takes `size` bytes if they are free and nobody waits for some; False otherwise. Never blocks."""
@@ -51,7 +63,7 @@ class Budget:
         """Takes `size` bytes, waiting for them in turn. A checkpoint only if it waits."""
         if self.try_reserve(size):
             return
-        entry = (min(size, self.total), trio.lowlevel.current_task(), trio.current_time())
+        entry = (min(size, self.total), trio.lowlevel.current_task())
         self._waiting.append(entry)
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -73,7 +85,7 @@ class Budget:
     def _serve_waiting(self) -> None:
         waiting = self._waiting
         while waiting and waiting[0][0] <= self._free:
-            size, task, _ = waiting.popleft()
+            size, task = waiting.popleft()
             self._free -= size
             trio.lowlevel.reschedule(task)
 

@@ -33,7 +33,7 @@ from typing import Any, Protocol, TypeAlias
 
 import trio
 
-from gateway.common.budget import Budget
+from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
@@ -82,6 +82,10 @@ def _nothing_to_flush() -> None:
     """For requests that come from no connection."""
 
 
+def _nothing_to_give_up() -> None:
+    """For requests that are not parked."""
+
+
 class Request:
     """One decoded request and where it came from.
 
@@ -90,16 +94,18 @@ class Request:
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
     the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
     `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
-    while it waits for room, which `room_memory` bounds.
+    while it waits for room, which `room_memory` bounds. `gone`: the client has closed its sending side.
     """
 
     __slots__ = (
+        "_give_up",
         "arrived",
         "before_waiting",
         "body",
         "client",
         "client_address",
         "frame",
+        "gone",
         "header",
         "held_bytes",
         "holds_frame",
@@ -119,7 +125,7 @@ class Request:
         local_address: tuple[str, int],
         client_address: str,
         shutting_down: trio.Event,
-        response_memory: Budget | None = None,
+        response_memory: Memory | None = None,
         arrived: float = 0.0,
         client: str = NOBODY,
     ) -> None:
@@ -138,6 +144,8 @@ class Request:
         self.before_waiting: Callable[[], object] = _nothing_to_flush
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
+        self.gone = False
+        self._give_up: Callable[[], object] = _nothing_to_give_up
 
     def forget_frame(self) -> None:
         """Give back the memory of the request before it is answered; its `frame` is of no use after that.
@@ -147,6 +155,21 @@ class Request:
         if self.holds_frame:
             self.holds_frame = False
             self.let_go(self)
+
+    def park(self, give_up: Callable[[], object]) -> None:
+        """Have `give_up` called, perhaps now, when the client has gone. It ends a wait that may be long."""
+        self._give_up = give_up
+        if self.gone:
+            give_up()
+
+    def unpark(self) -> None:
+        """The long wait is over."""
+        self._give_up = _nothing_to_give_up
+
+    def client_left(self) -> None:
+        """The client has closed its sending side: what is parked is given up."""
+        self.gone = True
+        self._give_up()
 
     def try_reserve(self, size: int) -> bool:
         """As `reserve`, if it need not wait; False otherwise."""

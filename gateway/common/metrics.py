@@ -1,8 +1,9 @@
 """What the gateway counts, and how it is read.
 
 Counting costs nanoseconds: plain integers and lists that only the trio thread changes. Reading them is left
-to the scrape, when `collect` makes Prometheus samples of them. (The prometheus_client's own `inc` and
-`observe` take a lock each and cost microseconds, for every request.)
+to the scrape. (The prometheus_client's own `inc` and `observe` take a lock each and cost microseconds, for
+every request.) A gateway of 20,000 partitions shows a megabyte: `pieces` makes it a little at a time, so that
+others have their turns.
 
 Others add what they know: a table of figures with `register`, or one at a time with `gauge`, `counter` and
 `histogram`. How a figure is read is a function that is called at the scrape, in the trio thread, and returns
@@ -12,15 +13,14 @@ the current value or values.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+
+from gateway.common.metrics_text import head, histogram_lines, label_pairs, line, lines
 
 LATENCY_BOUNDS = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -29,8 +29,10 @@ LATENCY_BOUNDS = (
 """Upper bounds of the latency buckets in seconds: from an answer out of memory to a Kafka client's own
 timeout."""
 
-Value: TypeAlias = float | Mapping[Any, float]
-"""A number, or numbers by the values of the labels (tuples of strings)."""
+Value: TypeAlias = float | Mapping[Any, float] | Iterator[tuple[Any, float]]
+"""A number, or numbers by the values of the labels (tuples of strings); as an iterator if there may be many:
+it is read a little at a time, while others have their turns.
+"""
 
 _Source = TypeVar("_Source")
 
@@ -39,7 +41,7 @@ _Source = TypeVar("_Source")
 class Figure(Generic[_Source]):
     """One line of a table: something that a part of the process, the source, shows to Prometheus."""
 
-    family: ClassVar[type[GaugeMetricFamily | CounterMetricFamily]]
+    kind: ClassVar[str]
 
     name: str
     help: str
@@ -53,14 +55,14 @@ class Gauge(Figure[_Source]):
     """A value that goes up and down."""
 
     __slots__ = ()
-    family = GaugeMetricFamily
+    kind = "gauge"
 
 
 class Counter(Figure[_Source]):
     """A value that only grows; its name ends in `_total`."""
 
     __slots__ = ()
-    family = CounterMetricFamily
+    kind = "counter"
 
 
 class Histogram:
@@ -100,24 +102,24 @@ class ApiStats:
         self.latency = Histogram()
 
 
-class Metrics(Collector):
-    """The metrics of one process, and the registry that is scraped; `with_clients` of Kafka, or without."""
+class Metrics:
+    """The metrics of one process; `with_clients` of Kafka, or without."""
 
     def __init__(self, *, with_process: bool = True, with_clients: bool = True) -> None:
         self.apis: dict[int, ApiStats] = {}
         self.connections_open = 0
         self.connections_accepted = 0
-        self.connections_refused = 0
+        self.connections_refused: dict[tuple[str, ...], float] = {}
         self.connections_closed: dict[tuple[str, ...], float] = {}
-        self._families: list[Callable[[], Metric]] = []
+        self._families: list[Callable[[], Iterable[str]]] = []
         self._names: set[str] = set()
-        self.registry = CollectorRegistry()
+        self._process: CollectorRegistry | None = None
         if with_process:
-            ProcessCollector(registry=self.registry)
-            PlatformCollector(registry=self.registry)
+            self._process = CollectorRegistry()
+            ProcessCollector(registry=self._process)
+            PlatformCollector(registry=self._process)
         if with_clients:
             self.register(_CONNECTIONS, self)
-        self.registry.register(self)
 
     def api(self, key: int, name: str) -> ApiStats:
         """The counters of one API, made at the first call."""
@@ -128,6 +130,10 @@ class Metrics(Collector):
     def connection_closed(self, reason: str) -> None:
         """Counts a closed connection. `reason` is one of a few words of ours, never a client's."""
         self.connections_closed[reason,] = self.connections_closed.get((reason,), 0) + 1
+
+    def connection_refused(self, reason: str) -> None:
+        """Counts a connection that found no place. `reason` is one of a few words of ours."""
+        self.connections_refused[reason,] = self.connections_refused.get((reason,), 0) + 1
 
     def register(self, figures: Iterable[Figure[_Source]], source: _Source) -> None:
         """Adds the figures of a table, all of one source."""
@@ -145,59 +151,58 @@ class Metrics(Collector):
     def histogram(self, name: str, text: str, histogram: Histogram) -> None:
         """Adds a histogram that others `observe` into."""
 
-        def family() -> Metric:
-            metric = HistogramMetricFamily(name, text)
-            metric.add_metric([], histogram.cumulative(), histogram.total)
-            return metric
+        def family() -> Iterator[str]:
+            yield head(name, text, "histogram") + histogram_lines(name, "", histogram)
 
         self._add(name, family)
 
-    def collect(self) -> Iterable[Metric]:
+    def pieces(self) -> Iterator[str]:
+        """Everything in Prometheus' text format, in pieces that take about a millisecond or less to make."""
+        if self._process is not None:
+            yield generate_latest(self._process).decode()
         for family in self._families:
-            yield family()
-        yield from self._api_families()
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: without it, registering would call `collect`, and with it every `read`."""
-        return []
+            yield from family()
+        yield from self._of_apis()
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(self.registry)
+        """All of it at once."""
+        return "".join(self.pieces()).encode()
 
-    def _add(self, name: str, family: Callable[[], Metric]) -> None:
+    def _add(self, name: str, family: Callable[[], Iterable[str]]) -> None:
         if name in self._names:
             raise ValueError(f"metric {name} is registered twice")
         self._names.add(name)
         self._families.append(family)
 
-    def _api_families(self) -> Iterable[Metric]:
-        labels = ("api",)
-        requests = CounterMetricFamily("dafka_requests_total", "Requests answered.", labels=labels)
-        received = CounterMetricFamily("dafka_request_bytes_total", "Bytes of these requests.", labels=labels)
-        sent = CounterMetricFamily("dafka_response_bytes_total", "Bytes of their answers.", labels=labels)
-        latency = HistogramMetricFamily(
-            "dafka_request_seconds", "From the whole request to its answer ready to be sent.", labels=labels
+    def _of_apis(self) -> Iterator[str]:
+        apis = [(label_pairs(("api",), (stats.name,)), stats) for stats in self.apis.values()]
+        for name, text, read in _OF_APIS:
+            yield head(name, text, "counter")
+            yield "".join(line(name, labels, read(stats)) for labels, stats in apis)
+        yield head(
+            "dafka_request_seconds", "From the whole request to its answer ready to be sent.", "histogram"
         )
-        for stats in self.apis.values():
-            name = [stats.name]
-            requests.add_metric(name, stats.requests)
-            received.add_metric(name, stats.request_bytes)
-            sent.add_metric(name, stats.response_bytes)
-            latency.add_metric(name, stats.latency.cumulative(), stats.latency.total)
-        return (requests, received, sent, latency)
+        for labels, stats in apis:
+            yield histogram_lines("dafka_request_seconds", labels, stats.latency)
 
 
-def _family(figure: Figure[_Source], source: _Source) -> Metric:
-    family = figure.family(figure.name, figure.help, labels=figure.labels)
+def _family(figure: Figure[_Source], source: _Source) -> Iterator[str]:
+    yield head(figure.name, figure.help, figure.kind)
     value = figure.read(source)
     if isinstance(value, Mapping):
-        for label_values, number in value.items():
-            family.add_metric(label_values, number)
+        yield from lines(figure.name, figure.labels, iter(value.items()))
+    elif isinstance(value, Iterator):
+        yield from lines(figure.name, figure.labels, value)
     else:
-        family.add_metric([], value)
-    return family
+        yield line(figure.name, "", value)
 
+
+_OF_APIS: Final[Sequence[tuple[str, str, Callable[[ApiStats], float]]]] = (
+    ("dafka_requests_total", "Requests answered.", lambda stats: stats.requests),
+    ("dafka_request_bytes_total", "Bytes of these requests.", lambda stats: stats.request_bytes),
+    ("dafka_response_bytes_total", "Bytes of their answers.", lambda stats: stats.response_bytes),
+)
+"""What is counted of each API."""
 
 _CONNECTIONS: Final[Sequence[Figure[Metrics]]] = (
     Gauge("dafka_connections", "Connections of Kafka clients.", lambda own: own.connections_open),
@@ -206,8 +211,9 @@ _CONNECTIONS: Final[Sequence[Figure[Metrics]]] = (
     ),
     Counter(
         "dafka_connections_refused_total",
-        "Connections closed at once, because there were as many as allowed.",
+        "Connections closed at once: there were as many as allowed, in all or of one client.",
         lambda own: own.connections_refused,
+        ("reason",),
     ),
     Counter(
         "dafka_connections_closed_total",

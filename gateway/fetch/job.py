@@ -52,8 +52,15 @@ class Job(abc.ABC, Generic[_Changed]):
         await reading.read_cold(wanted)
         return await self._results(wanted)
 
+    @property
+    def client(self) -> str:
+        """Whose it is (`gateway.common.clients`)."""
+        return self._request.client
+
     def hurry(self) -> None:
-        """Answer with what there is: the gateway stops, or others wait for this request's memory."""
+        """Answer with what there is: the gateway stops, others wait for this request's memory, or the client
+        has gone.
+        """
         self._hurried = True
         self._woken.set()
 
@@ -67,6 +74,7 @@ class Job(abc.ABC, Generic[_Changed]):
     async def _wait(self, seconds: float) -> None:
         parked = self._broker.parked
         parked.add(self)
+        self._request.park(self.hurry)
         try:
             await self._park()
             with trio.move_on_after(seconds):
@@ -77,6 +85,7 @@ class Job(abc.ABC, Generic[_Changed]):
                     changed, self._changed = self._changed, {}
                     await _with_breaths(changed, self._read_changed)
         finally:
+            self._request.unpark()
             parked.discard(self)
             self._unpark()
 

@@ -23,7 +23,10 @@ Flushing. Ready answers stay in `output` while the reader goes on without giving
 leave in one system call. Whatever makes it wait flushes them first.
 
 End. When the client closes, or sends what it may not, or the gateway stops, the reader ends; the writer
-still writes the answers of what was begun, then the connection is closed.
+still writes the answers of what was begun, then the connection is closed. That the client has closed its
+sending side is seen also while nobody reads (`client_left`, called by `gateway.front.departures`): a Fetch
+that is parked is answered then with what there is, JoinGroup and SyncGroup not at all; what else was sent is
+taken as far as it can be within LEFT_SECONDS.
 """
 
 from __future__ import annotations
@@ -36,11 +39,11 @@ from typing import Any
 
 import trio
 
-from gateway.common.clients import client_of
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
+from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
 from gateway.front.deadlines import Deadlines
 from gateway.front.decoding import decode_counted, decode_many_partitions, take_produced
@@ -77,31 +80,35 @@ class Connection:
 
     __slots__ = (
         "_answers",
-        "_client",
         "_context",
         "_deadlines",
         "_frames",
+        "_handling",
         "_local_address",
         "_output",
         "_scope",
-        "_socket",
+        "client",
         "client_address",
         "memory",
         "reason",
+        "socket",
     )
 
-    def __init__(self, sock: socket.socket, listener: Listener, context: ConnectionContext) -> None:
+    def __init__(
+        self, sock: socket.socket, listener: Listener, context: ConnectionContext, client: Client
+    ) -> None:
         limits = context.limits
-        self._socket = sock
+        self.socket = sock
         self._context = context
+        self.client = client
         self.client_address = join_host_port(*sock.getpeername()[:2])
-        self._client = client_of(self.client_address)
         self._local_address = listener.advertised(sock.getsockname()[0])
         self._frames = FrameReader(limits.max_request_bytes)
         self._output = Output(sock)
-        self.memory = ConnectionMemory(context)
+        self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)
+        self._handling: Request | None = None
         self._scope = trio.CancelScope()
         self.reason = ""  # why the connection ended: a word for the metrics
 
@@ -130,27 +137,42 @@ class Connection:
         """
         try:
             if linger and self.reason in _ENDED_BY_US:
-                self._socket.shutdown(socket.SHUT_WR)
+                self.socket.shutdown(socket.SHUT_WR)
                 scratch = bytearray(LINGER_CHUNK_BYTES)
                 with trio.move_on_after(LINGER_SECONDS):
                     received = 1
                     while received:
-                        await trio.lowlevel.wait_readable(self._socket)
-                        received = self._socket.recv_into(scratch)
+                        await trio.lowlevel.wait_readable(self.socket)
+                        received = self.socket.recv_into(scratch)
         except OSError:
             pass  # gone
         finally:
-            self._socket.close()
+            self.socket.close()
 
     def close(self, reason: str) -> None:
         """Ends the connection now, whatever is in flight."""
         self.reason = self.reason or reason
         self._scope.cancel()
 
+    def client_left(self) -> None:
+        """The client has closed its sending side, or reset the connection: nothing of it waits for long."""
+        deadlines = self._deadlines
+        if deadlines.left_since == math.inf:
+            deadlines.left_since = trio.current_time()
+            if self._handling is not None:
+                self._handling.client_left()
+
+    def gone(self, now: float) -> bool:
+        """Whether the connection is to be closed at `now` (trio's clock) because the client has gone.
+
+        A handler that is not parked comes to its end: an administrator's request is not left half done.
+        """
+        return self._deadlines.gone(now) and self._handling is None and not self._output.draining
+
     def stop_reading(self) -> None:
         """For a gateway that stops (`shutting_down` is set): no further request is received."""
         # Wakes the reader if it waits for the client (and the writer, which looks and waits again).
-        trio.lowlevel.notify_closing(self._socket)
+        trio.lowlevel.notify_closing(self.socket)
 
     def overdue(self, now: float) -> str | None:
         """Why the connection is to be closed at `now` (trio's clock): a sentence, or None."""
@@ -207,7 +229,7 @@ class Connection:
                 deadlines.frame_began = now
             deadlines.input_waiting_since = now
             try:
-                await trio.lowlevel.wait_readable(self._socket)
+                await trio.lowlevel.wait_readable(self.socket)
             except trio.ClosedResourceError:
                 pass  # woken by `stop_reading`
             deadlines.input_waiting_since = math.inf
@@ -215,13 +237,15 @@ class Connection:
             self.reason = self.reason or "shutdown"
             return False
         try:
-            count = self._socket.recv_into(frames.buffer())
+            count = self.socket.recv_into(frames.buffer())
         except BlockingIOError:
             return True  # woken for nothing
         except OSError:
-            count = 0
+            self.close("client")  # it reads no answers any more either
+            return False
         if not count:
             self.reason = self.reason or "client"
+            self.client_left()
             return False
         deadlines.partial += count
         frames.received(count)
@@ -277,7 +301,7 @@ class Connection:
             body = await decode_counted(context, memory, route, header, frame, answers.flush)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
-            context.response_memory, arrived, self._client,
+            self.client.response_memory, arrived, self.client.name,
         )  # fmt: skip
         if begins:
             await self._begin(route, request, size, decoded, started)
@@ -343,10 +367,13 @@ class Connection:
         assert route.handler is not None
         output, answers, memory = self._output, self._answers, self.memory
         request.let_go = self._let_go
+        request.gone = self._deadlines.left_since != math.inf
+        self._handling = request
         answer = route.handler(request, self._context.broker)
         try:
             response = await (call_before_blocking(answer, answers.flush) if output.unsent else answer)
         finally:
+            self._handling = None
             if request.reserved:
                 memory.answers.take_over(request.reserved)
         answers.ready(response, route, size, started, held=size if request.holds_frame else 0)

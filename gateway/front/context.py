@@ -10,6 +10,7 @@ import trio
 from gateway.common.budget import Budget, Gate
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
+from gateway.common.shared_budget import SharedBudget
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
 
@@ -29,18 +30,19 @@ class ConnectionContext:
     become takes from `decoded_memory` (of a Produce from `produced_memory`, so that producers wait for each
     other only), and their answers from `response_memory`, always in this order. `room_memory` is no further
     memory: it bounds how much of the others may be held by who waits for room in a log and wants no answer.
+    Connections take by the shares of their clients (`gateway.front.clients`).
     """
 
     dispatcher: Dispatcher
     broker: Broker
     limits: Limits
     metrics: Metrics
-    request_memory: Budget
-    small_request_memory: Budget
-    decoded_memory: Budget
-    produced_memory: Budget
+    request_memory: SharedBudget
+    small_request_memory: SharedBudget
+    decoded_memory: SharedBudget
+    produced_memory: SharedBudget
     room_memory: Budget
-    response_memory: Budget
+    response_memory: SharedBudget
     produce_gate: Gate
     log: LogLimit
     shutting_down: trio.Event = field(default_factory=trio.Event)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from gateway.front.limits import Limits
+from gateway.front.limits import LEFT_SECONDS, Limits
 from gateway.front.output import Output
 
 
@@ -17,10 +17,20 @@ class Deadlines:
     * `input_waiting_since`: when it began to wait for bytes;
     * `frame_began`: when the first bytes of a frame came that is not here as a whole;
     * `partial`: bytes received that belong to no whole frame yet;
-    * `served`: requests so far.
+    * `served`: requests so far;
+    * `left_since`: when the client had closed its sending side. Looking moves it on while requests that it
+      sent before are still taken.
     """
 
-    __slots__ = ("_limits", "frame_began", "input_waiting_since", "partial", "served")
+    __slots__ = (
+        "_limits",
+        "_served_when_left",
+        "frame_began",
+        "input_waiting_since",
+        "left_since",
+        "partial",
+        "served",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,6 +38,15 @@ class Deadlines:
         self.frame_began = math.inf
         self.partial = 0
         self.served = 0
+        self.left_since = math.inf
+        self._served_when_left = 0
+
+    def gone(self, now: float) -> bool:
+        """Whether the client has gone, and nothing that it sent before has begun for LEFT_SECONDS."""
+        if self.served != self._served_when_left and self.left_since <= now:
+            self._served_when_left = self.served
+            self.left_since = now
+        return now - self.left_since > LEFT_SECONDS
 
     def overdue(self, now: float, output: Output, *, owes_answers: bool) -> str | None:
         """Why the connection is to be closed at `now`: a sentence, or None.

@@ -79,22 +79,46 @@ STALL_SECONDS = 30.0
 """Seconds without a single byte, in a request that has begun to arrive or an answer that is being written.
 Kafka has no such limit; its clients give up a request after 30 s (`request.timeout.ms`)."""
 
+LEFT_SECONDS = 5.0
+"""Seconds that the requests of a client which has closed its sending side may take: those that wait for
+stores, for room in the log, or for memory. It may be a producer that wants no answers (acks=0), has sent all
+and has gone, as in order. What is parked (Fetch, JoinGroup, SyncGroup) is given up at once."""
+
 MIN_BYTES_PER_SECOND = 16 * KIB
 """Slowest transfer of a whole request or answer: it may take STALL_SECONDS plus its size at this rate.
 Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""
 
 STARVED_SECONDS = 10.0
-"""Seconds that somebody waits for memory before the client that holds most of it is closed, with a request it
-has not sent to the end or answers it has not read: without this, three clients that dribble 100 MiB each
-would stop every other producer for an hour."""
+"""Seconds that somebody waits for memory before connections of the client that holds most of it are closed,
+those with the largest requests that are not sent to the end, or answers that are not read: without this,
+three that dribble 100 MiB each would stop every other producer for an hour. For one that waits only because
+its own client holds so much, connections of that client are closed."""
 
 HURRY_SECONDS = 1.0
-"""Seconds that somebody waits for memory before all parked fetches are answered with what there is: a Fetch
-keeps its request's memory while it waits for records, and may wait for minutes."""
+"""Seconds that somebody waits for memory before parked fetches are answered with what there is: a Fetch keeps
+its request's memory while it waits for records, and may wait for minutes. Those of all clients, or of the one
+that waits for itself."""
 
 MAX_CONNECTIONS = 10_000
 """Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on
 file descriptors lowers it further."""
+
+MAX_CLIENT_CONNECTIONS = 5_000
+"""Connections of one client at once, an address as long as there are no principals: half of all. Kafka's
+`max.connections.per.ip` is unlimited. Where there are fewer places in all it is as much less."""
+
+RESERVED_PART = 10
+"""One place in so many is only for clients that have been there before (KNOWN_SECONDS), and this machine."""
+
+LOOPBACK_PART = 10
+"""And of these, one in so many only for this machine: whoever floods a gateway from outside leaves operators
+room to look."""
+
+KNOWN_SECONDS = 60.0
+"""Seconds that a client has been connected, now or before, and is known from then on."""
+
+MAX_KNOWN_CLIENTS = 4_096
+"""Clients that are remembered to have been there: a hundred bytes each."""
 
 FAIR_SHARE_REQUESTS = 32
 """Requests of one connection that are handled before other connections have their turn."""
@@ -148,6 +172,7 @@ class Limits:
     min_bytes_per_second: int = MIN_BYTES_PER_SECOND
     starved_seconds: float = STARVED_SECONDS
     max_connections: int = MAX_CONNECTIONS
+    max_client_connections: int = MAX_CLIENT_CONNECTIONS
     shutdown_grace_seconds: float = SHUTDOWN_GRACE_SECONDS
 
     def __post_init__(self) -> None:

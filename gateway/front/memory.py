@@ -1,39 +1,40 @@
 """What one connection holds of the gateway's memory.
 
-The budgets are shared by all connections (`ConnectionContext` says what each is for). A connection has an
-account with each of them, so that all that it holds is given back at its end, whatever ended it.
+The budgets are shared by all clients (`ConnectionContext` says what each is for), and the share of a client
+by its connections. A connection has an account with each, so that all that it holds is given back at its end,
+whatever ended it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.common.budget import Budget
-from gateway.front.context import ConnectionContext
+from gateway.common.budget import Memory
+from gateway.front.clients import Client
 from wireproto.kafka.framing import BIG_FRAME_BYTES
 
 
 class Account:
-    """`held` bytes of one budget."""
+    """`held` bytes of a client's share of one budget."""
 
-    __slots__ = ("_budget", "held")
+    __slots__ = ("_share", "held")
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, share: Memory) -> None:
+        self._share = share
         self.held = 0
 
     def try_take(self, size: int) -> bool:
-        """Takes `size` bytes if they are free and nobody waits for some; False otherwise. Never blocks."""
-        if not self._budget.try_reserve(size):
+        """Takes `size` bytes if they are there for its client; False otherwise. Never blocks."""
+        if not self._share.try_reserve(size):
             return False
         self.held += size
         return True
 
     async def take(self, size: int, before_waiting: Callable[[], object]) -> None:
         """Takes `size` bytes; if it has to wait for them, it calls `before_waiting` first."""
-        if not self._budget.try_reserve(size):
+        if not self._share.try_reserve(size):
             before_waiting()
-            await self._budget.reserve(size)
+            await self._share.reserve(size)
         self.held += size
 
     def take_over(self, size: int) -> None:
@@ -43,7 +44,7 @@ class Account:
     def give_back(self, size: int) -> None:
         """Gives back `size` of the bytes."""
         self.held -= size
-        self._budget.release(size)
+        self._share.release(size)
 
     def give_back_all(self) -> None:
         """Gives back whatever is held."""
@@ -65,12 +66,12 @@ class ConnectionMemory:
 
     __slots__ = ("answers", "decoded", "in_flight", "produced", "receiving", "requests", "small_requests")
 
-    def __init__(self, context: ConnectionContext) -> None:
-        self.requests = Account(context.request_memory)
-        self.small_requests = Account(context.small_request_memory)
-        self.decoded = Account(context.decoded_memory)
-        self.produced = Account(context.produced_memory)
-        self.answers = Account(context.response_memory)
+    def __init__(self, client: Client) -> None:
+        self.requests = Account(client.request_memory)
+        self.small_requests = Account(client.small_request_memory)
+        self.decoded = Account(client.decoded_memory)
+        self.produced = Account(client.produced_memory)
+        self.answers = Account(client.response_memory)
         self.receiving = 0
         self.in_flight = 0
 

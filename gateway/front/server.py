@@ -16,6 +16,7 @@ import errno
 import logging
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,11 @@ from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
+from gateway.common.shared_budget import Share, SharedBudget
+from gateway.front.clients import REFUSALS, Clients
 from gateway.front.connection import Connection
 from gateway.front.context import ConnectionContext
+from gateway.front.departures import Departures
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
@@ -62,7 +66,8 @@ class Server:
     """One Kafka endpoint with its connections.
 
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
-    handlers. `hurry` is called when others wait for the memory of requests whose answers are put off.
+    handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
+    client that waits for itself, or with None if others wait, too.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class Server:
         metrics: Metrics,
         limits: Limits | None = None,
         produce_gate: Gate | None = None,
-        hurry: Callable[[], None] = lambda: None,
+        hurry: Callable[[str | None], None] = lambda _client: None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -82,20 +87,21 @@ class Server:
             broker=broker,
             limits=self.limits,
             metrics=metrics,
-            request_memory=Budget(self.limits.request_memory_bytes),
-            small_request_memory=Budget(self.limits.small_request_memory_bytes),
-            decoded_memory=Budget(self.limits.decoded_memory_bytes),
-            produced_memory=Budget(self.limits.produced_memory_bytes),
+            request_memory=SharedBudget(self.limits.request_memory_bytes),
+            small_request_memory=SharedBudget(self.limits.small_request_memory_bytes),
+            decoded_memory=SharedBudget(self.limits.decoded_memory_bytes),
+            produced_memory=SharedBudget(self.limits.produced_memory_bytes),
             room_memory=Budget(self.limits.room_memory_bytes),
-            response_memory=Budget(self.limits.response_memory_bytes),
+            response_memory=SharedBudget(self.limits.response_memory_bytes),
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.front.connection")),
         )
         self._hurry = hurry
         self.connections: set[Connection] = set()
+        self._clients = Clients(self.context)
+        self._departures = Departures()
         self._lingering = 0
         self._accepting = trio.CancelScope()
-        self._max_connections = self.limits.max_connections
         self._connections_scope = trio.CancelScope()
         budgets = {
             ("large requests",): self.context.request_memory,
@@ -128,7 +134,7 @@ class Server:
         Raises ProcessEnds when a handler did.
         """
         _mention_wildcards(sockets)
-        self._max_connections = min(self.limits.max_connections, connections_allowed_by_files())
+        self._clients.allow(min(self.limits.max_connections, connections_allowed_by_files()))
         try:
             with self._connections_scope:
                 async with trio.open_nursery() as connections:
@@ -159,6 +165,7 @@ class Server:
                 for entry in sockets:
                     nursery.start_soon(self._accept, entry, connections)
                 nursery.start_soon(self._keep_deadlines)
+                nursery.start_soon(self._departures.run)
                 task_status.started()
         close_all(sockets)
 
@@ -175,8 +182,8 @@ class Server:
             await trio.lowlevel.wait_readable(entry.socket)
             try:
                 for _ in range(ACCEPTS_IN_A_ROW):
-                    sock, _ = entry.socket.accept()
-                    self._admit(sock, entry.listener, connections)
+                    sock, address = entry.socket.accept()
+                    self._admit(sock, address[0], entry.listener, connections)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -189,22 +196,25 @@ class Server:
                 elif error.errno not in ACCEPT_IGNORED_ERRNOS:
                     raise
 
-    def _admit(self, sock: socket.socket, listener: Listener, connections: trio.Nursery) -> None:
-        if len(self.connections) >= self._max_connections:
+    def _admit(self, sock: socket.socket, host: str, listener: Listener, connections: trio.Nursery) -> None:
+        client = self._clients.admit(host, trio.current_time())
+        if isinstance(client, str):
             # Closed before a byte is read: the client sees at once that it must go elsewhere or wait.
             sock.close()
-            self.metrics.connections_refused += 1
+            self.metrics.connection_refused(client)
             self.context.log.warning(
-                "refused a connection: there are %d, as many as allowed", self._max_connections
+                "refused a connection of %s: of %d, %s", host, len(self.connections), REFUSALS[client]
             )
             return
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
-            connection = Connection(sock, listener, self.context)
+            connection = Connection(sock, listener, self.context, client)
+            self._departures.watch(sock, connection.client_left)
         except OSError:
             sock.close()  # the client has left already
+            self._clients.leave(client, trio.current_time())
             return
         self.connections.add(connection)
         self.metrics.connections_accepted += 1
@@ -221,7 +231,9 @@ class Server:
             connection.reason = "bug"
             logger.exception("the connection of %s failed unexpectedly", connection.client_address)
         finally:
+            self._departures.forget(connection.socket)
             self.connections.discard(connection)
+            self._clients.leave(connection.client, trio.current_time())
             self.metrics.connections_open -= 1
             self.metrics.connection_closed(connection.reason or "shutdown")
             self._lingering += 1
@@ -238,24 +250,50 @@ class Server:
             await trio.sleep(CHECK_SECONDS)
             now = trio.current_time()
             for connection in list(self.connections):
+                if connection.gone(now):
+                    connection.close("client")
+                    continue
                 why = connection.overdue(now)
                 if why is not None:
                     logger.info("closing the connection of %s: %s", connection.client_address, why)
                     connection.close("deadline")
-            context = self.context
-            requests = (context.request_memory, context.small_request_memory, context.decoded_memory)
-            if any(memory.longest_wait(now) >= HURRY_SECONDS for memory in requests):
-                self._hurry()
-            starved = self.limits.starved_seconds
-            if self.context.request_memory.longest_wait(now) > starved:
-                self._free_memory(lambda c: c.memory.receiving, "a request it has not sent to the end")
-            if self.context.response_memory.longest_wait(now) > starved:
-                self._free_memory(lambda c: c.memory.answers.held, "answers it has not read")
+            self._look_who_waits(now)
 
-    def _free_memory(self, held: Callable[[Connection], int], what: str) -> None:
-        """Closes the client that holds most of the memory that others wait for."""
-        hog = max(self.connections, key=held, default=None)
-        if hog is not None and held(hog):
+    def _look_who_waits(self, now: float) -> None:
+        """Has memory given back that others have waited for too long."""
+        context, starved = self.context, self.limits.starved_seconds
+        waiting: set[str | None] = set()
+        for memory in (context.request_memory, context.small_request_memory, context.decoded_memory):
+            waiting.update(
+                share.client if share.waits_for_itself else None
+                for share in memory.waiting_for(HURRY_SECONDS, now)
+            )
+        for client in {None} if None in waiting else waiting:
+            self._hurry(client)
+        for memory, held, what in (
+            (context.request_memory, _receiving, "a request it has not sent to the end"),
+            (context.response_memory, _unread, "answers it has not read"),
+        ):
+            for share in list(memory.waiting_for(starved, now)):
+                self._free_memory(share, share.wanted(starved, now), held, what)
+
+    def _free_memory(self, waits: Share, wanted: int, held: Callable[[Connection], int], what: str) -> None:
+        """Closes connections that hold so many bytes of the memory that others wait for: of the client that
+        holds most, or of the one that waits for itself.
+        """
+        hogs = [connection for connection in self.connections if held(connection)]
+        by_client: Counter[str] = Counter()
+        for hog in hogs:
+            by_client[hog.client.name] += held(hog)
+        if not hogs:
+            return
+        (greedy, _), *_ = by_client.most_common(1)
+        if waits.waits_for_itself and waits.client in by_client:
+            greedy = waits.client
+        for hog in sorted((one for one in hogs if one.client.name == greedy), key=held, reverse=True):
+            if wanted <= 0:
+                return
+            wanted -= held(hog)
             self.context.log.warning(
                 "closing the connection of %s: others wait for the %d bytes held by %s",
                 hog.client_address,
@@ -263,6 +301,14 @@ class Server:
                 what,
             )
             hog.close("memory")
+
+
+def _receiving(connection: Connection) -> int:
+    return connection.memory.receiving
+
+
+def _unread(connection: Connection) -> int:
+    return connection.memory.answers.held
 
 
 def _mention_wildcards(sockets: Sequence[ListenerSocket]) -> None:

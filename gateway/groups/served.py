@@ -32,12 +32,17 @@ that. Hostile members could have their deadlines one by one, each with a tick of
 logger = logging.getLogger(__name__)
 
 
+class Abandoned(Exception):
+    """Nobody waits for the reply any more."""
+
+
 class Ticket:
     """A request that waits for its reply. The client may be gone by then: nobody minds."""
 
-    __slots__ = ("_reply", "_waiter")
+    __slots__ = ("_abandoned", "_reply", "_waiter")
 
     def __init__(self) -> None:
+        self._abandoned = False
         self._waiter = Waiter()
         self._reply: JoinReply | SyncReply | None = None
 
@@ -52,16 +57,23 @@ class Ticket:
     def answered(self) -> bool:
         return self._reply is not None
 
+    def abandon(self) -> None:
+        """The client has gone: nobody waits for the reply. Its member stays until its own time is over."""
+        self._abandoned = True
+        self._waiter.wake()
+
     async def joined(self) -> JoinReply:
-        """Wait for the reply to a JoinGroup; one task does."""
+        """Wait for the reply to a JoinGroup; one task does. Raises Abandoned."""
         return cast("JoinReply", await self._wait())
 
     async def synced(self) -> SyncReply:
-        """Wait for the reply to a SyncGroup; one task does."""
+        """Wait for the reply to a SyncGroup; one task does. Raises Abandoned."""
         return cast("SyncReply", await self._wait())
 
     async def _wait(self) -> JoinReply | SyncReply:
         while self._reply is None:
+            if self._abandoned:
+                raise Abandoned
             await self._waiter.wait()
         return self._reply
 

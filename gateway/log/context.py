@@ -19,6 +19,7 @@ from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
+from gateway.log.wake_ups import WakeUps
 from wireproto.dafka.additions import NOTHING_REMEMBERED, Remembered
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class LogContext:
         self.copies: CatalogCopies = copies or NoCopies()
         self.tail_cache = TailCache(tail_cache_bytes)
         self.fences = Fences(self)
+        self.wake_ups = WakeUps()
         self.opener = Opener(self)
         self.closer = Closer(self)
         self.copier = Copier(self)

@@ -104,7 +104,7 @@ class Partition:
         self.chain = SegmentChain()
         self.producers = PartitionProducers(context.producers)
         self.hot = HotBatches(context.tail_cache)
-        self.listeners = Listeners()
+        self.listeners = Listeners(context.wake_ups)
         self.fence = context.fences.add(self)
         self._state = PartitionState.RECOVERING
         self._has_led = False

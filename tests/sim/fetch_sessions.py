@@ -174,6 +174,8 @@ class SessionConsumer:
             frame=b"",
             shutting_down=trio.Event(),
             try_reserve=lambda _size: True,
+            park=lambda _give_up: None,
+            unpark=lambda: None,
         )
         answer: Any = await fetch(request, self._life.broker)
         found: Answer = answer

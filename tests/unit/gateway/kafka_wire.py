@@ -206,7 +206,7 @@ async def running(
     fakes = fakes or Fakes()
     server = Server(
         registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False), limits=limits,
-        hurry=fakes.release.set,
+        hurry=lambda _client: fakes.release.set(),
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:

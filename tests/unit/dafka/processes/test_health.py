@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from dafka.processes.health import MAX_CONNECTIONS, MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
+from dafka.processes.health import MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
+from dafka.processes.scrapes import MAX_AGE_SECONDS, SLICE_SECONDS
+from dafka.processes.visitors import MAX_VISITORS
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
@@ -122,14 +124,13 @@ def test_a_request_that_comes_byte_by_byte_is_answered() -> None:
     serve(body, MockClock())
 
 
-def test_silent_clients_are_dropped_and_do_not_keep_others_out() -> None:
+def test_silent_clients_are_dropped() -> None:
     clock = MockClock()
 
     async def body(ask: Ask, health: Health, _: Metrics, address: tuple[str, int]) -> None:
         health.ready()
-        silent = [await trio.open_tcp_stream(*address) for _ in range(MAX_CONNECTIONS)]
+        silent = [await trio.open_tcp_stream(*address) for _ in range(10)]
         await wait_all_tasks_blocked()
-        assert await ask(b"") == b""  # one too many: closed at once
         clock.jump(REQUEST_SECONDS + 1)
         for stream in silent:
             assert await stream.receive_some(1) == b""
@@ -137,3 +138,82 @@ def test_silent_clients_are_dropped_and_do_not_keep_others_out() -> None:
         assert parts(await ask(get("/health")))[0] == 200
 
     serve(body, clock)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /hea", get("/metrics")])
+def test_health_is_answered_however_many_are_slow(sent: bytes) -> None:
+    """They say nothing, or half of it, or do not read what they asked for. The time stands still."""
+
+    async def body(ask: Ask, health: Health, metrics: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+        large = {(f"{number:01000}",): number for number in range(20_000)}
+        metrics.gauge("dafka_large", "More than sockets take.", lambda: iter(large.items()), ("n",))
+        slow: list[trio.SocketStream] = []
+        for _ in range(2 * MAX_VISITORS):
+            stream = await trio.open_tcp_stream(*address)
+            slow.append(stream)
+            if sent:
+                await stream.send_all(sent)
+            if len(slow) % 16 == 0:
+                assert parts(await ask(get("/health/live")))[0] == 200
+                assert parts(await ask(get("/health")))[0] == 200
+        await wait_all_tasks_blocked()
+        assert parts(await ask(get("/health/live")))[0] == 200
+        for stream in slow:
+            await trio.aclose_forcefully(stream)
+
+    serve(body, MockClock())
+
+
+def test_a_text_that_takes_long_is_made_a_little_at_a_time_and_for_all_who_ask() -> None:
+    clock = MockClock()
+
+    async def body(ask: Ask, health: Health, metrics: Metrics, address: tuple[str, int]) -> None:
+        made = turns = 0
+        stop = trio.CancelScope()
+
+        def values() -> Iterator[tuple[tuple[str], float]]:
+            nonlocal made
+            made += 1
+            for number in range(20_000):
+                yield (str(number),), number
+
+        async def others() -> None:
+            nonlocal turns
+            with stop:
+                while True:
+                    await trio.lowlevel.checkpoint()
+                    turns += bool(made)
+
+        metrics.gauge("dafka_many", "Many.", values, ("n",))
+        answers: list[bytes] = []
+
+        async def scrape() -> None:
+            answers.append(await ask(get("/metrics")))
+            if len(answers) == 5:
+                stop.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            for _ in range(5):
+                nursery.start_soon(scrape)
+        assert made == 1
+        assert {parts(one)[2].count(b"\ndafka_many{") for one in answers} == {20_000}
+        assert turns >= 20_000 * 1e-6 / SLICE_SECONDS / 4
+        clock.jump(MAX_AGE_SECONDS)
+        await ask(get("/metrics"))
+        assert made == 2
+
+    serve(body, clock)
+
+
+def test_a_text_that_is_made_fast_is_new_each_time() -> None:
+    async def body(ask: Ask, _: Health, metrics: Metrics, __: object) -> None:
+        for requests in range(3):
+            metrics.api(3, "Metadata").requests = requests
+            assert f'dafka_requests_total{{api="Metadata"}} {requests}.0'.encode() in await ask(
+                get("/metrics")
+            )
+            await trio.sleep(0.1)
+
+    serve(body, MockClock(autojump_threshold=0.05))

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.answers.turns import BREATH
 from gateway.api import describe_groups, join_group
-from gateway.api.join_group import MAX_PROTOCOLS, client_host
+from gateway.api.join_group import MAX_PROTOCOLS, MAX_REBALANCE_TIMEOUT_MS, client_host
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from tests.differential.groups import describe, heartbeat, join, leave, sync
@@ -76,6 +76,17 @@ def test_a_member_of_every_version(version: int) -> None:
         left = await ask(leave("g", (me, None), version=min(version, 5)))
         assert left.error_code == NONE
         assert [one.error_code for one in left.members] == ([NONE] if version >= 3 else [])
+
+    with_groups(body)
+
+
+def test_no_member_is_waited_for_for_more_than_a_day() -> None:
+    async def body(home: Home, ask: Ask) -> None:
+        request = join("g", version=3)
+        request.rebalance_timeout_ms = 2**31 - 1
+        joined = await ask(request)
+        member = home.group().machine.roster.by_id[joined.member_id]
+        assert member.rebalance_timeout_ms == MAX_REBALANCE_TIMEOUT_MS == 86_400_000
 
     with_groups(body)
 

@@ -81,28 +81,6 @@ def test_who_gives_up_makes_way_for_those_behind() -> None:
     run(main)
 
 
-def test_the_longest_wait_is_that_of_the_first_in_the_queue() -> None:
-    async def main() -> None:
-        budget, log = Budget(10), list[str]()
-        assert budget.longest_wait(trio.current_time()) == 0
-        assert budget.try_reserve(10)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(take, budget, 4, "first", log)
-            await wait_all_tasks_blocked()
-            clock.jump(5)
-            nursery.start_soon(take, budget, 4, "second", log)
-            await wait_all_tasks_blocked()
-            clock.jump(2)
-            assert budget.longest_wait(trio.current_time()) == 7
-            budget.release(5)
-            await wait_all_tasks_blocked()
-            assert budget.longest_wait(trio.current_time()) == 2
-            budget.release(5)
-
-    clock = MockClock()
-    run(main, clock=clock)
-
-
 def test_to_give_back_more_than_was_taken_is_an_error_of_ours() -> None:
     budget = Budget(10)
     assert budget.try_reserve(3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.common.clients import LOOPBACK, NOBODY, client_at, client_of
+from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
 
 
@@ -62,25 +62,3 @@ def test_whatever_the_greedy_do_a_newcomer_finds_room(total: int, asked: list[tu
     assert shares.used == sum(held.values()) <= total
     assert {client: shares.held(client) for client in "abcd"} == held
     assert shares.has_room("newcomer", max(1, (total - shares.used) // 2))
-
-
-@pytest.mark.parametrize(
-    ("address", "client"),
-    [
-        ("127.0.0.1:4711", LOOPBACK),
-        ("127.9.9.9:4711", LOOPBACK),
-        ("[::1]:4711", LOOPBACK),
-        ("[::ffff:127.0.0.1]:1", LOOPBACK),
-        ("10.1.2.3:9", "10.1.2.3"),
-        ("[::ffff:10.1.2.3]:9", "10.1.2.3"),
-        ("[2001:db8:1:2:3:4:5:6]:9", "2001:db8:1:2::/64"),
-        ("[2001:db8:1:2::1%eth0]:9", "2001:db8:1:2::/64"),
-        ("gateway:0", "gateway"),
-    ],
-)
-def test_who_is_one_client(address: str, client: str) -> None:
-    assert client_of(address) == client
-
-
-def test_hosts_that_share_a_network_of_64_bits_are_one_client() -> None:
-    assert client_at("2001:db8::1") == client_at("2001:db8::ffff:1") != client_at("2001:db8:0:1::1")

@@ -109,14 +109,14 @@ def test_a_large_request_that_is_not_a_produce_is_refused() -> None:
 
 def test_a_stated_size_allocates_nothing_beyond_the_budget() -> None:
     async def body(server: Running, client: Client) -> None:
-        # Ten clients state 100 MiB each and send nothing: two fit, the others wait for memory.
+        # Ten connections of a client state 100 MiB each and send nothing: one fits into its share.
         memory = server.server.context.request_memory
         async with trio.open_nursery() as nursery:
             for _ in range(10):
                 stream = await nursery.start(_connected, server)
                 await stream.send_all(struct.pack(">i", 100 * MIB))
             await wait_all_tasks_blocked()
-            assert (memory.used, memory.waiting) == (200 * MIB, 8)
+            assert (memory.used, memory.waiting) == (100 * MIB, 9)
             await client.send(request(ECHO, 1, b"alive"), request(BEGIN, 2, b"still"))
             assert await client.frame() == answer(1, b"alive")  # small requests need none of that memory
             await wait_all_tasks_blocked()

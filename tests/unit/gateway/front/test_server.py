@@ -168,11 +168,11 @@ def test_more_connections_than_allowed_are_closed_at_once_and_room_is_used_again
             await fourth.send(request(ECHO, 3))
             assert await fourth.frame() == answer(3)
         metrics = server.server.metrics
-        assert (metrics.connections_accepted, metrics.connections_refused) == (3, 1)
+        assert (metrics.connections_accepted, metrics.connections_refused) == (3, {("all",): 1})
 
     with caplog.at_level(logging.WARNING):
         serve(body, Limits(max_connections=2))
-    assert "refused a connection: there are 2" in caplog.text
+    assert "refused a connection of 127.0.0.1: of 2, there are as many as allowed" in caplog.text
 
 
 @pytest.mark.parametrize(

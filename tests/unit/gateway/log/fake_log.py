@@ -175,6 +175,7 @@ class FakeLog:
                 self.context.opener.run,
                 self.context.closer.run,
                 self.broker.completions.run,
+                self.context.wake_ups.run,
             ):
                 nursery.start_soon(worker)
             yield

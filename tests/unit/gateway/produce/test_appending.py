@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.api.produce import MAX_TIMEOUT_MS
 from gateway.common.budget import Budget
 from gateway.common.handlers import NoRoom, Request
 from gateway.log import context as context_module
@@ -155,6 +156,15 @@ def test_timeouts_count_from_the_arrival_and_not_from_each_others_ends() -> None
         for each in pending:
             assert await errors(each) == [7]
         assert 1 <= trio.current_time() - began < 1.2  # the clock is the test's own
+
+    logged(body)
+
+
+def test_a_client_that_would_wait_for_days_is_told_after_minutes() -> None:
+    async def body(log: FakeLog) -> None:
+        request = produce_request({0: batch(b"a")}, timeout_ms=2**31 - 1)
+        pending = await begin_request(log, request)
+        assert pending._completion.deadline == request.arrived + MAX_TIMEOUT_MS / 1000
 
     logged(body)
 
