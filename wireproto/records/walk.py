@@ -45,6 +45,7 @@ _PLAIN_DELTA: Final = 1 << 62
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _NULL: Final = -1
+_MORE: Final = 0x80
 
 
 class RecordWalk:
@@ -170,7 +171,9 @@ class RecordWalk:
         left = ELEMENTS_AT_ONCE
         while self._place < count and self._position < stop:
             start, end = record_bounds(body, self._position)
-            # The attributes byte at `start` has no meaning yet: any value passes, as in Kafka.
+            if body[start] >= _MORE:
+                # It has no meaning yet, and Kafka takes any. Python's clients read this one as two bytes.
+                raise invalid(f"a record with the attributes {body[start]}")
             delta, place = read_varlong(body, start + 1, end)
             offset_delta, place = read_varint(body, place, end)
             if offset_delta != self._place:
