@@ -27,7 +27,7 @@ def new_internal_configs(name: str, configs: Mapping[str, str]) -> dict[str, str
     """
     if name not in COMPACTED_TOPICS:
         return dict(configs)
-    made = {_POLICY: "compact"} | configs
+    made = {_POLICY: "compact", **configs}
     check_internal_configs(name, made)
     return made
 

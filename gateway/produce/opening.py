@@ -39,9 +39,9 @@ from wireproto.records.walk import RecordWalk
 MAX_OPENED_AT_ONCE_BYTES = 128 * 1024
 """Uncompressed batches up to this size are looked through at once, and others if they inflate to no more."""
 
-MAX_INFLATED_AT_ONCE_BYTES = 32 * 1024
-"""Compressed batches up to this size are inflated on the loop: half a millisecond of gzip. The limit above
-ends it for one that inflates to more."""
+MAX_INFLATED_AT_ONCE_BYTES = 64 * 1024
+"""Compressed batches up to this size are inflated on the loop, to no more than the above: half a millisecond
+of gzip. A worker thread costs a tenth of that, and more when others want the interpreter."""
 
 MAX_OPENED_AT_ONCE_RECORDS = 2000
 """And if they have no more records than this: 0.7 ms."""

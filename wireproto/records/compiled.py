@@ -1,14 +1,14 @@
 """aiokafka's compiled parser of records, where it is there: the only file that knows it.
 
 It is used within its bounds. It looks whether a field begins within what it was given and whether a string
-ends there, but not whether a number does, so it reads up to 20 bytes further: `PADDING_BYTES` lie behind. It
+ends there, but not whether a number does, so it reads up to 20 bytes further: `PADDING_BYTES` follow. It
 copies what it reads, so nothing refers to the buffer afterwards. And it does not pause within a record.
 """
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, Buffer
 
@@ -16,15 +16,16 @@ try:
     from aiokafka.errors import CorruptRecordException
     from aiokafka.record._crecords import DefaultRecordBatch, DefaultRecordBatchBuilder
 except ImportError:  # no wheel for this platform, or another version: our own code does it
-    DefaultRecordBatch = None
-
-AVAILABLE: Final = DefaultRecordBatch is not None
+    DefaultRecordBatch = DefaultRecordBatchBuilder = CorruptRecordException = None
 
 PADDING_BYTES: Final = 32
-"""Zeros behind what the parser is given: a zero ends any number."""
+"""Zeros after what the parser is given: a zero ends any number."""
 
 REFUSALS: Final[tuple[type[Exception], ...]] = (
-    (CorruptRecordException, ArithmeticError, MemoryError, ValueError) if AVAILABLE else ()
+    *(() if CorruptRecordException is None else (CorruptRecordException,)),
+    ArithmeticError,
+    MemoryError,
+    ValueError,
 )
 """What it raises for bytes that are no records: a length near 2**63 passes its look and fails to be
 allocated."""
@@ -58,14 +59,34 @@ class Window:
         return iter(DefaultRecordBatch(memoryview(self._bytes)[: HEADER_BYTES + size]))
 
 
-def _measure() -> Callable[[int, int, bytes | None, bytes | None, list[Any]], int]:
+Measure: TypeAlias = Callable[[int, int, bytes | None, bytes | None, list[Any]], int]
+"""Offset delta, timestamp delta, key, value, headers -> bytes that the record takes if each number in it is
+written with as few as possible."""
+
+
+def _measure() -> Measure:
     builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, 1 << 62)
     builder.append(0, 0, None, None, [])  # from here on timestamps count from 0
-    measure: Callable[[int, int, bytes | None, bytes | None, list[Any]], int] = builder.size_in_bytes
+    measure: Measure = builder.size_in_bytes
     return measure
 
 
+def _works() -> bool:
+    """Whether it is there, and as it was when this was written: its names are not public."""
+    if DefaultRecordBatch is None:
+        return False
+    record = b"\x10\0\x02\0\x02k\x02v\0"
+    try:
+        (found,) = Window(record).records(1, len(record))
+        size = _measure()(0, 1, b"k", b"v", [])
+    except (TypeError, AttributeError, *REFUSALS):
+        return False
+    seen = found.offset, found.timestamp, found.key, found.value, found.headers, size
+    return bool(seen == (0, 1, b"k", b"v", [], len(record)))
+
+
+AVAILABLE: Final = _works()
+"""Whether there is a parser; `Window` and `shortest_size_of` are of no use without."""
+
 if AVAILABLE:
     shortest_size_of: Final = _measure()
-    """Offset delta, timestamp delta, key, value, headers -> bytes that the record takes if each number in it
-    is written with as few as possible."""

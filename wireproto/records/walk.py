@@ -106,7 +106,8 @@ class RecordWalk:
         """Look through the next records. False: our own code has to, and nothing was taken."""
         here, first, left = self._position, self._place, self._header.count - self._place
         window = compiled.Window(self._body[here : here + WINDOW_BYTES])
-        records = chain(window.records(left, window.size))  # chain: islice would begin anew with each slice
+        # Without `chain` each slice would begin anew.
+        records: Iterator[Any] = chain(window.records(left, window.size))
         count = size = 0
         smallest, largest = _INT64_MAX, _INT64_MIN
         keyless: list[int] = []

@@ -77,8 +77,8 @@ def record(
     """Key, value and one header, each number with so many spare bytes."""
     body = b"".join(
         (attributes, varint(delta, spare[1]), varint(place, spare[2]), varint(1, spare[3]), b"k",
-         varint(2, spare[4]), b"vv", varint(1, spare[5]), varint(1, spare[6]), b"h", varint(1, spare[7]), b"w",
-         extra)
+         varint(2, spare[4]), b"vv", varint(1, spare[5]), varint(1, spare[6]), b"h", varint(1, spare[7]),
+         b"w", extra)
     )  # fmt: skip
     return varint(len(body), spare[0]) + body
 
