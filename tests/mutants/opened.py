@@ -51,8 +51,8 @@ MUTANTS = (
         "names-of-each-batch",
         "A request of 13 MB has an answer of hundreds of megabytes.",
         "gateway/produce/appending.py",
-        "        self._names_left -= len(opened.record_errors)\n\n",
-        "\n",
+        "] = opened\n        self._names_left -= len(opened.record_errors)\n",
+        "] = opened\n",
         (f"{POISONED}test_an_answer_names_so_many_records_and_no_more",),
     ),
     Mutant(
