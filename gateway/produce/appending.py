@@ -35,7 +35,6 @@ from gateway.produce.times import few_enough, name_in_thread, name_now
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
-from wireproto.records.iteration import MIN_RECORD_BYTES
 from wireproto.records.produced import check_timestamps
 
 if TYPE_CHECKING:
@@ -337,7 +336,8 @@ class Appending:
         if header is not None:
             self._looked_through += header.count + (INFLATING_COUNT if header.codec else 0)
         else:
-            self._looked_through += len(opened.records) // MIN_RECORD_BYTES
+            # It may be small, and have inflated to very many records of which the last is damaged.
+            self._looked_through += RECORDS_A_TURN_COUNT
             self._names_left -= len(opened.record_errors)
 
     def _check_times(self, partition: Partition, header: BatchHeader, records: memoryview) -> None:

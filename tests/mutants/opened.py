@@ -16,14 +16,6 @@ MUTANTS = (
         (f"{POISONED}test_what_nobody_could_read_is_refused_and_is_in_no_log",),
     ),
     Mutant(
-        "internal-topics-trusted",
-        "With --trust-batches a batch that nobody can read is in the topic of all groups.",
-        "gateway/produce/appending.py",
-        "trust_batches or topic.internal or",
-        "trust_batches or",
-        (f"{POISONED}test_trusted_batches_are_not_looked_through_but_internal_topics_are",),
-    ),
-    Mutant(
         "offset-deltas-not-compared",
         "Records have offsets that others have.",
         "wireproto/records/walk.py",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.common.settings import LogSettings
 from gateway.common.waiting import call_before_blocking
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.idempotence.state import ProducerState
@@ -18,8 +19,9 @@ from gateway.log.topic import Topic
 from gateway.produce.appending import PARTITIONS_A_TURN_COUNT
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, produce_request
 from tests.unit.gateway.produce.test_appending import Begun, answered, began, begin_request
+from tests.unit.wireproto.records.damage import altered
 from wireproto.kafka.produce import ProducePartition, ProduceTopic
-from wireproto.records.batch import HEADER_BYTES, read_header
+from wireproto.records.batch import HEADER_BYTES, check_stored, read_header
 from wireproto.records.builder import build_batch
 from wireproto.records.iteration import inflated_records, iter_records
 from wireproto.records.recompression import recompressed
@@ -259,3 +261,76 @@ def test_keyless_records_are_found(keys: Keys, codec: int) -> None:
     walk.finish()
     missing = [i for i, key in enumerate(keys) if key is None]
     assert (walk.keyless, walk.keyless_count) == (missing, len(missing))
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("stated", [-1, NOW_MS, NOW_MS + 1, NOW_MS + 60_000])
+def test_the_largest_timestamp_is_that_of_the_records(stated: int, codec: int) -> None:
+    async def body(log: FakeLog) -> None:
+        good = keyed([b"a", None, b"c"], codec)
+        await produce(log, {0: altered(good, max_timestamp=stated)})
+        (kept,) = stored(log)
+        assert check_stored(kept).max_timestamp == NOW_MS + 2
+        assert kept[21:] == good[21:]
+
+    run(body)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_large_batch_lets_others_have_their_turns(codec: int) -> None:
+    async def body(log: FakeLog) -> None:
+        begun, waits = await began(log, produce_request({0: keyed([b"k"] * 21_000, codec)}))
+        assert waits >= 10
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        (topic,) = (await answered(begun)).responses
+        assert [part.error_code for part in topic.partition_responses] == [0]
+        assert log.partition.next_offset == 21_000
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("good", "codec", "turns"), [(True, 0, 9), (True, 4, 9), (False, 0, 19), (False, 4, 19)]
+)
+def test_many_small_batches_let_others_have_their_turns(good: bool, codec: int, turns: int) -> None:
+    """By what there is to look through, not by how many they are; a refused one counts as much."""
+
+    async def body(log: FakeLog) -> None:
+        batch = keyed([b"k"] * 1000, codec)
+        if not good:
+            batch = sign(read_header(batch), b"\xff" * (len(batch) - HEADER_BYTES))
+        content = memoryview(bytearray(batch))
+        request = produce_request({})
+        parts = [ProducePartition(0, memoryview(bytearray(content))) for _ in range(20)]
+        request.body.topics = [ProduceTopic("orders", None, parts)]
+        begun, waits = await began(log, request)
+        assert waits == turns
+        await wait_all_tasks_blocked()
+        if good:
+            log.acknowledge()
+        (topic,) = (await answered(begun)).responses
+        first, *others = [part.error_code for part in topic.partition_responses]
+        assert first == (0 if good else 87)
+        assert set(others) == ({0} if good else {87})
+
+    run(body)
+
+
+def test_what_is_trusted_is_appended_as_it_came() -> None:
+    """But for a largest timestamp that cannot be true; and what has to be opened anyway is."""
+
+    async def body(log: FakeLog) -> None:
+        log.broker.settings = LogSettings(trust_batches=True)
+        good = keyed([b"a", b"b"] * 20)
+        bad = sign(read_header(good)._replace(base_sequence=40), b"\xff" * 300)
+        late = altered(good, max_timestamp=NOW_MS + 60_000)
+        for content, code in ((late, 0), (bad, 0)):
+            answer, _ = await produce(log, {0: content})
+            assert answer.responses[0].partition_responses[0].error_code == code
+        assert [one[21:] for one in stored(log)] == [late[21:], bad[21:]]
+        log.topic.settings = effective_topic_configs(COMPACTED)
+        answer, _ = await produce(log, {0: bad})
+        assert answer.responses[0].partition_responses[0].error_code == 87
+
+    run(body)
