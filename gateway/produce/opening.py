@@ -31,7 +31,7 @@ from wireproto.records.batch import (
     validate_produced,
 )
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec
-from wireproto.records.header import CODEC_MASK, BatchHeader, Buffer
+from wireproto.records.header import CODEC_MASK, NO_TIMESTAMP, BatchHeader, Buffer
 from wireproto.records.iteration import MIN_RECORD_BYTES, inflated_records
 from wireproto.records.recompression import recompressed
 from wireproto.records.walk import RecordWalk
@@ -201,7 +201,8 @@ def _judged(opening: Opening, records: memoryview, header: BatchHeader, walk: Re
     if walk.keyless_count:
         return _without_keys(opening, records, walk)
     # Kafka computes it for every batch (`LogValidator`): look-ups by time need it right.
-    header = set_max_timestamp(records, header, header.base_timestamp + walk.largest_delta)
+    largest = max(NO_TIMESTAMP, header.base_timestamp + walk.largest_delta)
+    header = set_max_timestamp(records, header, largest)
     return Opened(records, opening.settings, header)
 
 
