@@ -148,16 +148,19 @@ async def open_in_slices(opening: Opening) -> Opened:
     records = opening.data.records or memoryview(b"")
     codec = opening.settings.codec
     async with _places:
+        inflated = await _beside(partial(_validated_and_inflated, opening, records))
+        if isinstance(inflated, Opened):
+            return inflated
+        header, body = inflated
+        walk = _walk(opening, header, body)
         try:
-            header, body = await _beside(partial(_validated_and_inflated, opening, records))
-            walk = _walk(opening, header, body)
             for _ in walk.steps():
                 await trio.lowlevel.checkpoint()
-            opened = _judged(opening, records, header, walk)
-            if opened.header is not None and codec is not None and codec != header.codec:
-                opened = await _beside(partial(_recompressed, opening, opened.header, body))
         except InvalidBatch as error:
             return _refused(opening, records, error)
+        opened = _judged(opening, records, header, walk)
+        if opened.header is not None and codec is not None and codec != header.codec:
+            return await _beside(partial(_recompressed, opening, opened.header, body))
     return opened
 
 
@@ -179,17 +182,23 @@ def _validated(opening: Opening, records: memoryview) -> BatchHeader:
     return header
 
 
-def _validated_and_inflated(opening: Opening, records: memoryview) -> tuple[BatchHeader, Buffer]:
-    """Raises InvalidBatch."""
-    header = _validated(opening, records)
+def _validated_and_inflated(opening: Opening, records: memoryview) -> tuple[BatchHeader, Buffer] | Opened:
+    """The header and the records; or the refused batch. An exception would hold what was inflated until
+    garbage is looked for.
+    """
+    try:
+        header = _validated(opening, records)
+    except InvalidBatch as error:
+        return _refused(opening, records, error)
     try:
         return header, inflated_records(records, header, MAX_DECOMPRESSED_BYTES)
     except InvalidBatch as error:
-        if error.code is not ErrorCode.CORRUPT_MESSAGE:
-            raise
+        refused = _refused(opening, records, error)
+    if refused.error is ErrorCode.CORRUPT_MESSAGE:
         # Its CRC is right, so these are the bytes that were sent. Producers send again what is said to be
         # corrupt, for two minutes.
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, error.message) from None
+        refused.error = ErrorCode.INVALID_RECORD
+    return refused
 
 
 def _walk(opening: Opening, header: BatchHeader, body: Buffer) -> RecordWalk:
@@ -215,10 +224,10 @@ def _recompressed(opening: Opening, header: BatchHeader, body: Buffer) -> Opened
     assert settings.codec is not None
     made = memoryview(bytearray(recompressed(header, body, settings.codec, settings.compression_level)))
     if len(made) > settings.max_message_bytes:
-        raise InvalidBatch(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed",
+        message = (
+            f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed"
         )
+        return Opened(opening.data.records or made, settings, None, ErrorCode.MESSAGE_TOO_LARGE, message)
     return Opened(made, settings, read_header(made))
 
 
