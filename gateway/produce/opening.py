@@ -117,7 +117,7 @@ def elements(records: memoryview) -> int:
         return 0
     (count,) = _COUNT.unpack_from(records)
     plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
-    return max(0, min(count, MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
+    return max(0, min(int(count), MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
 
 
 def open_now(opening: Opening) -> Opened | None:
