@@ -30,6 +30,7 @@ __all__ = [
     "fix_max_timestamp",
     "read_header",
     "set_log_append_time",
+    "set_max_timestamp",
     "validate_produced",
 ]
 
@@ -58,10 +59,10 @@ def fix_max_timestamp(
 ) -> BatchHeader:
     """Give the batch a max timestamp when its own cannot be true: one below the base timestamp, as -1 is.
 
-    Kafka recomputes it for every batch (``LogValidator``), whatever the producer wrote; look-ups by time
-    need it right. A batch whose max timestamp is possible is left as it is, at no cost. The rare other one is
-    inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside the event
-    loop. Returns the header as it is now.
+    For batches that nobody looks through (`--trust-batches`); of others the largest timestamp is known
+    (``set_max_timestamp``). A batch whose max timestamp is possible is left as it is, at no cost. The rare
+    other one is inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside
+    the event loop. Returns the header as it is now.
 
     Raises :class:`InvalidBatch`: INVALID_TIMESTAMP, there are more than ``FIX_MAX_RECORDS``; else as
     ``largest_timestamp``. Nothing was changed.
@@ -74,6 +75,15 @@ def fix_max_timestamp(
             f"max timestamp {header.max_timestamp} is below the base timestamp {header.base_timestamp}",
         )
     return _rewrite_timestamp(view, header, header.attributes, largest_timestamp(view, limit))
+
+
+def set_max_timestamp(view: memoryview | bytearray, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Give the batch this max timestamp, in milliseconds, and its CRC, unless it has it. Returns the header
+    as it is now.
+    """
+    if header.max_timestamp == max_timestamp:
+        return header
+    return _rewrite_timestamp(view, header, header.attributes, max_timestamp)
 
 
 def set_log_append_time(view: memoryview | bytearray, now_ms: int) -> BatchHeader:

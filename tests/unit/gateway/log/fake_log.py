@@ -17,6 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
+from gateway.common.settings import LogSettings
 from gateway.configs.effective import effective_topic_configs
 from gateway.fetch.sessions import FetchSessions
 from gateway.front.registry import load_apis
@@ -153,6 +154,7 @@ class FakeLog:
             stores=self.stores,
             completions=Completions(),
             parked=set(),
+            settings=LogSettings(),
             deliver=lambda: None,
             fetch_sessions=FetchSessions(),
         )
