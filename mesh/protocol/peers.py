@@ -8,12 +8,16 @@ Rules:
   endpoint is still named: several towers may see one node under several addresses.
 * An endpoint has one node: the last that beaconed from it. A node that was started again on its old port
   keeps the link that ZeroMQ makes anew by itself.
-* At most `MAX_PEERS`, and never ourselves.
+* At most `MAX_PEERS`, `MAX_PEERS_OF_HOST` of them at one host, and never ourselves. A node whose link was live
+  once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is none: one
+  at the host that has more of them than the newcomer's, else the one that was tried for longest, and for
+  `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer than that.
 
 Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
 `mesh.protocol.endpoints`; times are seconds on a monotonic clock.
 """
 
+from collections import Counter
 from typing import NamedTuple, TypeAlias
 
 from mesh.protocol.endpoints import Endpoint
@@ -21,6 +25,9 @@ from mesh.protocol.endpoints import Endpoint
 MAX_PEERS = 256
 """Nodes that one node connects to. Each costs a connection, and at the worst a queue of
 `mesh.link_bounds.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
+
+MAX_PEERS_OF_HOST = 128
+"""Nodes at one address: half of all, so that who answers on many ports of one machine leaves places to others."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
@@ -77,12 +84,14 @@ class PeerStatus(NamedTuple):
 
 
 class _Peer:
-    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "said", "since")
+    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "proven", "said", "since")
 
     def __init__(self, node: str, endpoint: Endpoint, now: float) -> None:
         self.node = node
         self.heard = now
         """The last beacon."""
+        self.proven = False
+        """Whether its link was live once: beacons alone can be forged."""
         self.move(endpoint, now)
 
     def move(self, endpoint: Endpoint, now: float) -> None:
@@ -125,8 +134,12 @@ class Peers:
         return len(self._by_node)
 
     def wants(self, node: str) -> bool:
-        """Whether a beacon of this node may have an effect: it is known, or there is room."""
-        return node in self._by_node or len(self._by_node) < self._max_peers
+        """Whether a beacon of this node may have an effect: it is known, or a place is free or may become it."""
+        return (
+            node in self._by_node
+            or len(self._by_node) < self._max_peers
+            or any(not peer.proven for peer in self._by_node.values())
+        )
 
     def status(self, now: float) -> list[PeerStatus]:
         return [
@@ -191,11 +204,34 @@ class Peers:
         if holder is not None:
             self._rename(holder, node, now)
             return [Greet()]
-        if len(self._by_node) >= self._max_peers:
-            self.refused += 1
-            return []
+        made_room: list[Effect] = []
+        if not self._has_room(endpoint.host):
+            yielding = self._yields_to(endpoint.host, now)
+            if yielding is None:
+                self.refused += 1
+                return []
+            made_room = self._forget(yielding)
         self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
-        return [Connect(endpoint), Greet()]
+        return [*made_room, Connect(endpoint), Greet()]
+
+    def _has_room(self, host: str) -> bool:
+        if len(self._by_node) >= self._max_peers:
+            return False
+        return sum(peer.endpoint.host == host for peer in self._by_node.values()) < MAX_PEERS_OF_HOST
+
+    def _yields_to(self, host: str, now: float) -> _Peer | None:
+        """Whose place a newcomer at this host gets; None if nobody's."""
+        held = Counter(peer.endpoint.host for peer in self._by_node.values())
+        strangers = [peer for peer in self._by_node.values() if not peer.proven]
+        if held[host] >= MAX_PEERS_OF_HOST:
+            strangers = [peer for peer in strangers if peer.endpoint.host == host]
+        tried = Counter(peer.endpoint.host for peer in strangers)
+        greedy, most = max(tried.items(), key=lambda item: item[1], default=("", 0))
+        if most > tried[host] + 1:
+            strangers = [peer for peer in strangers if peer.endpoint.host == greedy]
+        else:
+            strangers = [peer for peer in strangers if now - peer.lost >= UNREACHED_SECONDS]
+        return min(strangers, key=lambda peer: peer.lost, default=None)
 
     def _move(self, peer: _Peer, endpoint: Endpoint, now: float) -> list[Effect]:
         left = peer.endpoint
@@ -226,5 +262,6 @@ class Peers:
         if peer is None or peer.connected == connected:
             return None
         peer.connected = connected
+        peer.proven = True
         peer.since = peer.lost = now
         return peer.node
