@@ -127,6 +127,11 @@ class Peers:
         self._max_peers = max_peers
         self._by_node: dict[str, _Peer] = {}
         self._by_endpoint: dict[Endpoint, _Peer] = {}
+        self._at_host: Counter[str] = Counter()
+        self._tried_at: Counter[str] = Counter()
+        """Of those, the peers whose link was never live."""
+        self._nobody_yields_before = 0.0
+        """Until then nobody was tried for long enough."""
         self._own: dict[Endpoint, None] = {Endpoint(host, port): None} if host else {}
         self._is_told = not host
 
@@ -138,7 +143,7 @@ class Peers:
         return (
             node in self._by_node
             or len(self._by_node) < self._max_peers
-            or any(not peer.proven for peer in self._by_node.values())
+            or bool(self._tried_at)
         )
 
     def status(self, now: float) -> list[PeerStatus]:
@@ -211,36 +216,52 @@ class Peers:
                 self.refused += 1
                 return []
             made_room = self._forget(yielding)
-        self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        peer = self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        self._count(peer, 1)
         return [*made_room, Connect(endpoint), Greet()]
 
     def _has_room(self, host: str) -> bool:
-        if len(self._by_node) >= self._max_peers:
-            return False
-        return sum(peer.endpoint.host == host for peer in self._by_node.values()) < MAX_PEERS_OF_HOST
+        return len(self._by_node) < self._max_peers and self._at_host[host] < MAX_PEERS_OF_HOST
 
     def _yields_to(self, host: str, now: float) -> _Peer | None:
         """Whose place a newcomer at this host gets; None if nobody's."""
-        held = Counter(peer.endpoint.host for peer in self._by_node.values())
-        strangers = [peer for peer in self._by_node.values() if not peer.proven]
-        if held[host] >= MAX_PEERS_OF_HOST:
-            strangers = [peer for peer in strangers if peer.endpoint.host == host]
-        tried = Counter(peer.endpoint.host for peer in strangers)
-        greedy, most = max(tried.items(), key=lambda item: item[1], default=("", 0))
-        if most > tried[host] + 1:
-            strangers = [peer for peer in strangers if peer.endpoint.host == greedy]
+        only_at = ""
+        if self._at_host[host] >= MAX_PEERS_OF_HOST:
+            only_at, patience = host, UNREACHED_SECONDS
+        elif max(self._tried_at.values(), default=0) > self._tried_at[host] + 1:
+            only_at, patience = max(self._tried_at, key=lambda other: self._tried_at[other]), 0.0
         else:
-            strangers = [peer for peer in strangers if now - peer.lost >= UNREACHED_SECONDS]
-        return min(strangers, key=lambda peer: peer.lost, default=None)
+            patience = UNREACHED_SECONDS
+        if patience and now < self._nobody_yields_before:
+            return None
+        strangers = [peer for peer in self._by_node.values() if not peer.proven]
+        first = min((peer.lost for peer in strangers), default=now)
+        self._nobody_yields_before = first + UNREACHED_SECONDS
+        longest = min(
+            (peer for peer in strangers if not only_at or peer.endpoint.host == only_at),
+            key=lambda peer: peer.lost,
+            default=None,
+        )
+        return None if longest is None or now - longest.lost < patience else longest
+
+    def _count(self, peer: _Peer, by: int) -> None:
+        """A peer takes its place, or leaves it."""
+        counts = (self._at_host,) if peer.proven else (self._at_host, self._tried_at)
+        for count in counts:
+            count[peer.endpoint.host] += by
+            if not count[peer.endpoint.host]:
+                del count[peer.endpoint.host]
 
     def _move(self, peer: _Peer, endpoint: Endpoint, now: float) -> list[Effect]:
         left = peer.endpoint
         del self._by_endpoint[left]
+        self._count(peer, -1)
         holder = self._by_endpoint.get(endpoint)
         if holder is not None:
             self._rename(holder, peer.node, now)
             return [Disconnect(left)]
         peer.move(endpoint, now)
+        self._count(peer, 1)
         self._by_endpoint[endpoint] = peer
         return [Disconnect(left), Connect(endpoint)]
 
@@ -255,6 +276,7 @@ class Peers:
     def _forget(self, peer: _Peer) -> list[Effect]:
         del self._by_node[peer.node]
         del self._by_endpoint[peer.endpoint]
+        self._count(peer, -1)
         return [Disconnect(peer.endpoint)]
 
     def _link(self, endpoint: Endpoint, *, connected: bool, now: float) -> str | None:
@@ -262,6 +284,9 @@ class Peers:
         if peer is None or peer.connected == connected:
             return None
         peer.connected = connected
-        peer.proven = True
+        if not peer.proven:
+            self._count(peer, -1)
+            peer.proven = True
+            self._count(peer, 1)
         peer.since = peer.lost = now
         return peer.node

@@ -85,7 +85,7 @@ class Tower:
         except MalformedMessage as error:
             self._on_malformed(error, address)
             return
-        news = self.register.heard(beacon.node, endpoint, trio.current_time())
+        news = self.register.heard(beacon.node, endpoint, trio.current_time(), address)
         if news is News.REFUSED:
             return
         if news is not News.KNOWN:
