@@ -28,6 +28,9 @@ RECONNECT_INTERVAL_MAX_MS = 1_000
 MAX_BEACON_FRAME_BYTES = 1024
 """Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""
 
+MAX_SUBSCRIPTION_FRAME_BYTES = 1024
+"""Largest frame that a publisher takes: subscriptions, the longest a letter and a subject, and heartbeats."""
+
 BEACON_HIGH_WATER_MARK_MESSAGES = 4096
 """Beacons queued per link: the next one comes in a second, so what is dropped is hardly missed."""
 

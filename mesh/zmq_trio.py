@@ -32,10 +32,12 @@ from mesh.link_bounds import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
     MAX_BEACON_FRAMES,
+    MAX_SUBSCRIPTION_FRAME_BYTES,
     RECONNECT_INTERVAL_MAX_MS,
     RECONNECT_INTERVAL_MS,
     Link,
 )
+from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
 
@@ -112,6 +114,14 @@ def _why_not_bound(endpoint: str, number: int) -> str:
     if number == errno.EACCES:
         return f"{text}. Ports below 1024 are for root: choose a higher one"
     return text
+
+
+def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
+    """Have no link to peers that speak ZMTP 1 or 2, as ZeroMQ before 4.0 (2013) did: of those it does not tell
+    on which connection a message came. It refuses them where peers may have to authenticate; nobody asks them
+    to.
+    """
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, "dafka")
 
 
 class LinkMonitor:
@@ -203,7 +213,11 @@ class Publisher(_Linked):
     """An XPUB socket: what a node publishes, and who subscribed to it.
 
     `welcome` is a message for every new link. `on_subscribed` is told of each prefix that nobody was
-    subscribed to before.
+    subscribed to before. Who subscribes to more than `mesh.protocol.subscriptions` allows is cut.
+
+    ZeroMQ applies all subscriptions that have come before it tells of the first. It has room for one of each
+    connection here, so that it stops to look soon, and TCP slows the peer down. (Inside a process there is room
+    for those of both ends together.)
     """
 
     def __init__(
@@ -215,7 +229,14 @@ class Publisher(_Linked):
         on_subscribed: Callable[[bytes], None] = lambda _prefix: None,
     ) -> None:
         super().__init__(context, zmq.XPUB, link)
-        self._subscribed: set[bytes] = set()
+        for option, value in (
+            (zmq.RCVHWM, 1),
+            (zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_FRAME_BYTES),
+            (zmq.XPUB_VERBOSE, 1),  # it also tells who subscribes to what others have
+        ):
+            self._socket.setsockopt(option, value)
+        _refuse_old_protocols(self._socket)
+        self._subscribers = Subscribers()
         self._changed = trio.Event()
         self._on_subscribed = on_subscribed
         if welcome:
@@ -237,38 +258,53 @@ class Publisher(_Linked):
         except zmq.Again:
             pass
         if _get(sock, _EVENTS) & _POLLIN:
-            self._take_subscriptions()
+            self._take_or_later()
+
+    @property
+    def cut(self) -> int:
+        """Connections that were cut because they subscribed to too much."""
+        return self._subscribers.cut
 
     def subscribed(self, prefix: bytes) -> bool:
         """Whether some peer is subscribed to exactly this prefix now."""
-        return prefix in self._subscribed
+        return prefix in self._subscribers.prefixes
 
     async def wait_subscribed(self, prefix: bytes) -> None:
         """Return when some peer is subscribed to exactly this prefix."""
-        while prefix not in self._subscribed:
+        while prefix not in self._subscribers.prefixes:
             await self._changed.wait()
 
     async def run(self) -> None:
         """Follow the subscriptions, for ever."""
         while True:
-            self._take_subscriptions()
-            await trio.lowlevel.wait_readable(self._socket.fileno())
+            if self._take_subscriptions():
+                await trio.lowlevel.wait_readable(self._socket.fileno())
+            else:
+                await trio.lowlevel.checkpoint()
 
-    def _take_subscriptions(self) -> None:
-        changed: list[bytes] = []
-        with contextlib.suppress(zmq.Again):
-            while True:
-                message = bytes(self._socket.recv(zmq.DONTWAIT))
-                if message[:1] == b"\x01":
-                    self._subscribed.add(message[1:])
-                    changed.append(message[1:])
-                elif message[:1] == b"\x00":
-                    self._subscribed.discard(message[1:])
-        if changed:
+    def _take_or_later(self) -> None:
+        """Take what is there; a rest is taken in another turn: nothing else would wake `run` for it."""
+        if not self._socket.closed and not self._take_subscriptions():
+            trio.lowlevel.current_trio_token().run_sync_soon(self._take_or_later)
+
+    def _take_subscriptions(self) -> bool:
+        """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
+        new: list[bytes] = []
+        is_all = False
+        try:
+            for _ in range(MAX_MESSAGES_A_TURN):
+                frame = self._socket.recv(zmq.DONTWAIT, copy=False)
+                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame))
+                if prefix is not None:
+                    new.append(prefix)
+        except zmq.Again:
+            is_all = True
+        if new:
             self._changed.set()
             self._changed = trio.Event()
-            for prefix in changed:
+            for prefix in new:
                 self._on_subscribed(prefix)
+        return is_all
 
 
 class Subscriber(_Linked):
@@ -348,6 +384,7 @@ class Inlet:
         self._socket = context.raw.socket(zmq.SUB)
         self._on_message = on_message
         _configure(self._socket, BEACONS)
+        _refuse_old_protocols(self._socket)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -387,3 +424,11 @@ def _peer_address(frame: zmq.Frame) -> str:
         return str(frame.get("Peer-Address"))
     except zmq.ZMQError:
         return ""
+
+
+def _descriptor(frame: zmq.Frame) -> int | None:
+    """Of the connection that it came on; None inside a process."""
+    try:
+        return int(frame.get(zmq.SRCFD))
+    except zmq.ZMQError:
+        return None

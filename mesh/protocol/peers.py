@@ -8,10 +8,10 @@ Rules:
   endpoint is still named: several towers may see one node under several addresses.
 * An endpoint has one node: the last that beaconed from it. A node that was started again on its old port
   keeps the link that ZeroMQ makes anew by itself.
-* At most `MAX_PEERS`, `MAX_PEERS_OF_HOST` of them at one host, and never ourselves. A node whose link was live
-  once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is none: one
-  at the host that has more of them than the newcomer's, else the one that was tried for longest, and for
-  `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer than that.
+* At most `MAX_PEERS`, `MAX_PEERS_OF_HOST` of them at one host, and never ourselves. A node whose link was
+  live once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is
+  none: one at the host that has more of them than the newcomer's, else the one that was tried for longest,
+  and for `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer.
 
 Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
 `mesh.protocol.endpoints`; times are seconds on a monotonic clock.
@@ -27,7 +27,7 @@ MAX_PEERS = 256
 `mesh.link_bounds.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
 
 MAX_PEERS_OF_HOST = 128
-"""Nodes at one address: half of all, so that who answers on many ports of one machine leaves places to others."""
+"""Nodes at one address: half of all. Who answers on many ports of one machine leaves places to others."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
@@ -139,12 +139,8 @@ class Peers:
         return len(self._by_node)
 
     def wants(self, node: str) -> bool:
-        """Whether a beacon of this node may have an effect: it is known, or a place is free or may become it."""
-        return (
-            node in self._by_node
-            or len(self._by_node) < self._max_peers
-            or bool(self._tried_at)
-        )
+        """Whether a beacon of this node may have an effect: it is known, or a place may become free."""
+        return node in self._by_node or len(self._by_node) < self._max_peers or bool(self._tried_at)
 
     def status(self, now: float) -> list[PeerStatus]:
         return [

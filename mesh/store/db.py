@@ -21,6 +21,7 @@ from typing import Any
 
 import rocksdict
 
+from mesh.private_files import make_directory, refuse_foreign_link
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
@@ -122,6 +123,9 @@ class Database:
         """
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
+            refuse_foreign_link(path)
+            if not read_only:
+                make_directory(path)
             self._db: Any = rocksdict.Rdict(str(path), _options(create=not read_only), access_type=access)
         except Exception as error:
             raise StoreFailed(str(error)) from None

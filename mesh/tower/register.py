@@ -15,9 +15,9 @@ MAX_NODES = 1024
 """Nodes that a tower speaks of; beacons of further ones are dropped. Every node hears of all others once a
 second, so a tower says the square of this at the worst."""
 
-BEACONS_PER_SECOND = 512.0
+BEACONS_PER_SECOND = 1024.0
 """Beacons of one source address a second, and at once; further ones are dropped. A node sends one a second, and
-ten while others are new to it."""
+ten while others are new to it; a whole mesh may be behind one address."""
 
 MAX_SOURCES = 4096
 """Source addresses whose beacons are counted; beyond it the one that was counted first is forgotten."""

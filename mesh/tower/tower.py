@@ -44,6 +44,11 @@ class Tower:
         self._inlet = Inlet(context, TOPIC, self._on_frames)
         self._outlet = Publisher(context, BEACONS, welcome=WELCOME)
 
+    @property
+    def cut(self) -> int:
+        """Links that were cut, see `Publisher`."""
+        return self._outlet.cut
+
     def bind(self) -> tuple[int, int]:
         """The ports, in and out. Raises `EndpointTaken`."""
         self.port_in = self._port(self._inlet.bind(self._endpoint(self.port_in)))

@@ -326,7 +326,9 @@ def place(number: int, hosts: int) -> Endpoint:
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 400])
-def test_four_hundred_forged_beacons_a_second_keep_a_new_store_out_for_two_seconds_at_most(hosts: int) -> None:
+def test_four_hundred_forged_beacons_a_second_keep_a_new_store_out_for_two_seconds_at_most(
+    hosts: int,
+) -> None:
     """It beacons once a second, each time as the last."""
     table, sockets = peers(), Sockets()
     known = [(f"F{n}", Endpoint("10.0.0.1", 2000 + n)) for n in range(10)]
