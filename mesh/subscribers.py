@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
 from mesh.connections import Connection, connection, cut
 from mesh.protocol.subscriptions import Subscriptions
@@ -26,7 +26,7 @@ class Subscribers:
         """Descriptor -> the connection on it that subscribed last."""
 
     @property
-    def prefixes(self) -> Set[bytes]:
+    def prefixes(self) -> AbstractSet[bytes]:
         """What somebody is subscribed to."""
         return self._subscriptions.prefixes
 

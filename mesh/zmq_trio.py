@@ -117,9 +117,9 @@ def _why_not_bound(endpoint: str, number: int) -> str:
 
 
 def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
-    """Have no link to peers that speak ZMTP 1 or 2, as ZeroMQ before 4.0 (2013) did: of those it does not tell
-    on which connection a message came. It refuses them where peers may have to authenticate; nobody asks them
-    to.
+    """Have no link to peers that speak ZMTP 1 or 2, as ZeroMQ before 4.0 (2013) did: of those it does not
+    tell on which connection a message came. It refuses them where peers may have to authenticate; nobody asks
+    them to.
     """
     socket.setsockopt_string(zmq.ZAP_DOMAIN, "dafka")
 
@@ -216,8 +216,8 @@ class Publisher(_Linked):
     subscribed to before. Who subscribes to more than `mesh.protocol.subscriptions` allows is cut.
 
     ZeroMQ applies all subscriptions that have come before it tells of the first. It has room for one of each
-    connection here, so that it stops to look soon, and TCP slows the peer down. (Inside a process there is room
-    for those of both ends together.)
+    connection here, so that it soon finds no more, and TCP slows the peer down. (Inside a process there is
+    room for those of both ends together.)
     """
 
     def __init__(

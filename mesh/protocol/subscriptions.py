@@ -20,6 +20,10 @@ MAX_BYTES = 2 * 1024 * 1024
 """Bytes of different subscriptions of all connections; they take about 50 times as much memory. Beyond it
 whoever has subscribed to most is cut."""
 
+MODEST_BYTES = 8 * 1024
+"""Whoever has subscribed to so little is cut only where all together have twice what they may: until those that
+were cut are gone their subscriptions count."""
+
 OVERHEAD_BYTES = 32
 """What a subscription counts beside its own bytes."""
 
@@ -67,6 +71,8 @@ class Subscriptions(Generic[Peer]):
             greedy = peer
         elif self._bytes > MAX_BYTES and self._peers:
             greedy = max(self._peers, key=lambda other: self._peers[other])
+            if self._peers[greedy] <= MODEST_BYTES and self._bytes <= 2 * MAX_BYTES:
+                return None
         else:
             return None
         del self._peers[greedy]

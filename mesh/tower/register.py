@@ -16,8 +16,8 @@ MAX_NODES = 1024
 second, so a tower says the square of this at the worst."""
 
 BEACONS_PER_SECOND = 1024.0
-"""Beacons of one source address a second, and at once; further ones are dropped. A node sends one a second, and
-ten while others are new to it; a whole mesh may be behind one address."""
+"""Beacons of one source address a second, and at once; further ones are dropped. A node sends one a second,
+and ten while others are new to it; a whole mesh may be behind one address."""
 
 MAX_SOURCES = 4096
 """Source addresses whose beacons are counted; beyond it the one that was counted first is forgotten."""

@@ -115,7 +115,7 @@ def test_many_peers_that_each_ask_for_what_one_may() -> None:
         ]
         for number, peer in enumerate(peers):
             await in_thread(peer.send, subscriptions(of_one, 200, number * of_one))
-        while not scene.publisher.cut:
+        while not scene.publisher.cut:  # noqa: ASYNC110 - nobody is told
             await trio.sleep(0.01)
         assert scene.publisher._subscribers._subscriptions._bytes < MAX_BYTES + MAX_PEER_BYTES
         for peer in peers:
