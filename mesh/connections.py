@@ -10,7 +10,11 @@ import contextlib
 import os
 import socket
 import stat
+import struct
 from typing import NamedTuple
+
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+"""Once ZeroMQ closes it nothing is kept for the peer, which would wait for room that never comes."""
 
 
 class Connection(NamedTuple):
@@ -32,6 +36,7 @@ def cut(found: Connection) -> bool:
     """End this connection; false if it is gone already."""
     with contextlib.suppress(OSError), _duplicate(found.descriptor) as opened:
         if _peer(opened) == found.peer:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
             opened.shutdown(socket.SHUT_RDWR)
             return True
     return False

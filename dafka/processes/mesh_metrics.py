@@ -48,8 +48,8 @@ NODES: Final[Sequence[Figure[Sequence[Node]]]] = (
     ),
     Counter(
         "dafka_mesh_cut_links_total",
-        "Links that were cut because the peer subscribed to too much.",
-        lambda nodes: sum(node.publisher.cut for node in nodes),
+        "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
+        lambda nodes: sum(node.cut for node in nodes),
     ),
 )
 
@@ -93,7 +93,7 @@ TOWER: Final[Sequence[Figure[Tower]]] = (
     ),
     Counter(
         "dafka_tower_cut_links_total",
-        "Links that were cut because the peer subscribed to too much.",
+        "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
         lambda tower: tower.cut,
     ),
 )

@@ -21,8 +21,8 @@ MAX_BYTES = 2 * 1024 * 1024
 whoever has subscribed to most is cut."""
 
 MODEST_BYTES = 8 * 1024
-"""Whoever has subscribed to so little is cut only where all together have twice what they may: until those that
-were cut are gone their subscriptions count."""
+"""Whoever has subscribed to so little is cut only where all together have twice what they may: until those
+that were cut are gone their subscriptions count."""
 
 OVERHEAD_BYTES = 32
 """What a subscription counts beside its own bytes."""

@@ -47,7 +47,7 @@ class Tower:
     @property
     def cut(self) -> int:
         """Links that were cut, see `Publisher`."""
-        return self._outlet.cut
+        return self._outlet.cut + self._inlet.cut
 
     def bind(self) -> tuple[int, int]:
         """The ports, in and out. Raises `EndpointTaken`."""

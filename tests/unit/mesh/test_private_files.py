@@ -50,9 +50,13 @@ def test_a_link_is_refused_and_what_it_leads_to_stays(
         directory.mark_running("never")
     (path / name).unlink()
     LINK[kind](path / name, precious)
-    with pytest.raises(DataDirectoryRefused, match=f"{name} in it is a link, or no file") as caught:
+
+    def start() -> None:
         with DataDirectory(path, Kind.STORE) as directory:
             directory.may_have_lost()
+
+    with pytest.raises(DataDirectoryRefused, match=f"{name} in it is a link, or no file") as caught:
+        start()
     assert caught.value.exit_code == 3
     assert precious.read_bytes() == PRECIOUS
     assert not precious.with_name("made").exists()
