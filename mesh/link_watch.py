@@ -3,8 +3,8 @@
 ZeroMQ applies subscriptions within the loop's thread, one after the other for as long as they come, and
 gathers the parts of a message without end, so whoever sends without a pause could hold up the loop and fill
 the memory. A thread asks the kernel how many bytes each connection has brought: nodes send some kilobytes
-when their links come up, and heartbeats from then on. (A small high-water mark would slow such peers down. But
-ZeroMQ 4.3.5 ends the process where a connection breaks while it has stopped to read from it: the assertions
+when their links come up, and heartbeats from then on. (A small high-water mark would slow such peers down.
+But ZeroMQ 4.3.5 ends the process where a connection breaks while it has stopped to read from it: the assertions
 `!_io_error` and `_input_stopped`.)
 
 On Linux; elsewhere the kernel does not tell.
