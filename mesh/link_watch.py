@@ -4,8 +4,8 @@ ZeroMQ applies subscriptions within the loop's thread, one after the other for a
 gathers the parts of a message without end, so whoever sends without a pause could hold up the loop and fill
 the memory. A thread asks the kernel how many bytes each connection has brought: nodes send some kilobytes
 when their links come up, and heartbeats from then on. (A small high-water mark would slow such peers down.
-But ZeroMQ 4.3.5 ends the process where a connection breaks while it has stopped to read from it: the assertions
-`!_io_error` and `_input_stopped`.)
+But ZeroMQ 4.3.5 ends the process where a connection breaks while it has stopped to read from it, at the
+assertions `!_io_error` and `_input_stopped`.)
 
 On Linux; elsewhere the kernel does not tell.
 """
@@ -47,20 +47,20 @@ class LinkWatch:
         """Connections that were cut."""
         self._events = events
         self._links: dict[int, Link] = {}
-        self._stopping = False
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="link watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Nothing is cut any more. The thread ends with the next events."""
-        self._stopping = True
+        self._stopping.set()
 
     def join(self) -> None:
         """Wait until the thread has ended."""
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             events = self._events(LOOK_SECONDS)
             if events is None:
                 return
@@ -72,7 +72,7 @@ class LinkWatch:
             now = time.monotonic()
             for link in [link for link in self._links.values() if link.has_too_much(now)]:
                 del self._links[link.connection.descriptor]
-                if not self._stopping and cut(link.connection):
+                if not self._stopping.is_set() and cut(link.connection):
                     self.cut += 1
                     if self.cut <= CUT_LOGGED:
                         logger.warning("cut the link of %s: it sends too much", link.connection.peer)

@@ -68,7 +68,7 @@ TOLD_ADDRESS: dict[type[Any], Callable[[Any], str]] = {
 }
 """The address that an answer tells of; that of VERIFY names the store there."""
 
-VOUCHED_TYPES = frozenset((Answer, Listed, Rows))
+VOUCHED_TYPES = frozenset((Answer, Listed, Rows, Kept, Recalled))
 """Answers that tell the start of the store that gives them: they count only if that start does."""
 
 Make = Callable[[str], Any]

@@ -19,20 +19,29 @@ from mesh.protocol.recovery import Seal
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
+    NOTHING_REMEMBERED,
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
     STATUS_NOT_HERE,
+    STATUS_OTHER_HISTORY,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
+    CloseEntry,
+    DeleteEntry,
+    OpenEntry,
+    Remembered,
     Request,
+    SealedHead,
+    SealEntry,
 )
 
 REASONS = {
     STATUS_FOREIGN_CLUSTER: "the store belongs to another cluster",
     STATUS_STALE_EPOCH: "the store knows a newer leader epoch of this partition",
+    STATUS_OTHER_HISTORY: "the store was told of it by a newer catalog than this one, or by another",
     STATUS_SEALED: "the store has this segment sealed",
     STATUS_STORAGE_ERROR: "the store cannot read or write its disk",
     STATUS_NOT_HERE: "the store has no room for another address",
@@ -62,13 +71,20 @@ class SegmentRequests:
             for asked in (self._opens, self._seals, self.closes, self.copies):
                 nursery.start_soon(asked.run)
 
-    def open(self, segment: Announcement, told: Callable[[Opening], None]) -> None:
-        """Announce a segment to its members, each until it has it or will not.
+    def open(
+        self,
+        segment: Announcement,
+        told: Callable[[Opening], None],
+        at: Remembered = NOTHING_REMEMBERED,
+    ) -> None:
+        """Announce a segment to its members, each until it has it or will not. `at` is where the catalog got
+        it.
 
-        `told` is called with each answer: look at `enough` and `hopeless`.
+        `told` is called with each answer, before anything is written to the segment: look at `sealed`,
+        `enough` and `hopeless`.
         """
         opening = Opening(segment.address, segment.members, segment.w)
-        entry = segment.pack()
+        entry = OpenEntry(segment, at).pack()
         for member in opening.members:
             self._opens.ask(member, segment.address, entry, partial(self._on_opened, opening, entry, told))
 
@@ -81,7 +97,7 @@ class SegmentRequests:
         status: AddressStatus,
     ) -> None:
         was_enough = opening.enough
-        opening.on_status(member, status.status)
+        opening.on_status(member, status.status, SealedHead.unpack_all(status.row))
         if status.status != STATUS_DONE:
             logger.warning("segment %s is not announced: %s", opening.address, why_refused(opening, member))
         if opening.hopeless:
@@ -89,41 +105,44 @@ class SegmentRequests:
         elif status.status in PASSING:
             again = partial(self._on_opened, opening, entry, told)
             self._opens.ask_later(member, opening.address, entry, again)
+        told(opening)
         if opening.enough and not was_enough:
             self._enough(opening.address)
-        told(opening)
 
     def unopen(self, address: str) -> None:
         """Nobody has to hear of the segment any more."""
         self._opens.drop(address)
 
-    def seal(self, seal: Seal, told: Callable[[], None]) -> None:
-        """Have the members seal a segment, each until it answers. `told` is called with each answer."""
-        entry = _entry(seal.address)
+    def seal(self, seal: Seal, epoch: int, told: Callable[[], None]) -> None:
+        """Have the members seal a segment, each until it answers. `epoch` is that of this round: the log's
+        next. `told` is called with each answer.
+        """
+        entry = SealEntry(seal.address, epoch).pack()
         for member in seal.members:
             self._seals.ask(member, seal.address, entry, partial(_on_sealed, seal, told))
 
-    def seal_again(self, seal: Seal, member: str, told: Callable[[], None]) -> None:
+    def seal_again(self, seal: Seal, epoch: int, member: str, told: Callable[[], None]) -> None:
         """Ask a member again, later, that could not seal."""
-        self._seals.ask_later(member, seal.address, _entry(seal.address), partial(_on_sealed, seal, told))
+        entry = SealEntry(seal.address, epoch).pack()
+        self._seals.ask_later(member, seal.address, entry, partial(_on_sealed, seal, told))
 
-    def close(self, member: str, address: str, end: int, answered: Answered) -> None:
+    def close(self, member: str, entry: CloseEntry, answered: Answered) -> None:
         """Tell a member the agreed end of a segment, until it answers."""
-        self.closes.ask(member, address, _entry(address, end), answered)
+        self.closes.ask(member, entry.address, entry.pack(), answered)
 
-    def close_again(self, member: str, address: str, end: int, answered: Answered) -> None:
+    def close_again(self, member: str, entry: CloseEntry, answered: Answered) -> None:
         """As `close`, later: it could not, or has not all of it yet."""
-        self.closes.ask_later(member, address, _entry(address, end), answered)
+        self.closes.ask_later(member, entry.address, entry.pack(), answered)
 
     def unseal(self, address: str) -> None:
         """No further answers to `seal` are wanted."""
         self._seals.drop(address)
 
-    async def delete(self, member: str, addresses: Sequence[str]) -> list[AddressStatus]:
+    async def delete(self, member: str, deletions: Sequence[DeleteEntry]) -> list[AddressStatus]:
         """Have one member delete addresses, until it answers: one status for each, STATUS_DONE once it is
         gone.
         """
-        entries = [(address, _entry(address)) for address in addresses]
+        entries = [(entry.address, entry.pack()) for entry in deletions]
         statuses: list[AddressStatus] = []
         for start in range(0, len(entries), LIST_ENTRIES):
             statuses += await self._delete_piece(member, dict(entries[start : start + LIST_ENTRIES]))
@@ -162,8 +181,3 @@ def _on_sealed(seal: Seal, told: Callable[[], None], member: str, status: Addres
     else:
         seal.on_refused(member, status.status)
     told()
-
-
-def _entry(address: str, sequence: int = -1) -> bytes:
-    """An entry of a SEAL, CLOSE or DELETE; -1 where no sequence is meant."""
-    return AddressStatus(address, STATUS_DONE, sequence).pack()

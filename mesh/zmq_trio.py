@@ -550,6 +550,6 @@ def _on_the_wire(frame: bytes) -> int:
 def _descriptor(frame: zmq.Frame) -> int | None:
     """Of the connection that it came on; None inside a process."""
     try:
-        return frame.get(_SRCFD)  # type: ignore[return-value]
+        return frame.get(_SRCFD)
     except zmq.ZMQError:
         return None

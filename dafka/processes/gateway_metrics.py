@@ -90,6 +90,11 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
         "Looks for what retention drops.",
         lambda broker: broker.retention.checks,
     ),
+    Counter(
+        "dafka_deletions_refused_total",
+        "Segments that a store does not delete, because a newer catalog has told it of them, or another one.",
+        lambda broker: broker.cluster.deletion.refused,
+    ),
 )
 """Its partitions, and what is dropped from the beginnings of their logs."""
 

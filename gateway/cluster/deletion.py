@@ -15,6 +15,9 @@ it in the catalog is the worker's list of what the stores have to forget, and go
 Segments that left their chain (retention, DeleteRecords, compaction, or recovery that found them empty) take
 the same way.
 
+A store refuses to delete what a newer catalog has told it of since this one decided so, or what another one
+told it: that stays in the list, too, and is said once.
+
 What a store cannot delete, because its disk cannot be read there, or because it is away, stays in the list
 and is tried again after a pause; everything else goes on meanwhile. Who has confirmed is not asked again, and
 as long as all others are away nobody is: a store that is away for days may leave a hundred thousand segments.
@@ -32,9 +35,19 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
 from gateway.cluster.grace import Grace
 from gateway.cluster.stores import Stores
+from gateway.log.announcement import log_name
 from gateway.log.context import LogContext
+from gateway.log.recovery.verification import RESTORE
 from gateway.log.topic import Topic
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus
+from mesh.segment_requests import REASONS
+from wireproto.dafka.additions import (
+    NO_EPOCH,
+    STATUS_DONE,
+    STATUS_OTHER_HISTORY,
+    STATUS_STALE_EPOCH,
+    AddressStatus,
+    DeleteEntry,
+)
 
 SEGMENTS_AT_ONCE = 256
 """Segments whose addresses are deleted, and then their keys, in one step."""
@@ -48,6 +61,9 @@ and that seldom heals by itself."""
 
 KEPT_SECONDS = 1.0
 """How long a round waits for the stores to remember what has left the catalog."""
+
+OTHER_CATALOGS = frozenset((STATUS_OTHER_HISTORY, STATUS_STALE_EPOCH))
+"""What a store says that knows of a newer catalog than this one, or of another."""
 
 ANSWER_SECONDS = 20.0
 """How long a store may take for one request; then it is asked again as one that could not."""
@@ -80,6 +96,10 @@ class Deletion:
         """When the round that is under way began."""
         self._unconfirmed: dict[str, _Unconfirmed] = {}
         """By address: those that some member could not delete."""
+        self.refused = 0
+        """Segments that a store would not delete on this catalog's word."""
+        self._refusing: set[str] = set()
+        """The stores of which that was said."""
         self._remembered = True
         """Enough stores remember the catalog as it was when this round began."""
         self._put_off_until = math.inf
@@ -128,7 +148,7 @@ class Deletion:
         prefix = keys.segments_prefix(topic_id)
         segments, after = await self._due(prefix, "")
         while segments:
-            gone = await self._delete(segments)
+            gone = await self._delete(segments, tombstone.mod_revision)
             closings = [keys.closing_key(address) for address in gone]
             await catalog.transact([], {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
@@ -197,17 +217,20 @@ class Deletion:
         after = value.get("after", ())
         return any(map(self._context.closer.is_waited_for, after))
 
-    async def _delete(self, segments: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Have every member delete these segments; gives those that all have deleted."""
-        asked: dict[str, list[str]] = defaultdict(list)
+    async def _delete(self, segments: Mapping[str, Entry], buried: int = 0) -> dict[str, Entry]:
+        """Have every member delete these segments; gives those that all have deleted. `buried` is the
+        sequence of their topic's tombstone, if they have none of their own.
+        """
+        asked: dict[str, list[DeleteEntry]] = defaultdict(list)
         for address, entry in segments.items():
+            deletion = self._deletion(address, entry, buried)
             for member in self._members_to_ask(address, entry):
-                asked[member].append(address)
+                asked[member].append(deletion)
         self._context.closer.drop(list(segments))
         refused: dict[str, list[str]] = defaultdict(list)
         async with trio.open_nursery() as nursery:
-            for member, addresses in asked.items():
-                nursery.start_soon(self._delete_at, member, addresses, refused)
+            for member, deletions in asked.items():
+                nursery.start_soon(self._delete_at, member, deletions, refused)
         again = trio.current_time() + RETRY_SECONDS
         for address, entry in segments.items():
             self._unconfirmed.pop(address, None)
@@ -216,6 +239,18 @@ class Deletion:
                 self._unconfirmed[address] = _Unconfirmed(entry.mod_revision, left, again)
         return {address: entry for address, entry in segments.items() if address not in refused}
 
+    def _deletion(self, address: str, entry: Entry, buried: int) -> DeleteEntry:
+        """What the stores are told: the sequence is that of the decision, so that an older catalog cannot
+        have deleted what a newer one has told of since, however high its own sequence is by now.
+        """
+        value = keys.unpack(entry.value)
+        log = value.get("log", "")
+        if entry.key.startswith(keys.SEGMENTS):
+            topic_id, index, _ = entry.key.removeprefix(keys.SEGMENTS).split("/")
+            log = log_name(bytes.fromhex(topic_id), int(index))
+        at = self._context.place(max(entry.mod_revision, buried))
+        return DeleteEntry(address, log, value.get("epoch", NO_EPOCH), at)
+
     def _members_to_ask(self, address: str, entry: Entry) -> Sequence[str]:
         asked = self._unconfirmed.get(address)
         if asked is not None and asked.revision == entry.mod_revision:
@@ -223,7 +258,9 @@ class Deletion:
         value = keys.unpack(entry.value)
         return [*value["members"], *value.get("copying", ())]
 
-    async def _delete_at(self, member: str, addresses: Sequence[str], refused: dict[str, list[str]]) -> None:
+    async def _delete_at(
+        self, member: str, deletions: Sequence[DeleteEntry], refused: dict[str, list[str]]
+    ) -> None:
         """Have one member delete these; those that it has not are put under `refused`, with its name."""
         stores = self._stores
         if stores.is_removed(member):
@@ -231,20 +268,37 @@ class Deletion:
         statuses: list[AddressStatus] | None = None
         if stores.live(member):
             with trio.move_on_after(ANSWER_SECONDS):
-                statuses = await self._context.producer.segments.delete(member, addresses)
+                statuses = await self._context.producer.segments.delete(member, deletions)
         if statuses is None:
-            for address in addresses:
-                refused[address].append(member)  # others must not wait for it
+            for deletion in deletions:
+                refused[deletion.address].append(member)  # others must not wait for it
             return
         failed = {status.address: status.status for status in statuses if status.status != STATUS_DONE}
         for address in failed:
             refused[address].append(member)
-        if unheard := sorted(failed.keys() - self._unconfirmed.keys()):
+        unheard = sorted(failed.keys() - self._unconfirmed.keys())
+        doubted = [address for address in unheard if failed[address] in OTHER_CATALOGS]
+        if doubted:
+            self.refused += len(doubted)
+            self._say_refused(member, doubted[0], failed[doubted[0]])
+        unheard = [address for address in unheard if address not in doubted]
+        if unheard:
             logger.error(
                 "store %s could not delete %d segments, %s among them (status %d): its own log says why; "
                 "it is asked again every %d s",
                 member, len(unheard), unheard[0], failed[unheard[0]], RETRY_SECONDS,
             )  # fmt: skip
+
+    def _say_refused(self, member: str, address: str, status: int) -> None:
+        if member in self._refusing:
+            return
+        self._refusing.add(member)
+        logger.error(
+            "store %s does not delete segment %s, and maybe others: %s. They stay in the list of what is to "
+            "be deleted, and it is asked again every %d s. Unless the catalog was rebuilt or imported just "
+            "now, %s",
+            self._stores.name(member), address, REASONS[status], RETRY_SECONDS, RESTORE,
+        )  # fmt: skip
 
 
 def _address_of(entry: Entry) -> str:

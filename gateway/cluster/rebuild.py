@@ -43,6 +43,7 @@ from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_pa
 from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
+from gateway.log.tombstone import put_tombstone
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_OFFSET, STATUS_DONE
@@ -195,8 +196,8 @@ def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
 def _forget(entries: dict[str, bytes], segment: FoundSegment) -> None:
     """It left its chain, or its topic was deleted: its members are to forget it, also those not here."""
     members = [name for name in {*segment.members, *segment.told} if name not in segment.deleted_at]
-    key = keys.segment_tombstone_key(segment.announcement.address)
-    entries[key] = keys.pack({"members": sorted(members)})
+    announced = segment.announcement
+    put_tombstone(entries, announced.address, announced.log, announced.epoch, sorted(members))
 
 
 class _Chain:

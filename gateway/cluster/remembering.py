@@ -59,9 +59,6 @@ not be noticed."""
 PAUSE_SECONDS: Final = 1.0
 """Pause after an answer by which a store has kept nothing."""
 
-COUNTS_SECONDS: Final = 0.01
-"""How often is looked whether a store counts by now, that has said what it remembers."""
-
 COMPARED_SECONDS: Final = 2.0
 """How long a start waits for the stores' word on its catalog, before it recovers what needs none of it."""
 
@@ -219,22 +216,11 @@ class Remembering:
     async def _ask(self, store: StoreEntry) -> Remembered:
         """What a store remembers, which does not refute the catalog.
 
-        Whoever refutes it is listened to; to vouch for it a store has to be who it says: one that was set
-        back to an older copy does not count, and does not remember what it did.
+        Only a store that is who it says is heard at all (`mesh.requests.VOUCHED_TYPES`): one that was set
+        back to an older copy does not remember what it did.
         """
-        while True:
-            answer = await self._question(store)
-            if answer.status != KEPT_DONE:
-                return answer.memory
-            if self._counts(store) or self._history.judge(answer.memory).verdict is Verdict.REFUTES:
-                return await self._take(store, answer.memory)
-            while not self._counts(store):  # noqa: ASYNC110 - a moment, once a start
-                await trio.sleep(COUNTS_SECONDS)
-
-    def _counts(self, store: StoreEntry) -> bool:
-        """Whether what this store answers counts (`mesh.protocol.vouching`)."""
-        vouched = self._requests.vouched
-        return vouched is None or store.incarnation in vouched
+        answer = await self._question(store)
+        return answer.memory if answer.status != KEPT_DONE else await self._take(store, answer.memory)
 
     async def _question(self, store: StoreEntry) -> Kept:
         """What a store remembers; it does not vouch if it cannot read that."""

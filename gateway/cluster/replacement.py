@@ -219,6 +219,7 @@ class Replacement:
             assert segment.last_sequence is not None
             if await self._context.copier.copy(
                 target, segment.address, segment.last_sequence, sources, members=members, once=True,
+                at=self._context.place(entry.mod_revision),
                 wanted=lambda: not partition.deleted,
             ):  # fmt: skip
                 copying = tuple(name for name in segment.copying if name != target)

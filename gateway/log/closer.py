@@ -21,7 +21,13 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
+from wireproto.dafka.additions import (
+    NOTHING_REMEMBERED,
+    STATUS_DONE,
+    STATUS_INCOMPLETE,
+    AddressStatus,
+    CloseEntry,
+)
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -39,10 +45,12 @@ logger = logging.getLogger(__name__)
 class _Closing:
     """A closed segment whose end some `members` have not confirmed."""
 
-    __slots__ = ("all", "end", "heard", "members", "w", "when_heard")
+    __slots__ = ("all", "at", "end", "heard", "members", "w", "when_heard")
 
     def __init__(self, end: int, members: Iterable[str], everybody: Iterable[str], w: int) -> None:
         self.end = end
+        self.at = NOTHING_REMEMBERED
+        """Where the catalog got the end, or the members that are to be told."""
         self.members = dict.fromkeys(members)
         self.all = tuple(everybody)
         self.w = w
@@ -126,8 +134,10 @@ class Closer:
 
     def _tell(self, address: str, closing: _Closing) -> None:
         self._waiting[address] = closing
+        closing.at = self._context.place_of(keys.closing_key(address))
+        entry = CloseEntry(address, closing.end, closing.at)
         for member in closing.members:
-            self._context.producer.segments.close(member, address, closing.end, self._on_answer)
+            self._context.producer.segments.close(member, entry, self._on_answer)
 
     def untold_members(self, address: str, but: str) -> list[str]:
         """The members that have not confirmed the end of this segment; `but` is none of them any more."""
@@ -189,7 +199,8 @@ class Closer:
             self._work.set()
         else:
             logger.warning("store %s cannot close segment %s: %d", member, status.address, status.status)
-            self._context.producer.segments.close_again(member, status.address, closing.end, self._on_answer)
+            entry = CloseEntry(status.address, closing.end, closing.at)
+            self._context.producer.segments.close_again(member, entry, self._on_answer)
         closing.heard.add(member)
         if closing.when_heard is not None and len(closing.heard) >= closing.w:
             call, closing.when_heard = closing.when_heard, None
@@ -251,7 +262,9 @@ class Closer:
             def wanted() -> bool:
                 return self._waiting.get(address) is closing and member in closing.members
 
-            if await self._context.copier.copy(member, address, closing.end, sources, wanted=wanted):
-                self._context.producer.segments.close(member, address, closing.end, self._on_answer)
+            end, at = closing.end, closing.at
+            if await self._context.copier.copy(member, address, end, sources, at=at, wanted=wanted):
+                entry = CloseEntry(address, end, at)
+                self._context.producer.segments.close(member, entry, self._on_answer)
         finally:
             slots.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gateway.catalog import keys
 from gateway.common.budget import Gate
 from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
@@ -15,6 +16,7 @@ from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
+from wireproto.dafka.additions import NOTHING_REMEMBERED, Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,6 +136,22 @@ class LogContext:
                     self.producer.give_up(writer, f"its stores are not there: {', '.join(away)}")
                     left -= held
         self.window_changed()
+
+    # where the catalog is ----------------------------------------------------------------------------------
+
+    def place_of(self, key: str) -> Remembered:
+        """Where in the catalog's history a key was changed last; nothing if it is not there, or before the
+        catalog has a name.
+        """
+        entry = self.catalog.get(key)
+        return NOTHING_REMEMBERED if entry is None else self.place(entry.mod_revision)
+
+    def place(self, sequence: int) -> Remembered:
+        """A place in the catalog's history, as stores are told it."""
+        lineage = self.catalog.get(keys.LINEAGE)
+        if lineage is None:
+            return NOTHING_REMEMBERED
+        return Remembered(keys.unpack(lineage.value)["lineage"], self.producer.requests.prefix, sequence)
 
     # where segments go ------------------------------------------------------------------------------------
 

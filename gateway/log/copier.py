@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from mesh.reader import NotServed
-from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, Announcement, Copy
+from wireproto.dafka.additions import (
+    NOTHING_REMEMBERED,
+    STATUS_DONE,
+    STATUS_INCOMPLETE,
+    Announcement,
+    Copy,
+    Remembered,
+)
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -53,17 +60,19 @@ class Copier:
         sources: Sequence[str],
         *,
         members: Sequence[str] = (),
+        at: Remembered = NOTHING_REMEMBERED,
         wanted: Callable[[], bool] = lambda: True,
         once: bool = False,
     ) -> bool:
         """Return when `member` has everything up to sequence `end`, for ever if it must be; false when it is
         no longer `wanted`, or with `once` when it cannot be done now.
 
-        `members`: those of the segment, where they are to be others than were announced.
+        `members`: those of the segment, where they are to be others than were announced. `at`: where the
+        catalog has what is told, if the caller knows.
         """
         key = member, address
         while wanted():
-            entry = await self._entry(address, end, sources, members)
+            entry = await self._entry(address, end, sources, members, at)
             if entry is not None and await self._ask(key, entry, wanted):
                 self.copied += 1
                 return True
@@ -83,7 +92,7 @@ class Copier:
                     del self._under_way[key]
 
     async def _entry(
-        self, address: str, end: int, sources: Sequence[str], members: Sequence[str]
+        self, address: str, end: int, sources: Sequence[str], members: Sequence[str], at: Remembered
     ) -> bytes | None:
         try:
             announcement = await self.announcement(sources, address)
@@ -92,7 +101,7 @@ class Copier:
             return None
         if members:
             announcement = announcement._replace(members=tuple(members))
-        return Copy(announcement, end, tuple(sources)).pack()
+        return Copy(announcement, end, tuple(sources), at).pack()
 
     async def announcement(self, members: Sequence[str], address: str) -> Announcement:
         """A segment's announcement from one of these. Raises NotServed."""

@@ -25,9 +25,11 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry
+from gateway.log.announcement import log_name
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
+from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -191,10 +193,11 @@ class LogStarts:
         compares.append(Compare(entry.key, entry.mod_revision))
         # Who keeps it is what the catalog says: one of them may have been replaced a moment ago.
         members = Segment.unpack(entry.value).keepers
-        tombstone: dict[str, Any] = {"members": members}
+        more: dict[str, Any] = {}
         if segment is move.dropped[-1] and len(move.dropped) == len(move.partition.chain.segments()):
-            tombstone["last"] = True  # nothing else tells the stores where the log ends
-        puts[keys.segment_tombstone_key(segment.address)] = keys.pack(tombstone)
+            more["last"] = True  # nothing else tells the stores where the log ends
+        log = log_name(move.partition.topic.id, move.partition.index)
+        put_tombstone(puts, segment.address, log, segment.epoch, members, **more)
         deletes += [entry.key, keys.closing_key(segment.address)]
 
     def _moved(self, move: _Move) -> None:

@@ -8,6 +8,9 @@ seal; and so that the stores never know more of a log than the catalog (`gateway
 That the members have confirmed is noted in the catalog after that, off the producers' path. The stores are
 not waited for here: each segment goes on when its own members have answered.
 
+A store that takes an announcement names what it has of other gateway lives of the same log, and seals it. If
+the catalog does not know that, it is behind (`gateway.log.other_lives`): nothing of the log is served.
+
 When too few members can take a segment, because they know a newer epoch or belong to another cluster, this
 catalog is not the one that the stores have served. The partition serves nothing and says so; what the
 transaction had put is taken back, so that trying again does not climb over the stores' epoch.
@@ -21,12 +24,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.log.announcement import announcement_of
+from gateway.log.announcement import announcement_of, log_name
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
+from gateway.log.tombstone import put_tombstone
 from mesh.protocol.opening import PASSING, Opening
 from mesh.protocol.writer import State
 from mesh.segment_requests import why_refused
@@ -173,9 +178,18 @@ class Opener:
         # One that was deleted or failed meanwhile is announced to nobody.
         if _goes_on(partition, opening):
             announcement = announcement_of(self._context, partition, opening.segment, opening.snapshot)
-            self._context.producer.segments.open(announcement, partial(self._on_answer, partition, opening))
+            told = partial(self._on_answer, partition, opening)
+            at = self._context.place_of(_segment_key(partition, opening.segment))
+            self._context.producer.segments.open(announcement, told, at)
 
     def _on_answer(self, partition: Partition, opening: OpenSegment, answers: Opening) -> None:
+        if answers.sealed and _goes_on(partition, opening):
+            unknown = what_is_unknown(self._context, partition, answers)
+            if unknown:
+                # Nothing was written to the segment yet, and it is not recovered: it would come here again.
+                logger.error("%s-%d serves nothing: %s", partition.topic.name, partition.index, unknown)
+                partition.withhold(unknown)
+                return
         if answers.enough or answers.hopeless:
             self._answered[partition] = opening, answers
             self._work.set()
@@ -247,7 +261,8 @@ class Opener:
         if told:
             # They have the announcement, or get it yet, and know its epoch: they are to forget the segment,
             # and the catalog goes on after the epoch.
-            puts[keys.segment_tombstone_key(opening.segment.address)] = keys.pack({"members": told})
+            segment, log = opening.segment, log_name(partition.topic.id, partition.index)
+            put_tombstone(puts, segment.address, log, segment.epoch, told)
         else:
             record["next_epoch"] = partition.leader_epoch
             record["epochs"] = [pair for pair in record["epochs"] if pair[0] != opening.segment.epoch]

@@ -2,14 +2,19 @@
 
 import struct
 from enum import IntEnum
+from typing import NamedTuple
 
+from wireproto.dafka import fields
 from wireproto.dafka.additions import Announcement
+from wireproto.dafka.fields import Cursor
 
 NO_END = -2
 """`AddressState.end` before CLOSE named one (an empty segment's end is -1)."""
 
 _META = struct.Struct(">BBqI")
-_META_VERSION = 1
+_META_VERSION = 2
+_META_WITHOUT_PLACE = 1
+"""The version of stores of format 2 and before."""
 
 
 class Phase(IntEnum):
@@ -24,6 +29,15 @@ class Phase(IntEnum):
     """Its end is agreed: nothing is kept or served beyond it."""
     DELETED = 4
     """Nothing of it is kept but this, for good: a late OPEN or RECORD must not bring it back."""
+
+
+class Told(NamedTuple):
+    """Where in the history of the gateways' catalog something was told of an address last. Which gateway life
+    was there is not kept: a sequence is higher than those of all earlier lives.
+    """
+
+    lineage: str = ""
+    sequence: int = -1
 
 
 def life_of(address: str) -> str:
@@ -51,6 +65,7 @@ class AddressState:
         "running_max",
         "sources",
         "subject",
+        "told",
         "wanted",
     )
 
@@ -71,6 +86,8 @@ class AddressState:
         """The row at `head`."""
         self.end = NO_END
         self.announcement: Announcement | None = None
+        self.told = Told()
+        """By OPEN, COPY or CLOSE."""
         self.wanted = NO_END
         """How far COPY wants a sealed address, in memory only: a recovery repeats what it asked for."""
         self.sources: tuple[str, ...] = ()
@@ -81,23 +98,36 @@ class AddressState:
         """The requester of the latest COPY that found something missing."""
 
     def pack_meta(self) -> bytes:
-        """Phase, end and announcement for the disk (the head is kept apart, in every commit)."""
+        """Phase, end, announcement and what was told last, for the disk (the head is kept apart, in every
+        commit).
+        """
         details = self.announcement.pack() if self.announcement else b""
-        return _META.pack(_META_VERSION, self.phase, self.end, len(details)) + details
+        place = b""
+        if self.told.lineage:
+            place = fields.string(self.told.lineage) + fields.sequence(self.told.sequence)
+        return _META.pack(_META_VERSION, self.phase, self.end, len(details)) + details + place
 
     @classmethod
     def unpack(cls, address: str, meta: bytes | None, head: tuple[int, bytes, int, str]) -> "AddressState":
         """From the disk: `meta` as packed, head as (sequence, row, running maximum, subject)."""
         state = cls(address, head[3])
         if meta is not None:
-            version, phase, state.end, size = _META.unpack_from(meta)
-            if version != _META_VERSION or len(meta) != _META.size + size:
-                raise ValueError(f"the record of address {address} has version {version}")
-            state.phase = Phase(phase)
-            if size:
-                state.announcement = Announcement.unpack(meta[_META.size :])
-                state.subject = state.announcement.subject
+            state._unpack_meta(meta)
         state.head = state.accepted = head[0]
         state.last_row, state.running_max = head[1], head[2]
         state.head_row = state.last_row
         return state
+
+    def _unpack_meta(self, meta: bytes) -> None:
+        version, phase, self.end, size = _META.unpack_from(meta)
+        place = _META.size + size
+        if version not in (_META_VERSION, _META_WITHOUT_PLACE) or len(meta) < place:
+            raise ValueError(f"the record of address {self.address} has version {version}")
+        self.phase = Phase(phase)
+        if size:
+            self.announcement = Announcement.unpack(meta[_META.size : place])
+            self.subject = self.announcement.subject
+        cursor = Cursor(meta, place)
+        if version == _META_VERSION and cursor.left:
+            self.told = Told(cursor.string(), cursor.sequence())
+        cursor.finish()

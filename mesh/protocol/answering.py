@@ -1,7 +1,7 @@
 """What a store says of an address once what it was asked is on its disk."""
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase
-from mesh.protocol.commit import Answered, Copying
+from mesh.protocol.commit import Answered, Copying, Opened
 from mesh.protocol.copying import is_unfinished
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -10,6 +10,7 @@ from wireproto.dafka.additions import (
     STATUS_NOT_HERE,
     STATUS_SEALED,
     AddressStatus,
+    SealedHead,
 )
 
 
@@ -19,6 +20,9 @@ def status_of(answer_id: bytes, state: Answered) -> AddressStatus:
         return state
     if isinstance(state, Copying):
         return _copied(state.state, state.end)
+    if isinstance(state, Opened):
+        sealed = [SealedHead(other.address, other.head) for other in state.sealed]
+        return AddressStatus(state.state.address, STATUS_DONE, state.state.head, SealedHead.pack_all(sealed))
     status = STATUS_DONE
     if answer_id == ids.CLOSED and is_unfinished(state):
         status = STATUS_INCOMPLETE

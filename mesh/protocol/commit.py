@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mesh.protocol.address_state import AddressState
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.catalog_memory import Keeping
 from wireproto.dafka.additions import AddressStatus
 
@@ -34,6 +34,13 @@ class Copying(NamedTuple):
     end: int
 
 
+class Opened(NamedTuple):
+    """What OPEN is answered of one address: those of other lives that are sealed because of it, besides."""
+
+    state: AddressState
+    sealed: Sequence[AddressState]
+
+
 class Repair(NamedTuple):
     """Records of a closed address, from `first` on, that are written once more as they were: the disk has
     lost them. `running_max` is that of the last row.
@@ -50,7 +57,7 @@ class Repair(NamedTuple):
         return self.first + len(self.contents) - 1
 
 
-Answered = AddressState | AddressStatus | Copying
+Answered = AddressState | AddressStatus | Copying | Opened
 """What an answer says of one address: how its state is when the commit is durable, or a status."""
 
 
@@ -74,8 +81,8 @@ class Commit:
         """address -> whether a start must look whether it lacks records."""
         self.epochs: dict[str, tuple[int, str]] = {}
         """log -> (highest epoch, the life that announced it)."""
-        self.announced: dict[tuple[str, int, str], bool] = {}
-        """(log, start offset, address) of a segment -> whether it is kept here from now on, or deleted."""
+        self.announced: dict[tuple[str, int, str], Phase] = {}
+        """(log, start offset, address) of a segment -> its phase from now on."""
         self.cluster_id: str | None = None
         self.repairs: list[Repair] = []
         self.truncations: list[Truncation] = []

@@ -10,7 +10,7 @@ class StoreCorrupt(Exception):
 
 
 class Disk(Protocol):
-    """Point reads of what is durable. All raise `StoreCorrupt`."""
+    """Small reads of what is durable. All raise `StoreCorrupt`."""
 
     def load(self, address: str) -> AddressState | None:
         """What is kept of an address, or None."""
@@ -20,3 +20,6 @@ class Disk(Protocol):
 
     def highest_epoch(self, log: str) -> tuple[int, str]:
         """The highest epoch that any OPEN announced for this log and the life that did; (-1, "") for none."""
+
+    def unended(self, log: str) -> list[str]:
+        """The addresses of a log that were announced here, and may be neither closed nor deleted."""

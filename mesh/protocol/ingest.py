@@ -6,7 +6,7 @@ Rules:
 * nothing is acknowledged, served, sealed or reported beyond what a commit has made durable;
 * a sealed address takes nothing more from its writer; a deleted one stays deleted;
 * an epoch below the highest known for a log, the same epoch in another gateway life, or another cluster's
-  segment, is refused;
+  segment, is refused; a higher one seals what other lives have open of the log;
 * what a gateway writes is kept only where it was announced;
 * from other stores a record is taken as `copying` says, and acknowledged to a writer only while the address
   is open.
@@ -69,8 +69,8 @@ class Ingest:
 
     def __init__(self, incarnation: str, disk: Disk, cluster_id: str = "", nonce: bytes = b"") -> None:
         self._nonce = nonce
-        self.segments = segments = Segments(incarnation, disk, cluster_id)
-        self.catalog_memory = CatalogMemory(incarnation)
+        self.catalog_memory = memory = CatalogMemory(incarnation)
+        self.segments = segments = Segments(incarnation, disk, cluster_id, lambda: memory.memory.lineage)
         self.queued_bytes = 0
         """Bytes that wait for a commit or are in one, with `RECORD_OVERHEAD_BYTES` for each record."""
         self.refused_records = 0
@@ -337,7 +337,7 @@ class Ingest:
             self._unanswered.discard((answer_id, requester))
         self._keeps -= len(commit.keepings)
         for keeping in commit.keepings:
-            effects.append(keeping.answer)
+            effects.append(keeping.answer._replace(nonce=self._nonce))
             self._unanswered.discard((ids.KEPT, keeping.answer.requester))
         for state in commit.closed:
             if state.phase is Phase.CLOSED and not is_unfinished(state):

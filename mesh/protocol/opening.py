@@ -9,7 +9,7 @@ belongs to another cluster or cannot write its disk does not confirm. Final is o
 
 from collections.abc import Sequence
 
-from wireproto.dafka.additions import STATUS_DONE, STATUS_NOT_HERE, STATUS_STORAGE_ERROR
+from wireproto.dafka.additions import STATUS_DONE, STATUS_NOT_HERE, STATUS_STORAGE_ERROR, SealedHead
 
 PASSING = frozenset((STATUS_STORAGE_ERROR, STATUS_NOT_HERE))
 """What a member may get over: its disk, its room. It is asked again as long as others make the segment go on.
@@ -19,7 +19,7 @@ PASSING = frozenset((STATUS_STORAGE_ERROR, STATUS_NOT_HERE))
 class Opening:
     """The answers to OPEN of one segment."""
 
-    __slots__ = ("address", "confirmed", "members", "refused", "w")
+    __slots__ = ("address", "confirmed", "members", "refused", "sealed", "w")
 
     def __init__(self, address: str, members: Sequence[str], w: int) -> None:
         self.address = address
@@ -28,16 +28,20 @@ class Opening:
         self.confirmed: set[str] = set()
         self.refused: dict[str, int] = {}
         """Members that cannot confirm, with their statuses."""
+        self.sealed: dict[str, Sequence[SealedHead]] = {}
+        """Members that had something open, or sealed, of an earlier life, and what."""
 
     @property
     def needed(self) -> int:
         """Confirmations that are enough."""
         return max(self.w, len(self.members) - self.w + 1)
 
-    def on_status(self, member: str, status: int) -> None:
+    def on_status(self, member: str, status: int, sealed: Sequence[SealedHead] = ()) -> None:
         """A member's answer; others' do not count."""
         if member not in self.members:
             return
+        if sealed:
+            self.sealed[member] = sealed
         if status == STATUS_DONE:
             self.confirmed.add(member)
             self.refused.pop(member, None)

@@ -3,44 +3,66 @@
 Each request changes the state in memory at once, and puts what is to be on the disk after the records that
 came before it (`CommitQueue.latest`); what is answered is the state as it is once that is durable. A request
 that is refused has changed nothing.
+
+Rule: an OPEN of a higher epoch seals, in its own commit, what is open of the same log, has a lower epoch and
+is of another gateway life: nobody else would, where the newer life does not know of it. It takes no SEAL's
+place, because the members of the two may be others; and it leaves the same life's alone, which may still
+write them.
+
+Rule: a request of a gateway that is not the newest one any more, or whose catalog is an older one, changes
+nothing: SEAL carries the epoch of its round, which is above the address's; DELETE a place in the catalog's
+history, which is not before what was told of the address last. That is compared for each address: a maximum
+of all would refuse what another gateway has rightly decided a moment earlier.
 """
 
 import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from mesh.protocol.address_state import NO_END, AddressState, Phase, life_of
+from mesh.protocol.address_state import NO_END, AddressState, Phase, Told, life_of
 from mesh.protocol.addresses import Addresses
-from mesh.protocol.commit import Answered, Copying, Truncation
+from mesh.protocol.commit import Answered, Copying, Opened, Truncation
 from mesh.protocol.commit_queue import CommitQueue
 from mesh.protocol.copying import Want, copy_end, is_unfinished, same_segment, sources_of
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.gaps import Gaps
+from mesh.protocol.unended import MAX_NAMED, Unended
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
+    NO_EPOCH,
     STATUS_DONE,
     STATUS_FOREIGN_CLUSTER,
     STATUS_NOT_HERE,
     STATUS_OPEN,
+    STATUS_OTHER_HISTORY,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     Announcement,
+    CloseEntry,
     Copy,
+    DeleteEntry,
+    OpenEntry,
+    Remembered,
     Request,
+    SealEntry,
 )
 
 logger = logging.getLogger(__name__)
 
-Asked = TypeVar("Asked", Announcement, AddressStatus, Copy)
+Asked = TypeVar("Asked", OpenEntry, SealEntry, CloseEntry, DeleteEntry, Copy)
 """What a request carries a list of."""
 
 
 class Segments:
-    """The states of one store's addresses, what waits for its disk, and what is missing."""
+    """The states of one store's addresses, what waits for its disk, and what is missing. `lineage` tells that
+    of the catalog that the store remembers, "" for none.
+    """
 
-    def __init__(self, incarnation: str, disk: Disk, cluster_id: str) -> None:
+    def __init__(
+        self, incarnation: str, disk: Disk, cluster_id: str, lineage: Callable[[], str] = lambda: ""
+    ) -> None:
         self.incarnation = incarnation
         self.cluster_id = cluster_id
         self.addresses = Addresses(disk)
@@ -49,6 +71,8 @@ class Segments:
         self.repeat: dict[str, AddressState] = {}
         """Addresses whose ACK is to be said again."""
         self._wants: dict[str, Want | None] = {}
+        self._unended = Unended(self.addresses, disk)
+        self._lineage = lineage
 
     def handle(self, request: Request) -> list[Answered]:
         """OPEN, SEAL, CLOSE, DELETE or COPY: what is answered of each entry once that is durable. Raises
@@ -56,16 +80,21 @@ class Segments:
         """
         self.queue.here()
         if request.id == ids.OPEN:
-            segments = [Announcement.unpack(entry) for entry in request.entries]
+            segments = [OpenEntry.unpack(entry) for entry in request.entries]
             return [self._read(self._open, segment) for segment in segments]
         if request.id == ids.COPY:
             copies = [Copy.unpack(entry) for entry in request.entries]
             states = [self._read(self._copy, copy) for copy in copies]
             self._note_asker(request.requester, states)
             return states
-        handle = {ids.SEAL: self._seal, ids.CLOSE: self._close, ids.DELETE: self._delete}[request.id]
-        wanted = [AddressStatus.unpack(entry) for entry in request.entries]
-        return [self._read(handle, entry) for entry in wanted]
+        if request.id == ids.SEAL:
+            seals = [SealEntry.unpack(entry) for entry in request.entries]
+            return [self._read(self._seal, entry) for entry in seals]
+        if request.id == ids.CLOSE:
+            ends = [CloseEntry.unpack(entry) for entry in request.entries]
+            return [self._read(self._close, entry) for entry in ends]
+        deletions = [DeleteEntry.unpack(entry) for entry in request.entries]
+        return [self._read(self._delete, entry) for entry in deletions]
 
     def _read(self, handle: Callable[[Asked], Answered], asked: Asked) -> Answered:
         """Handle one entry of a request; nothing has changed if the disk cannot be read."""
@@ -112,24 +141,29 @@ class Segments:
 
     # requests ---------------------------------------------------------------------------------------------
 
-    def _open(self, segment: Announcement) -> Answered:
+    def _open(self, entry: OpenEntry) -> Answered:
+        segment = entry.announcement
         if self.cluster_id and segment.cluster_id != self.cluster_id:
             return AddressStatus(segment.address, STATUS_FOREIGN_CLUSTER, -1)
         state = self.addresses.state(segment.address, segment.subject)
         if state is None:
             return AddressStatus(segment.address, STATUS_NOT_HERE, -1)
         if state.announcement == segment and state.phase is Phase.OPEN:
-            return state
+            return Opened(state, self._unended.before(segment)[:MAX_NAMED])
         if state.phase is not Phase.NATIVE:
             return AddressStatus(segment.address, STATUS_SEALED, state.head)
         if segment.epoch < self.addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
             self.addresses.drop_empty(state)
             return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
-        self._announce(state, segment, Phase.OPEN)
+        before = self._unended.before(segment)
+        self._announce(state, segment, Phase.OPEN, entry.at)
+        for other in before:
+            if other.phase is Phase.OPEN:
+                self._seal_now(other)
         if sources_of(state, self.incarnation):
             self.queue.latest.unfinished[state.address] = True
             self.gaps.watch(state)
-        return state
+        return Opened(state, before[:MAX_NAMED])
 
     def _copy(self, copy: Copy) -> Answered:
         segment = copy.announcement
@@ -143,14 +177,15 @@ class Segments:
             self.addresses.drop_empty(state)
             return AddressStatus(copy.address, refusal, state.head)
         if state.phase is Phase.OPEN:
-            self._seal(AddressStatus(copy.address, STATUS_DONE, -1))
+            self._seal_now(state)
         if state.announcement is None:
-            self._announce(state, segment, max(state.phase, Phase.SEALED))
+            self._announce(state, segment, max(state.phase, Phase.SEALED), copy.at)
             if state.accepted < state.end:
                 self.queue.latest.unfinished[state.address] = True
                 self.addresses.revive(state)
         else:
             self._join(state, state.announcement, segment.members)
+            self._hear(state, copy.at)
         if state.phase is Phase.SEALED:
             state.wanted = max(state.wanted, copy.end)
         state.sources = copy.sources or state.sources
@@ -194,7 +229,19 @@ class Segments:
         epoch, life = self.addresses.highest_epoch(segment.log)
         return segment.epoch == epoch and life_of(segment.address) != life
 
-    def _announce(self, state: AddressState, segment: Announcement, phase: Phase) -> None:
+    def _hear(self, state: AddressState, at: Remembered) -> None:
+        """Keep the place in the catalog's history where an address was told of last."""
+        told = state.told
+        is_later = at.sequence > told.sequence if at.lineage == told.lineage else self._may_follow(told, at)
+        if is_later:
+            state.told = Told(at.lineage, at.sequence)
+            self.queue.latest.metas[state.address] = state.pack_meta()
+
+    def _may_follow(self, told: Told, at: Remembered) -> bool:
+        """Whether another lineage takes the place of that which told of an address: the catalog's own."""
+        return bool(at.lineage) and (not told.lineage or at.lineage == self._lineage())
+
+    def _announce(self, state: AddressState, segment: Announcement, phase: Phase, at: Remembered) -> None:
         """Keep an announcement. What the address holds without one has no rows, counts for nobody, and goes:
         from now on nothing of it is served.
         """
@@ -213,32 +260,39 @@ class Segments:
             self.queue.latest.epochs[segment.log] = announced
             self.addresses.set_epoch(segment.log, announced)
         state.announcement, state.subject, state.phase = segment, segment.subject, phase
-        self._list(segment, is_kept=True)
+        state.told = Told(at.lineage, at.sequence)
+        self._list(segment, phase)
         self.queue.latest.metas[segment.address] = state.pack_meta()
 
-    def _list(self, segment: Announcement | None, *, is_kept: bool) -> None:
+    def _list(self, segment: Announcement | None, phase: Phase) -> None:
         """List a segment among those of its log, or no more. One that another version announced is not in the
         list yet when it is sealed or closed.
         """
         if segment is not None:
-            self.queue.latest.announced[segment.log, segment.start, segment.address] = is_kept
+            self.queue.latest.announced[segment.log, segment.start, segment.address] = phase
+            self._unended.note(segment.log, segment.address, phase)
 
-    def _seal(self, wanted: AddressStatus) -> Answered:
+    def _seal(self, wanted: SealEntry) -> Answered:
         state = self.addresses.state(wanted.address, "")
         if state is None:
             # Not STATUS_NOT_HERE: that one says that the seal is on the disk.
             return AddressStatus(wanted.address, STATUS_STORAGE_ERROR, -1)
+        if state.announcement is not None and wanted.epoch <= state.announcement.epoch:
+            return AddressStatus(wanted.address, STATUS_STALE_EPOCH, -1)
         if state.phase < Phase.SEALED:
-            state.phase = Phase.SEALED
-            self._list(state.announcement, is_kept=True)
-            self.gaps.end(state.address)
-            self.want_rest(state)
-            self.queue.latest.metas[state.address] = state.pack_meta()
-            self.queue.latest.sealing = True
+            self._seal_now(state)
         return state
 
-    def _close(self, wanted: AddressStatus) -> Answered:
-        state, end = self.addresses.known_or_new(wanted.address, ""), wanted.sequence
+    def _seal_now(self, state: AddressState) -> None:
+        state.phase = Phase.SEALED
+        self._list(state.announcement, Phase.SEALED)
+        self.gaps.end(state.address)
+        self.want_rest(state)
+        self.queue.latest.metas[state.address] = state.pack_meta()
+        self.queue.latest.sealing = True
+
+    def _close(self, wanted: CloseEntry) -> Answered:
+        state, end = self.addresses.known_or_new(wanted.address, ""), wanted.end
         if state.phase < Phase.CLOSED:
             if state.accepted > end:
                 state.last_row, state.running_max = self._row_at(state, end)
@@ -247,7 +301,7 @@ class Segments:
                 self.queue.latest.truncations.append(cut)
             state.phase = Phase.CLOSED
             state.end = end
-            self._list(state.announcement, is_kept=True)
+            self._list(state.announcement, Phase.CLOSED)
             self.gaps.end(state.address)
             self.queue.latest.metas[state.address] = state.pack_meta()
             self.queue.latest.closed.append(state)
@@ -255,6 +309,8 @@ class Segments:
             self.want_rest(state)
         elif is_unfinished(state):
             self.want_rest(state)
+        if state.phase is Phase.CLOSED:
+            self._hear(state, wanted.at)
         return state
 
     def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
@@ -269,11 +325,30 @@ class Segments:
             raise StoreCorrupt(f"address {state.address}: the row of sequence {sequence} is missing")
         return row, running_max
 
-    def _delete(self, wanted: AddressStatus) -> Answered:
+    def _refuses_delete(self, state: AddressState, wanted: DeleteEntry) -> int:
+        """Why an address is not deleted, STATUS_DONE if it is."""
+        at, told, announced = wanted.at, state.told, state.announcement
+        remembered = self._lineage()
+        if remembered and at.lineage != remembered:
+            return STATUS_OTHER_HISTORY
+        if at.lineage == told.lineage and at.sequence < told.sequence:
+            return STATUS_OTHER_HISTORY
+        if announced is not None and (
+            wanted.log not in ("", announced.log) or NO_EPOCH < wanted.epoch < announced.epoch
+        ):
+            return STATUS_STALE_EPOCH
+        return STATUS_DONE
+
+    def _delete(self, wanted: DeleteEntry) -> Answered:
         state = self.addresses.known_or_new(wanted.address, "")
         if state.phase is not Phase.DELETED:
-            self._list(state.announcement, is_kept=False)
+            refusal = self._refuses_delete(state, wanted)
+            if refusal != STATUS_DONE:
+                self.addresses.drop_empty(state)
+                return AddressStatus(wanted.address, refusal, state.head)
+            self._list(state.announcement, Phase.DELETED)
             state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
+            state.told = Told()
             self.gaps.end(state.address)
             self.want_rest(state)
             self.queue.latest.metas[state.address] = state.pack_meta()

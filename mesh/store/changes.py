@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit, Repair, Truncation
 from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
@@ -41,8 +42,8 @@ def put_commit(batch: Batch, commit: Commit) -> None:
         put(keys.epoch_key(log), pack_epoch(epoch, life))
     for address, meta in commit.metas.items():
         put(keys.meta_key(address), meta)
-    for segment, is_kept in commit.announced.items():
-        _list(batch, keys.log_key(*segment), is_there=is_kept)
+    for segment, phase in commit.announced.items():
+        _list_segment(batch, keys.log_key(*segment), phase)
     for address, is_unfinished in commit.unfinished.items():
         _list(batch, keys.unfinished_key(address), is_there=is_unfinished)
     if commit.cluster_id is not None:
@@ -51,6 +52,13 @@ def put_commit(batch: Batch, commit: Commit) -> None:
         _delete(batch, state.address)
     for keeping in commit.keepings:
         put_keeping(batch, keeping)
+
+
+def _list_segment(batch: Batch, key: bytes, phase: Phase) -> None:
+    if phase is Phase.DELETED:
+        batch.delete(key)
+    else:
+        batch.put(key, keys.phase_value(phase))
 
 
 def _list(batch: Batch, key: bytes, *, is_there: bool) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import rocksdict
 
 from mesh.private_files import make_directory, refuse_foreign_link
-from mesh.protocol.address_state import AddressState
+from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store import changes, keys, values
@@ -322,6 +322,21 @@ class Database:
         except Exception as error:
             raise StoreCorrupt(f"the segments of log {log} cannot be listed: {error}") from None
         return "", -1, -1
+
+    def unended(self, log: str) -> list[str]:
+        """The addresses in a log's list that do not say that they are closed: those that are open or sealed,
+        and what version 2 listed. Raises `StoreCorrupt`.
+        """
+        prefix = keys.log_prefix(log)
+        closed = keys.phase_value(Phase.CLOSED)
+        try:
+            return [
+                keys.start_and_address(log, key)[1]
+                for key, value in self.scan(prefix, keys.prefix_end(prefix))
+                if value != closed
+            ]
+        except (ValueError, struct.error) as error:
+            raise StoreCorrupt(f"the segments of log {log} cannot be listed: {error}") from None
 
     def native_addresses(self) -> Iterator[tuple[str, bytes]]:
         """Every native address with what `write_native` last kept of it, b"" if nothing. Raises

@@ -68,6 +68,8 @@ def settle(database: Database, identity: Identity) -> str:
     if found > keys.FORMAT:
         raise StoreFailed(f"it has format {found}, and this version knows none above {keys.FORMAT}")
     known, named = known_incarnations(database), identity.incarnation
+    if known and found < keys.FORMAT:
+        database.put_now({keys.FORMAT_KEY: values.pack_number(keys.FORMAT)})
     if named in known:
         if known[-1] != named:
             identity.become(known[-1])

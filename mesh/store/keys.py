@@ -6,9 +6,11 @@ that one address's records lie together in order, and no name can run into anoth
 
 import struct
 
-FORMAT = 2
+FORMAT = 3
 """Version of everything below and of the values. From 2 on a database has it in itself (`FORMAT_KEY`), with
-its incarnations, its commit number and its starts; one of version 1 is taken over once."""
+its incarnations, its commit number and its starts; one of version 1 is taken over once. From 3 on metas say
+what was told of an address last, and a log's list says which segments have ended; what version 2 wrote is
+read as it is, and written anew where it changes."""
 
 _SEQUENCE = struct.Struct(">Q")
 
@@ -54,8 +56,15 @@ def log_prefix(log: str) -> bytes:
 
 
 def log_key(log: str, start: int, address: str) -> bytes:
-    """There, and empty, while a segment of a log is kept: they lie in the order of their start offsets."""
+    """There while a segment of a log is kept, with its `phase_value`: they lie in the order of their start
+    offsets.
+    """
     return log_prefix(log) + sequence_bytes(start) + address.encode()
+
+
+def phase_value(phase: int) -> bytes:
+    """The value of a `log_key`. Version 2 left it empty."""
+    return bytes((phase,))
 
 
 def start_and_address(log: str, key: bytes) -> tuple[int, str]:

@@ -22,8 +22,9 @@ from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_INCOMPLETE,
-    AddressStatus,
+    CloseEntry,
     Copy,
+    Remembered,
     Request,
     Verified,
     Verify,
@@ -46,7 +47,7 @@ async def refill(requests: Requests, state: AddressState, member: str) -> Phase 
             return None
         if phase is Phase.CLOSED:
             return None
-        await _ask(requests, ids.CLOSE, member, AddressStatus(state.address, STATUS_DONE, state.end).pack())
+        await _ask(requests, ids.CLOSE, member, CloseEntry(state.address, state.end, _told(state)).pack())
         return phase
     return None
 
@@ -65,7 +66,12 @@ async def _phase_at(requests: Requests, state: AddressState, member: str) -> Pha
 
 def _copy(state: AddressState) -> bytes:
     assert state.announcement is not None, "only announced segments are compared"
-    return Copy(state.announcement, state.end, ()).pack()
+    return Copy(state.announcement, state.end, (), _told(state)).pack()
+
+
+def _told(state: AddressState) -> Remembered:
+    """What this store was told of it last; a gateway's life is not kept."""
+    return Remembered(state.told.lineage, "", state.told.sequence)
 
 
 async def _ask(requests: Requests, message_id: bytes, member: str, entry: bytes) -> bool:

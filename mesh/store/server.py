@@ -295,7 +295,12 @@ class Server:
         """Entries of the gateways' catalog that are kept here."""
         cluster_id = self._ingest.cluster_id
         answer = Recalled(
-            request.requester, self._incarnation, KEPT_STORAGE_ERROR, cluster_id, NOTHING_REMEMBERED
+            request.requester,
+            self._incarnation,
+            KEPT_STORAGE_ERROR,
+            cluster_id,
+            NOTHING_REMEMBERED,
+            nonce=self._nonce,
         )
         try:
             head, entries, more = read_page(self._database, request.after)

@@ -16,7 +16,7 @@ from gateway.log.segment import Segment
 from mesh.data_directory import DataDirectory, Kind
 from mesh.protocol.ingest import Ingest
 from mesh.store.db import Database, WriteStalled
-from wireproto.dafka.additions import Announcement, Request
+from wireproto.dafka.additions import Announcement, OpenEntry, Request
 from wireproto.dafka.messages import Record
 from wireproto.records.builder import build_batch
 
@@ -65,7 +65,7 @@ def _fill_store(
             segment.address, TOPIC, CLUSTER, f"{topic_id.hex()}/0", 0, start, (incarnation,), 1,
             json.dumps(details).encode(),
         )  # fmt: skip
-        ingest.on_request(Request(b"O", incarnation, "R", (announcement.pack(),)))
+        ingest.on_request(Request(b"O", incarnation, "R", (OpenEntry(announcement).pack(),)))
         for sequence in range(each):
             offset = start + sequence
             value = b"%d " % offset * (max(1, batch_bytes - 80) // (len(str(offset)) + 1))

@@ -8,8 +8,9 @@ import trio
 from kafka.protocol.producer import ProduceResponse
 
 from mesh.zmq_trio import Publisher
+from tests.entries import entry_of
 from tests.in_process.in_process import RawClient, produce_request, running
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
+from wireproto.dafka.additions import Request
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import build_batch
 
@@ -120,4 +121,4 @@ def test_a_seal_by_another_life_fails_the_writer_and_the_partition_recovers(
 
 
 def seal_entry(address: str) -> bytes:
-    return AddressStatus(address, STATUS_DONE, -1).pack()
+    return entry_of(b"S", address)

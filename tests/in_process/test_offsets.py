@@ -22,10 +22,11 @@ from mesh.zmq_trio import Publisher
 from tests.clients.stored import create_topic
 from tests.differential.offsets import commit, delete, fetch, offset
 from tests.differential.wire import Connection, decode, encode
+from tests.entries import entry_of
 from tests.in_process.in_process import RawClient, running
 from tests.in_process.several_stores import cluster
 from tests.peers.standalone import Standalone as StandaloneProcess
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Request
+from wireproto.dafka.additions import Request
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
@@ -186,7 +187,7 @@ def test_a_lost_partition_has_its_groups_read_again(tmp_path: Path, monkeypatch:
             assert codes(await ask(client, commit("g", {"orders": [offset(0, 1)]}))) == [0]
             store = server.directories.store.incarnation
             (address,) = server.store.ingest.heads()
-            entries = (AddressStatus(address, STATUS_DONE, -1).pack(),)
+            entries = (entry_of(b"S", address),)
             await server.requests.ask(store, lambda requester: Request(b"S", store, requester, entries))
             answer = await ask(client, commit("g", {"orders": [offset(1, 2)]}))
             assert codes(answer) == [ErrorCode.NOT_COORDINATOR]

@@ -17,8 +17,9 @@ from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
+from tests.entries import entry_of
 from wireproto.dafka import ids
-from wireproto.dafka.additions import AddressStatus, Announcement, Answer, Copy, Ping, Request
+from wireproto.dafka.additions import AddressStatus, Announcement, Answer, Copy, OpenEntry, Ping, Request
 from wireproto.dafka.messages import DirectRecordEncoder, Fetch, Head, RecordEncoder
 from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
@@ -169,14 +170,15 @@ class Gateway:
 
     async def open(self, store: str, *segments: Announcement) -> list[int]:
         return [
-            one.status for one in await self.ask(ids.OPEN, store, *(segment.pack() for segment in segments))
+            one.status
+            for one in await self.ask(ids.OPEN, store, *(OpenEntry(one).pack() for one in segments))
         ]
 
     async def seal(self, store: str, address: str) -> AddressStatus:
-        return (await self.ask(ids.SEAL, store, AddressStatus(address, 0, -1).pack()))[0]
+        return (await self.ask(ids.SEAL, store, entry_of(ids.SEAL, address)))[0]
 
     async def close(self, store: str, address: str, end: int) -> AddressStatus:
-        return (await self.ask(ids.CLOSE, store, AddressStatus(address, 0, end).pack()))[0]
+        return (await self.ask(ids.CLOSE, store, entry_of(ids.CLOSE, address, end)))[0]
 
     async def copy(self, store: str, segment: Announcement, end: int, *sources: str) -> AddressStatus:
         return (await self.ask(ids.COPY, store, Copy(segment, end, sources).pack()))[0]

@@ -26,6 +26,7 @@ from wireproto.dafka.additions import (
     Announcement,
     Answer,
     End,
+    OpenEntry,
     Ping,
     Request,
 )
@@ -206,7 +207,7 @@ def test_what_a_gateway_announced_is_not_told_to_native_readers(tmp_path: Path) 
         store = await mesh.store("one")
         peer = Peer(mesh, Ack, Answer, DirectHead, DirectRecord)
         await peer.join(mesh)
-        opened = Request(b"O", "one", LIFE + "1" * 16, (announcement(address).pack(),))
+        opened = Request(b"O", "one", LIFE + "1" * 16, (OpenEntry(announcement(address)).pack(),))
         await peer.until(lambda heard: any(isinstance(each, Answer) for each in heard), opened)
         for kept, content in ((address, batch(0)), (native, b"native")):
             ours = "one", "t", 0, store.starts.nonce
@@ -232,7 +233,7 @@ def test_records_that_came_before_their_announcement_are_told_no_more(tmp_path: 
         early = Ack(address, "~one", "t", 0)
         await peer.until(lambda heard: early in heard, Record(address, "t", 0, b"early"))
         assert store.native.keeping.heads("t") == [(address, 0)]
-        opened = Request(b"O", "one", LIFE + "1" * 16, (announcement(address).pack(),))
+        opened = Request(b"O", "one", LIFE + "1" * 16, (OpenEntry(announcement(address)).pack(),))
         await peer.until(lambda heard: any(isinstance(each, Answer) for each in heard), opened)
         assert store.native.keeping.heads("t") == []
 
@@ -374,7 +375,7 @@ def test_kafkas_segments_do_not_count_and_do_not_go(tmp_path: Path) -> None:
         store = await mesh.store("one", native_bytes=1, native_seconds=0.001)
         peer = Peer(mesh, Ack, Answer)
         await peer.join(mesh)
-        opened = Request(b"O", "one", LIFE + "1" * 16, (announcement(address).pack(),))
+        opened = Request(b"O", "one", LIFE + "1" * 16, (OpenEntry(announcement(address)).pack(),))
         await peer.until(lambda heard: any(isinstance(each, Answer) for each in heard), opened)
         acked = Ack(address, "one", "t", 0, store.starts.nonce)
         await peer.until(lambda heard: acked in heard, Record(address, "t", 0, batch(0)))

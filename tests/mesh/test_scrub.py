@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from mesh.store import keys
+from tests.entries import entry_of
 from tests.mesh.stores import EPOCH, Stores, batch, run, until
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_NOT_HERE,
     STATUS_STORAGE_ERROR,
-    AddressStatus,
     Announcement,
     Digest,
     GetRows,
@@ -255,7 +255,7 @@ def test_a_segment_that_is_deleted_while_it_is_mended_stays_deleted(
         segment = await closed_segment(stores, A, B)
         flip_run(stores[A].database, segment.address)
         repair = stores[A].ingest.on_repair
-        entry = AddressStatus(segment.address, STATUS_DONE, -1).pack()
+        entry = entry_of(b"X", segment.address)
         deleted: list[Any] = []
 
         def delete_first(*arguments: Any) -> bool:
@@ -373,7 +373,7 @@ def test_a_copy_that_was_deleted_is_not_made_again(tmp_path: Path) -> None:
     async def scenario(stores: Stores) -> None:
         await stores.start(A, B)
         segment = await closed_segment(stores, A, B)
-        entry = AddressStatus(segment.address, STATUS_DONE, -1).pack()
+        entry = entry_of(b"X", segment.address)
         await stores.gateway.requests.ask(B, lambda requester: Request(b"X", B, requester, (entry,)))
         await stores[A].scrub.scrub_all()
         assert stores[A].scrub.absent == {}

@@ -248,7 +248,7 @@ MUTANTS = (
         "absent-store-taken-for-done",
         "The same, for a store that is away.",
         "gateway/cluster/deletion.py",
-        "                refused[address].append(member)  # others must not wait for it\n",
+        "                refused[deletion.address].append(member)  # others must not wait for it\n",
         "                pass\n",
         (f"{DELETION}test_a_store_that_is_away_holds_up_nothing_and_confirms_when_it_is_back",),
     ),

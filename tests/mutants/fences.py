@@ -4,15 +4,65 @@ from tests.mutants.mutant import Mutant
 
 CATALOG_MEMORY = "tests/unit/mesh/protocol/test_catalog_memory.py::"
 CHAIN_CHECK = "tests/unit/gateway/log/recovery/test_chain_check.py::"
+FENCES = "tests/unit/mesh/protocol/test_fences.py::"
 GRACE = "tests/unit/gateway/cluster/test_grace.py::"
 LINEAGE = "tests/unit/gateway/cluster/test_lineage.py::"
 MESH_SCRUB = "tests/mesh/test_scrub.py::"
+OPENER = "tests/unit/gateway/log/test_opener.py::"
 PRODUCER_IDS = "tests/unit/gateway/log/idempotence/test_producer_ids.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 VOUCHING = "tests/unit/mesh/protocol/test_vouching.py::"
 
 MUTANTS = (
+    Mutant(
+        "deposed-lifes-segment-stays-open",
+        "A gateway on a copy of the catalog goes on writing beside its successor: offsets are given twice.",
+        "mesh/protocol/segments.py",
+        "            if other.phase is Phase.OPEN:\n                self._seal_now(other)\n",
+        "            pass\n",
+        (f"{FENCES}test_an_open_of_a_higher_epoch_seals_what_another_life_has_open_and_names_it",),
+    ),
+    Mutant(
+        "own-lifes-segment-is-sealed-too",
+        "A compaction's output, at a raised epoch, fails the log that its own gateway writes.",
+        "mesh/protocol/unended.py",
+        "if life_of(one) != life]:",
+        "if one != segment.address]:",
+        (f"{FENCES}test_the_same_lifes_is_never_sealed",),
+    ),
+    Mutant(
+        "seal-of-an-older-round-taken",
+        "A gateway that was taken for dead seals the segment that its successor writes.",
+        "mesh/protocol/segments.py",
+        "wanted.epoch <= state.announcement.epoch:",
+        "wanted.epoch < state.announcement.epoch:",
+        (f"{FENCES}test_a_seal_is_of_a_higher_epoch_than_the_address",),
+    ),
+    Mutant(
+        "older-catalogs-delete-is-taken",
+        "A catalog from before has records deleted that the newer one counts on.",
+        "mesh/protocol/segments.py",
+        "        if at.lineage == told.lineage and at.sequence < told.sequence:\n",
+        "        if at.lineage == told.lineage and at.sequence < 0:\n",
+        (f"{FENCES}test_a_delete_is_not_older_than_what_was_told_of_the_address",),
+    ),
+    Mutant(
+        "other-catalogs-delete-is-taken",
+        "A catalog that went on from a copy has records deleted that the other one counts on.",
+        "mesh/protocol/segments.py",
+        "        if remembered and at.lineage != remembered:\n",
+        "        if False:\n",
+        (f"{FENCES}test_a_delete_is_of_the_catalog_that_the_store_remembers",),
+    ),
+    Mutant(
+        "unknown-segment-of-another-life-is-no-wonder",
+        "A gateway with an older catalog, or a copy, gives offsets that the other one has given.",
+        "gateway/log/opener.py",
+        "            if unknown:\n",
+        "            if False:\n",
+        (f"{OPENER}test_what_the_catalog_does_not_know_of_another_life_withholds_the_log",),
+    ),
     Mutant(
         "hole-in-a-chain-is-no-wonder",
         "A catalog that has lost a segment's row is served without its records.",

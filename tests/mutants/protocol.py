@@ -55,10 +55,10 @@ MUTANTS = (
         "seal-not-on-the-disk",
         "A store that restarts after its SEAL takes records behind the end that was decided.",
         "mesh/protocol/segments.py",
-        """            self.queue.latest.metas[state.address] = state.pack_meta()
-            self.queue.latest.sealing = True
+        """        self.queue.latest.metas[state.address] = state.pack_meta()
+        self.queue.latest.sealing = True
 """,
-        "            self.queue.latest.sealing = True\n",
+        "        self.queue.latest.sealing = True\n",
         (f"{INGEST}test_a_meta_is_written_as_it_was_when_it_changed",),
     ),
     Mutant(

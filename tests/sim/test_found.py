@@ -12,7 +12,7 @@ from gateway.log.closer import Closer
 from gateway.log.segment import Segment
 from tests.sim.plan import GATEWAY, NEVER, Fault, Plan, store_name
 from tests.sim.promises import keeps_promises
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus, CloseEntry, Remembered
 
 ADDRESS = "A" * 32
 LOST, ONE, TWO, THREE, NEW = "lost", "one", "two", "three", "new"
@@ -25,7 +25,7 @@ class Asked:
         self.answered: dict[str, Any] = {}
         self.closes = SimpleNamespace(drop=lambda _address, member: self.answered.pop(member, None))
 
-    def close(self, member: str, _address: str, _end: int, answered: Any) -> None:
+    def close(self, member: str, _entry: CloseEntry, answered: Any) -> None:
         self.answered[member] = answered
 
     def answer(self, member: str) -> None:
@@ -38,7 +38,12 @@ def test_the_next_segment_opens_although_a_store_was_replaced_in_the_one_before(
     whoever waits for that (the next segment, with batches in its window) goes on.
     """
     asked = Asked()
-    closer = Closer(cast("Any", SimpleNamespace(producer=SimpleNamespace(segments=asked))))
+    closer = Closer(
+        cast(
+            "Any",
+            SimpleNamespace(producer=SimpleNamespace(segments=asked), place_of=lambda _key: Remembered()),
+        )
+    )
     heard: list[str] = []
     members = (LOST, ONE, TWO, THREE)
     segment = Segment(ADDRESS, 0, 0, members, 3, 0).closed(5, 4, -1)

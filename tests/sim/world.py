@@ -30,7 +30,11 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    CloseEntry,
+    DeleteEntry,
+    OpenEntry,
     Request,
+    SealEntry,
 )
 from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record
 from wireproto.records.builder import build_batch
@@ -56,6 +60,7 @@ class SimulatedDisk:
         self.forgets_deletions = forgets_deletions
         self.records: dict[tuple[str, int], bytes] = {}
         self.metas: dict[str, bytes] = {}
+        self.listed: dict[tuple[str, int, str], Phase] = {}
         self.heads: dict[str, tuple[int, bytes, int, str]] = {}
         self.rows: dict[tuple[str, int], bytes] = {}
         self.epochs: dict[str, tuple[int, str]] = {}
@@ -72,6 +77,7 @@ class SimulatedDisk:
             self.heads[state.address] = head, row, running_max, state.subject
         self.metas.update(commit.metas)
         self.epochs.update(commit.epochs)
+        self.listed.update(commit.announced)
         self.cluster_id = commit.cluster_id or self.cluster_id
         for state in commit.deletions:
             self._drop(state.address, 0)
@@ -97,6 +103,9 @@ class SimulatedDisk:
 
     def highest_epoch(self, log: str) -> tuple[int, str]:
         return self.epochs.get(log, (-1, ""))
+
+    def unended(self, log: str) -> list[str]:
+        return [key[2] for key, phase in self.listed.items() if key[0] == log and phase < Phase.CLOSED]
 
 
 class Life:
@@ -206,12 +215,12 @@ class World:
         if self.seal is not None:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
-                wanted = AddressStatus(self.seal.address, STATUS_DONE, -1)
+                wanted = SealEntry(self.seal.address, life.number + 1)
                 self._ask(ids.SEAL, wanted.address, wanted.pack())
         elif life.writer.state is State.OPENING:
             if self.now >= life.repeat_at:
                 life.repeat_at = self.now + 0.2
-                self._ask(ids.OPEN, life.writer.address, life.announcement.pack())
+                self._ask(ids.OPEN, life.writer.address, OpenEntry(life.announcement).pack())
         elif life.writer.on_tick(self.now):
             self._send("store", Head(life.writer.address, "orders", life.writer.next_sequence - 1))
         for zombie in self.zombies:
@@ -224,9 +233,9 @@ class World:
             return
         self.tell_at = self.now + 0.2
         for address, end in self.closing.items():
-            self._ask(ids.CLOSE, address, AddressStatus(address, STATUS_DONE, end).pack())
+            self._ask(ids.CLOSE, address, CloseEntry(address, end).pack())
         for address in self.deleting:
-            self._ask(ids.DELETE, address, AddressStatus(address, STATUS_DONE, -1).pack())
+            self._ask(ids.DELETE, address, DeleteEntry(address, "log/0").pack())
 
     def _ask(self, letter: bytes, address: str, entry: bytes) -> None:
         """A request about one address; repeated ones have the same requester, different ones another."""

@@ -19,8 +19,9 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Entry
 from gateway.log.recovery.verification import RESTORE
+from gateway.log.tombstone import put_tombstone
 from mesh.protocol.address_state import Phase
-from wireproto.dafka.additions import STATUS_DONE, Verified
+from wireproto.dafka.additions import NO_EPOCH, STATUS_DONE, Verified
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -33,13 +34,14 @@ logger = logging.getLogger(__name__)
 
 class Noted(NamedTuple):
     """A new segment of a compaction, as its note in the catalog has it. `log` is the partition's name for
-    stores, `w` how many members must have what counts.
+    stores, `w` how many members must have what counts, `epoch` the segment's own (-1: not known).
     """
 
     address: str
     members: tuple[str, ...]
     w: int
     log: str
+    epoch: int
 
     @classmethod
     def unpack(cls, entry: Entry) -> "Noted":
@@ -50,11 +52,12 @@ class Noted(NamedTuple):
             members,
             value.get("w", len(members) // 2 + 1),
             value.get("log", ""),
+            value.get("epoch", NO_EPOCH),
         )
 
     def put(self) -> dict[str, bytes]:
         """Its note."""
-        value = {"members": self.members, "w": self.w, "log": self.log}
+        value = {"members": self.members, "w": self.w, "log": self.log, "epoch": self.epoch}
         return {keys.compacting_key(self.address): keys.pack(value)}
 
     @property
@@ -73,9 +76,9 @@ async def forget_outputs(context: "LogContext", outputs: Sequence[Noted]) -> Non
     """Have the stores forget new segments that were never put into a chain, of this life or judged."""
     there = [one for one in outputs if context.catalog.get(keys.compacting_key(one.address)) is not None]
     if there:
-        tombstones = {
-            keys.segment_tombstone_key(one.address): keys.pack({"members": one.members}) for one in there
-        }
+        tombstones: dict[str, bytes] = {}
+        for one in there:
+            put_tombstone(tombstones, one.address, one.log, one.epoch, one.members)
         await context.catalog.transact([], tombstones, [keys.compacting_key(one.address) for one in there])
         context.segments_dropped()
 

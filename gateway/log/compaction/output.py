@@ -5,6 +5,7 @@ finds it there has the members forget it. The epoch that it is announced with is
 same transaction: stores never know an epoch that the catalog does not (`gateway.log.recovery.verification`).
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log import partition as partition_module
 from gateway.log.announcement import announcement_of, log_name
 from gateway.log.compaction.left_over import Noted
+from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from gateway.log.tail_cache import Batch
@@ -35,6 +37,9 @@ WINDOW_RECORDS = 1000
 
 PATIENCE_SECONDS = 60.0
 """A compaction whose stores take nothing for so long is given up, and tried again later."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class Abandoned(Exception):
@@ -88,6 +93,11 @@ class OutputWriter:
         self._change()
 
     def _told(self, opening: Opening) -> None:
+        unknown = what_is_unknown(self._context, self._partition, opening)
+        if unknown and self._partition.available:
+            name = f"{self._partition.topic.name}-{self._partition.index}"
+            logger.error("%s serves nothing: %s", name, unknown)
+            self._partition.withhold(unknown)
         if opening.hopeless:
             self._failed = f"its stores refuse segment {opening.address}"
         self._change()
@@ -163,7 +173,8 @@ class OutputWriter:
         writer = context.producer.start(address, partition.topic.name, members, w, self)
         output = Output(segment, writer)
         self.outputs.append(output)
-        context.producer.segments.open(self._announcement(segment), self._told)
+        at = context.place_of(keys.compacting_key(address))
+        context.producer.segments.open(self._announcement(segment), self._told, at)
         return output
 
     async def _note(self, segment: Segment) -> None:
@@ -171,7 +182,7 @@ class OutputWriter:
         partition, catalog = self._partition, self._context.catalog
         key = keys.partition_key(partition.topic.id, partition.index)
         log = log_name(partition.topic.id, partition.index)
-        noted = Noted(segment.address, segment.members, segment.w, log)
+        noted = Noted(segment.address, segment.members, segment.w, log, segment.epoch)
         self.noted.append(noted)
         while True:
             entry = catalog.get(key)

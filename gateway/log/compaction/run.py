@@ -22,6 +22,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log.announcement import log_name
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import forget_outputs
 from gateway.log.compaction.output import Abandoned, OutputWriter
@@ -31,6 +32,7 @@ from gateway.log.partition import Partition
 from gateway.log.recovery.producers_at_end import read_producers
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
+from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
@@ -211,6 +213,7 @@ class CompactionRun:
         puts: dict[str, bytes] = {}
         deletes: list[str] = []
         after = [segment.address for segment in made]
+        log = log_name(partition.topic.id, partition.index)
         for source in sources:
             key = keys.segment_key(partition.topic.id, partition.index, source.start_offset, source.address)
             entry = self._context.catalog.get(key)
@@ -218,8 +221,8 @@ class CompactionRun:
                 raise Abandoned(f"segment {source.address} has left the chain")
             compares.append(Compare(key, entry.mod_revision))
             deletes += [key, keys.closing_key(source.address)]
-            tombstone = {"members": Segment.unpack(entry.value).keepers, "after": after}
-            puts[keys.segment_tombstone_key(source.address)] = keys.pack(tombstone)
+            keepers = Segment.unpack(entry.value).keepers
+            put_tombstone(puts, source.address, log, source.epoch, keepers, after=after)
         for segment in made:
             start = segment.start_offset
             puts[keys.segment_key(partition.topic.id, partition.index, start, segment.address)] = (

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.log.recovery.store_waits import StoreWaits, Superseded
+from gateway.log.recovery.verification import RESTORE, CatalogRefuted
 from gateway.log.segment import Segment
 from mesh.protocol.recovery import Seal
+from wireproto.dafka.additions import STATUS_STALE_EPOCH
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -31,12 +33,20 @@ class SourcesGone(Exception):
 
 
 class EndAgreement:
-    """Agrees on the ends of these open segments of one partition. `run` does it, once."""
+    """Agrees on the ends of these open segments of one partition. `epoch` is the partition's next one, above
+    theirs. `run` does it, once.
+    """
 
     def __init__(
-        self, context: "LogContext", segments: Sequence[Segment], waits: StoreWaits, given_up: Collection[str]
+        self,
+        context: "LogContext",
+        segments: Sequence[Segment],
+        epoch: int,
+        waits: StoreWaits,
+        given_up: Collection[str],
     ) -> None:
         self._context = context
+        self._epoch = epoch
         self._waits = waits
         self._segments = {segment.address: segment for segment in segments}
         self._seals = [
@@ -53,12 +63,12 @@ class EndAgreement:
     async def run(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
         """The ends by address, each durable on w members: the last sequence, and its row.
 
-        Raises Inconsistent, SourcesGone, Superseded.
+        Raises Inconsistent, CatalogRefuted, SourcesGone, Superseded.
         """
         seals, requests = self._seals, self._context.producer.segments
         try:
             for seal in seals:
-                requests.seal(seal, partial(self._answered, seal))
+                requests.seal(seal, self._epoch, partial(self._answered, seal))
             for seal in seals:
                 await self._sealed(seal)
             async with turns:
@@ -87,10 +97,14 @@ class EndAgreement:
         def decided() -> bool:
             if seal.hopeless:
                 self._say_hopeless(seal)
-            for member in seal.refused:
+            for member, status in seal.refused.items():
+                if status == STATUS_STALE_EPOCH:
+                    raise CatalogRefuted(self._why_stale(seal, member))
                 if member not in asked_again:
                     asked_again.add(member)
-                    self._context.producer.segments.seal_again(seal, member, partial_again(member))
+                    self._context.producer.segments.seal_again(
+                        seal, self._epoch, member, partial_again(member)
+                    )
             return seal.decidable
 
         def partial_again(member: str) -> Callable[[], None]:
@@ -108,6 +122,13 @@ class EndAgreement:
             await self._waits.a_moment(lambda: not any(map(live, seal.missing())))
         if not seal.known and not seal.has_given_up and self._segments[seal.address].announced:
             raise Inconsistent(f"segment {seal.address} was announced, and no store knows it")
+
+    def _why_stale(self, seal: Seal, member: str) -> str:
+        return (
+            f"the catalog is older than store {self._context.stores.name(member)}, which has segment "
+            f"{seal.address} with leader epoch {self._epoch} or a higher one, and in the catalog that one is "
+            f"yet to come; {RESTORE}"
+        )
 
     @staticmethod
     def _say_hopeless(seal: Seal) -> None:

@@ -25,6 +25,7 @@ from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_p
 from gateway.log.recovery.store_waits import StoreWaits
 from gateway.log.recovery.verification import RESTORE, Asked, CatalogRefuted, Known, Verification
 from gateway.log.segment import NO_TIMESTAMP, Segment
+from gateway.log.tombstone import put_tombstone
 from mesh import crash_points
 from mesh.reader import NotServed
 from wireproto.records.row import Row
@@ -196,7 +197,9 @@ class PartitionRecovery:
     async def _agree(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
         """The ends of what is open, as `EndAgreement.run`."""
         left_open = self.partition.chain.left_open()
-        agreement = self._agreement = EndAgreement(self._context, left_open, self._waits, self._given_up)
+        agreement = self._agreement = EndAgreement(
+            self._context, left_open, self.partition.leader_epoch, self._waits, self._given_up
+        )
         try:
             return await agreement.run(turns)
         finally:
@@ -214,7 +217,8 @@ class PartitionRecovery:
             if segment.last_sequence == -1:
                 empty.append(segment)
                 deletes.append(key)
-                puts[keys.segment_tombstone_key(segment.address)] = keys.pack({"members": segment.keepers})
+                log = log_name(topic_id, partition.index)
+                put_tombstone(puts, segment.address, log, segment.epoch, segment.keepers)
                 continue
             kept.append(segment)
             puts[key] = segment.pack()

@@ -9,7 +9,8 @@ import trio
 from mesh.producer import Producer
 from mesh.protocol.opening import Opening
 from mesh.protocol.recovery import Seal
-from wireproto.dafka.additions import AddressStatus, Announcement
+from tests.entries import LATER_EPOCH
+from wireproto.dafka.additions import AddressStatus, Announcement, CloseEntry
 
 
 async def opened(producer: Producer, segments: Sequence[Announcement]) -> dict[str, dict[str, int]]:
@@ -38,7 +39,7 @@ async def sealed(producer: Producer, seals: Sequence[Seal]) -> None:
             complete.set()
 
     for seal in seals:
-        producer.segments.seal(seal, told)
+        producer.segments.seal(seal, LATER_EPOCH, told)
     await complete.wait()
 
 
@@ -53,6 +54,6 @@ async def closed(producer: Producer, store: str, ends: Sequence[tuple[str, int]]
             complete.set()
 
     for address, end in ends:
-        producer.segments.close(store, address, end, answered)
+        producer.segments.close(store, CloseEntry(address, end), answered)
     await complete.wait()
     return statuses

@@ -38,17 +38,23 @@ from tests.unit.wireproto.dafka.test_round_trip import (
     VERIFIED,
 )
 from wireproto.dafka.additions import (
+    NOTHING_REMEMBERED,
     AddressStatus,
     Announcement,
     Answer,
+    CloseEntry,
     Copy,
+    DeleteEntry,
     End,
     Found,
     Listed,
+    OpenEntry,
     Ping,
     Pong,
+    Remembered,
     Request,
     Rows,
+    SealEntry,
     Verified,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
@@ -106,8 +112,19 @@ def lists(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]
 
 
 SOURCES = st.lists(NAMES, max_size=3, unique=True).map(tuple)
-COPIES = st.builds(Copy, known(SEGMENTS), st.one_of(st.just(-1), SEQUENCES), SOURCES)
-ENTRIES = {b"O": known(SEGMENTS), b"Y": COPIES} | dict.fromkeys((b"S", b"C", b"X"), known(STATUSES))
+ENDS = st.one_of(st.just(-1), SEQUENCES)
+PLACES = st.one_of(
+    st.just(NOTHING_REMEMBERED),
+    st.builds(Remembered, st.sampled_from(["H1", "H2"]), st.sampled_from(["", "G1"]), SEQUENCES),
+)
+EPOCHS = st.integers(0, 9)
+ENTRIES = {
+    b"O": st.builds(OpenEntry, known(SEGMENTS), PLACES),
+    b"S": st.builds(SealEntry, NAMES, EPOCHS),
+    b"C": st.builds(CloseEntry, NAMES, ENDS, PLACES),
+    b"X": st.builds(DeleteEntry, NAMES, st.sampled_from(["", "log/0", "log/1"]), st.integers(-1, 9), PLACES),
+    b"Y": st.builds(Copy, known(SEGMENTS), ENDS, SOURCES, PLACES),
+}
 
 
 @st.composite
@@ -160,7 +177,7 @@ def announcement(address: str) -> Announcement:
     return Announcement(address, "orders", "cluster", "log/0", 3, 0, (STORE,), 1, b"{}")
 
 
-OPENED = Request(b"O", STORE, "R1", (announcement(ADDRESSES[0]).pack(),))
+OPENED = Request(b"O", STORE, "R1", (OpenEntry(announcement(ADDRESSES[0])).pack(),))
 
 
 class Gateway:
@@ -182,7 +199,7 @@ class Gateway:
             lambda: opened(producer, [announcement(first), announcement(second)]),
             lambda: sealed(producer, [Seal(address, [STORE], 1) for address in ADDRESSES]),
             lambda: closed(producer, STORE, [(first, 3), (second, -1)]),
-            lambda: producer.segments.delete(STORE, [first, second]),
+            lambda: producer.segments.delete(STORE, [DeleteEntry(first), DeleteEntry(second)]),
             lambda: self.requests.ask(STORE, lambda requester: Ping(STORE, requester)),
             lambda: reader.read([STORE], first, "orders", 0, 3, 1000),
             lambda: reader.lookup([STORE], first, 0, 3, 9),

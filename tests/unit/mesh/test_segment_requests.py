@@ -15,6 +15,7 @@ from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
 from mesh.routing import gateway_routes
+from tests.entries import address_of
 from tests.unit.mesh.fake_node import FakeNode
 from tests.unit.mesh.producer_asks import closed, opened, sealed
 from wireproto.dafka.additions import (
@@ -24,6 +25,7 @@ from wireproto.dafka.additions import (
     AddressStatus,
     Announcement,
     Answer,
+    DeleteEntry,
     Request,
 )
 
@@ -45,8 +47,7 @@ class Store:
         node.on_sent = self.answer
 
     def answer(self, request: Request) -> None:
-        unpack = Announcement.unpack if request.id == b"O" else AddressStatus.unpack
-        addresses = [unpack(entry).address for entry in request.entries]
+        addresses = [address_of(request.id, entry) for entry in request.entries]
         self.asked.append(addresses)
         statuses = [AddressStatus(name, status, 99) for name, status in STRANGERS.items()]
         for address in addresses:
@@ -89,7 +90,7 @@ async def use(producer: Producer, letter: str) -> Any:
         return [seal.end()[0] if seal.decidable else seal.refused for seal in seals]
     if letter == "C":
         return await closed(producer, STORE, [(address, 7) for address in ADDRESSES])
-    return await producer.segments.delete(STORE, ADDRESSES)
+    return await producer.segments.delete(STORE, [DeleteEntry(address) for address in ADDRESSES])
 
 
 def done(*others: tuple[int, int]) -> list[AddressStatus]:
@@ -159,7 +160,7 @@ def test_long_lists_are_asked_in_pieces() -> None:
     async def body(producer: Producer, store: Store) -> None:
         addresses = [f"{number:032X}" for number in range(2 * LIST_ENTRIES + 1)]
         store.omits = {addresses[0]: 1}
-        statuses = await producer.segments.delete(STORE, addresses)
+        statuses = await producer.segments.delete(STORE, list(map(DeleteEntry, addresses)))
         assert sorted(status.address for status in statuses) == addresses
         assert [len(asked) for asked in store.asked] == [LIST_ENTRIES, 1, LIST_ENTRIES, 1]
 

@@ -5,7 +5,16 @@ from typing import NamedTuple
 
 from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import answering, asking, parties_of, register_directed, store_of
-from wireproto.dafka.additions.segments import AddressStatus, Announcement, Copy
+from wireproto.dafka.additions.segments import (
+    AddressStatus,
+    Announcement,
+    CloseEntry,
+    Copy,
+    DeleteEntry,
+    OpenEntry,
+    SealedHead,
+    SealEntry,
+)
 from wireproto.dafka.fields import Cursor
 from wireproto.dafka.messages import Frames
 
@@ -19,8 +28,8 @@ class Request(NamedTuple):
     """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X', COPY 'Y' or BEGINNINGS 'B',
     told apart by `id`.
 
-    `entries` are packed `Announcement`s (OPEN), `Copy`s (COPY) or `AddressStatus`es (the others; CLOSE: the
-    end, BEGINNINGS: the last row that is wanted).
+    `entries` are packed `OpenEntry`s, `SealEntry`s, `CloseEntry`s, `DeleteEntry`s, `Copy`s, or for BEGINNINGS
+    `AddressStatus`es with the last row that is wanted.
     Those of a decoded request have been read once, so unpacking them raises nothing.
     """
 
@@ -37,8 +46,8 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to a `Request`: one status per address asked about. `nonce` is that of the store's start,
-    b"" where it is not told.
+    """The answer to a `Request`: one status per address asked about; in those of OPEN's answer the row holds
+    `SealedHead`s. `nonce` is that of the store's start, b"" where it is not told.
     """
 
     id: bytes
@@ -102,6 +111,9 @@ def _register_list_messages(message_id: bytes, unpack_entry: Callable[[bytes], o
 
     def answer(topic: str, cursor: Cursor) -> Answer:
         statuses = tuple(AddressStatus.take(cursor) for _ in range(cursor.count(LEAST_STATUS_BYTES)))
+        if answer_id == ids.OPENED:
+            for status in statuses:
+                SealedHead.unpack_all(status.row)
         return Answer(answer_id, *parties_of(topic), statuses, cursor.last_nonce())
 
     register_directed(message_id, request)
@@ -116,7 +128,13 @@ def _listed(topic: str, cursor: Cursor) -> Listed:
     return Listed(*parties_of(topic), segments, cursor.last_nonce())
 
 
-_ENTRIES: dict[bytes, Callable[[bytes], object]] = {ids.OPEN: Announcement.unpack, ids.COPY: Copy.unpack}
+_ENTRIES: dict[bytes, Callable[[bytes], object]] = {
+    ids.OPEN: OpenEntry.unpack,
+    ids.SEAL: SealEntry.unpack,
+    ids.CLOSE: CloseEntry.unpack,
+    ids.DELETE: DeleteEntry.unpack,
+    ids.COPY: Copy.unpack,
+}
 for _id in ids.LIST_REQUESTS:
     _register_list_messages(_id, _ENTRIES.get(_id, AddressStatus.unpack))
 register_directed(

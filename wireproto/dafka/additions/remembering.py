@@ -108,6 +108,7 @@ class Kept(NamedTuple):
     """The answer to KEEP: what the store remembers, on its disk, and whose cluster it belongs to ("": none).
 
     pieces: how many pieces it has of the whole copy that KEEP was a part of.
+    nonce: that of the store's start, b"" where it is not told.
     """
 
     requester: str
@@ -116,6 +117,7 @@ class Kept(NamedTuple):
     cluster_id: str
     memory: Remembered
     pieces: int = 0
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         return [
@@ -124,6 +126,7 @@ class Kept(NamedTuple):
             + fields.string(self.cluster_id)
             + self.memory.pack()
             + fields.number4(self.pieces)
+            + fields.nonce(self.nonce)
         ]
 
 
@@ -140,7 +143,9 @@ class Recall(NamedTuple):
 
 
 class Recalled(NamedTuple):
-    """The answer to RECALL: some entries; `more` if others follow them. `memory` is what they belong to."""
+    """The answer to RECALL: some entries; `more` if others follow them. `memory` is what they belong to,
+    `nonce` as in `Kept`.
+    """
 
     requester: str
     store: str
@@ -149,6 +154,7 @@ class Recalled(NamedTuple):
     memory: Remembered
     entries: Mapping[str, bytes] = {}
     more: bool = False
+    nonce: bytes = b""
 
     def frames(self) -> Frames:
         return [
@@ -158,6 +164,7 @@ class Recalled(NamedTuple):
             + self.memory.pack()
             + fields.number1(self.more)
             + pack_entries(self.entries)
+            + fields.nonce(self.nonce)
         ]
 
 
@@ -208,9 +215,8 @@ def _keep(topic: str, cursor: Cursor) -> Keep:
 
 
 def _kept(topic: str, cursor: Cursor) -> Kept:
-    return Kept(
-        *parties_of(topic), cursor.number1(), cursor.string(), Remembered.take(cursor), cursor.number4()
-    )
+    parties, status, cluster_id = parties_of(topic), cursor.number1(), cursor.string()
+    return Kept(*parties, status, cluster_id, Remembered.take(cursor), cursor.number4(), cursor.last_nonce())
 
 
 def _recall(topic: str, cursor: Cursor) -> Recall:
@@ -226,7 +232,8 @@ def _recalled(topic: str, cursor: Cursor) -> Recalled:
     memory, more = Remembered.take(cursor), cursor.number1()
     if more > 1:
         raise MalformedMessage(f"a truth of {more}")
-    return Recalled(*parties, status, cluster_id, memory, _take_entries(cursor), bool(more))
+    entries = _take_entries(cursor)
+    return Recalled(*parties, status, cluster_id, memory, entries, bool(more), cursor.last_nonce())
 
 
 register_directed(ids.KEEP, _keep)

@@ -1,8 +1,10 @@
 """What requests and answers say of one segment or one address of it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from wireproto.dafka import fields
+from wireproto.dafka.additions.remembering import NOTHING_REMEMBERED, Remembered
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.fields import Cursor
 
@@ -16,6 +18,13 @@ STATUS_INCOMPLETE = 6
 STATUS_OPEN = 7
 STATUS_BEGINS_LATER = 8
 STATUS_ANSWER_FULL = 9
+STATUS_OTHER_HISTORY = 10
+
+NO_EPOCH = -1
+"""The epoch of a segment, where the catalog has it no more."""
+
+LEAST_SEALED_BYTES = 1 + 8
+"""What an entry of OPEN's answer has at least: an address's length and a head."""
 
 
 class Announcement(NamedTuple):
@@ -109,6 +118,129 @@ class AddressStatus(NamedTuple):
         return value
 
 
+class OpenEntry(NamedTuple):
+    """One segment as OPEN announces it. `at` is the place in the catalog's history where it came into its
+    chain, nothing where the catalog has no name yet; so it is below.
+    """
+
+    announcement: Announcement
+    at: Remembered = NOTHING_REMEMBERED
+
+    @property
+    def address(self) -> str:
+        return self.announcement.address
+
+    def pack(self) -> bytes:
+        """The fields of the wire. Raises ValueError for what `unpack` refuses."""
+        return fields.long_bytes(self.announcement.pack()) + self.at.pack()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "OpenEntry":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(Announcement.unpack(cursor.long_bytes()), Remembered.take(cursor))
+        cursor.finish()
+        return value
+
+
+class SealedHead(NamedTuple):
+    """One address that a store has sealed because of an OPEN, and its durable head (-1: none)."""
+
+    address: str
+    head: int
+
+    @staticmethod
+    def pack_all(sealed: Sequence["SealedHead"]) -> bytes:
+        """As OPEN's answer has them in a status's `row`: nothing for none."""
+        if not sealed:
+            return b""
+        return fields.entries(
+            [fields.name(one.address) + fields.sequence_or_none(one.head) for one in sealed]
+        )
+
+    @classmethod
+    def unpack_all(cls, row: bytes) -> tuple["SealedHead", ...]:
+        """The reverse. Raises `MalformedMessage`."""
+        if not row:
+            return ()
+        cursor = Cursor(row, 0)
+        count = cursor.count(LEAST_SEALED_BYTES)
+        if not count:
+            raise MalformedMessage("a list of no sealed addresses")
+        sealed = tuple(cls(cursor.name(), cursor.sequence_or_none()) for _ in range(count))
+        cursor.finish()
+        return sealed
+
+
+class SealEntry(NamedTuple):
+    """One address that is to be sealed. `epoch` is that of its sender's round, which is above all that its
+    log has had.
+    """
+
+    address: str
+    epoch: int
+
+    def pack(self) -> bytes:
+        """The fields of the wire. Raises ValueError, struct.error for what `unpack` refuses."""
+        return fields.name(self.address) + fields.number4(self.epoch)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "SealEntry":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(cursor.name(), cursor.number4())
+        cursor.finish()
+        return value
+
+
+class CloseEntry(NamedTuple):
+    """The agreed end of one address: its last sequence (-1: it is empty). `at` is where that was told."""
+
+    address: str
+    end: int
+    at: Remembered = NOTHING_REMEMBERED
+
+    def pack(self) -> bytes:
+        """The fields of the wire. Raises ValueError for what `unpack` refuses."""
+        return fields.name(self.address) + fields.sequence_or_none(self.end) + self.at.pack()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "CloseEntry":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(cursor.name(), cursor.sequence_or_none(), Remembered.take(cursor))
+        cursor.finish()
+        return value
+
+
+class DeleteEntry(NamedTuple):
+    """One address that is to be deleted. `log` ("": not known) and `epoch` (`NO_EPOCH`) are the segment's;
+    `at` is where the catalog decided that it goes.
+    """
+
+    address: str
+    log: str = ""
+    epoch: int = NO_EPOCH
+    at: Remembered = NOTHING_REMEMBERED
+
+    def pack(self) -> bytes:
+        """The fields of the wire. Raises ValueError for what `unpack` refuses."""
+        return (
+            fields.name(self.address)
+            + fields.string(self.log)
+            + fields.sequence_or_none(self.epoch)
+            + self.at.pack()
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "DeleteEntry":
+        """Raises `MalformedMessage`."""
+        cursor = Cursor(data, 0)
+        value = cls(cursor.name(), cursor.string(), cursor.sequence_or_none(), Remembered.take(cursor))
+        cursor.finish()
+        return value
+
+
 class Copy(NamedTuple):
     """One segment that a store is to have up to sequence `end` (-1: it is empty), as COPY names it.
 
@@ -118,6 +250,7 @@ class Copy(NamedTuple):
     announcement: Announcement
     end: int
     sources: tuple[str, ...]
+    at: Remembered = NOTHING_REMEMBERED
 
     @property
     def address(self) -> str:
@@ -131,6 +264,7 @@ class Copy(NamedTuple):
                 fields.long_bytes(self.announcement.pack()),
                 fields.sequence_or_none(self.end),
                 fields.strings(self.sources),
+                self.at.pack(),
             )
         )
 
@@ -138,7 +272,12 @@ class Copy(NamedTuple):
     def unpack(cls, data: bytes) -> "Copy":
         """Raises `MalformedMessage`."""
         cursor = Cursor(data, 0)
-        value = cls(Announcement.unpack(cursor.long_bytes()), cursor.sequence_or_none(), cursor.strings())
+        value = cls(
+            Announcement.unpack(cursor.long_bytes()),
+            cursor.sequence_or_none(),
+            cursor.strings(),
+            Remembered.take(cursor),
+        )
         cursor.finish()
         value._check(MalformedMessage)
         return value

@@ -22,7 +22,15 @@ from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
 from tests.unit.gateway.log.test_closer import Requests as ClosingStores
-from wireproto.dafka.additions import STATUS_DONE, STATUS_STORAGE_ERROR, AddressStatus
+from wireproto.dafka.additions import (
+    NO_EPOCH,
+    STATUS_DONE,
+    STATUS_OTHER_HISTORY,
+    STATUS_STALE_EPOCH,
+    STATUS_STORAGE_ERROR,
+    AddressStatus,
+    DeleteEntry,
+)
 
 BAD, GOOD = "bad-store", "good-store"
 TOPIC, OTHER_TOPIC = bytes(16), bytes([1] * 16)
@@ -35,18 +43,25 @@ class Stores(FakeRequests):
     def __init__(self) -> None:
         super().__init__()
         self.unreadable: set[str] = set()
+        self.refusing: dict[str, int] = {}
+        """What `BAD` says of addresses that it does not delete on this catalog's word."""
+        self.told: list[DeleteEntry] = []
         self.deleted: dict[str, list[str]] = {BAD: [], GOOD: []}
         """What each store was asked to delete, in order."""
 
     async def ask(self, store: str, make: Any) -> Any:
         await trio.lowlevel.checkpoint()
-        addresses = [AddressStatus.unpack(entry).address for entry in make(self.new_id()).entries]
+        told = [DeleteEntry.unpack(entry) for entry in make(self.new_id()).entries]
+        addresses = [entry.address for entry in told]
+        self.told += told
         self.deleted[store] += addresses
         return SimpleNamespace(
             statuses=[AddressStatus(address, self._status(store, address), -1) for address in addresses]
         )
 
     def _status(self, store: str, address: str) -> int:
+        if store == BAD and address in self.refusing:
+            return self.refusing[address]
         return STATUS_STORAGE_ERROR if store == BAD and address in self.unreadable else STATUS_DONE
 
 
@@ -486,3 +501,57 @@ def test_the_last_segment_of_a_log_goes_when_enough_stores_remember_where_it_end
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# what a store does not delete on this catalog's word -------------------------------------------------------
+
+
+def test_a_store_is_told_where_it_was_decided_which_log_and_which_epoch() -> None:
+    async def main() -> None:
+        setup = Setup()
+        lineage = {keys.LINEAGE: keys.pack({"lineage": "H1"})}
+        await setup.catalog.transact([], lineage)
+        await setup.fill()
+        entry = setup.catalog.get(keys.segment_tombstone_key(D))
+        assert entry is not None
+        await setup.catalog.transact(
+            [], {keys.segment_tombstone_key(A): keys.pack({"members": [GOOD], "log": "x/0", "epoch": 7})}
+        )
+        await setup.catalog.transact([], {"/other": b""})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(setup.deletion.run)
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+        told = {
+            (one.address, one.log, one.epoch, one.at.lineage, one.at.sequence) for one in setup.stores.told
+        }
+        filled = entry.mod_revision
+        assert (D, "", NO_EPOCH, "H1", filled) in told, "an older version noted neither log nor epoch"
+        assert (A, "x/0", 7, "H1", filled + 1) in told
+        assert (B, f"{TOPIC.hex()}/0", NO_EPOCH, "H1", filled) in told
+        assert {one.at.life for one in setup.stores.told} == {setup.stores.prefix}
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("status", [STATUS_OTHER_HISTORY, STATUS_STALE_EPOCH])
+def test_what_a_newer_catalog_has_told_of_stays_in_the_list_and_is_said_once(
+    caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.refusing = {A: status, D: status}
+        await trio.sleep(5.5 * RETRY_SECONDS)
+        assert keys.segment_tombstone_key(D) in setup.left()
+        assert keys.segment_key(TOPIC, 0, 0, A) in setup.left()
+        assert keys.segment_key(OTHER_TOPIC, 0, 0, C) not in setup.left()
+        assert setup.stores.deleted[BAD].count(D) == 6, "after a pause each"
+        assert setup.stores.deleted[GOOD].count(D) == 1
+        assert setup.deletion.refused == 2
+        setup.stores.refusing = {}
+        await trio.sleep(RETRY_SECONDS)
+        assert setup.left() == set()
+
+    run(body)
+    (said,) = [one.getMessage() for one in caplog.records if "does not delete" in one.getMessage()]
+    assert BAD in said
+    assert "--rebuild-catalog" in said

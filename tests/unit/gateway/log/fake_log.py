@@ -26,8 +26,9 @@ from gateway.log.partition import Partition
 from gateway.log.topic import Topic
 from mesh.producer import Producer
 from mesh.protocol.writer import Writer
+from tests.entries import address_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement
+from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement, OpenEntry
 from wireproto.dafka.messages import Ack
 from wireproto.kafka.fetch import FetchPartition, FetchRequest, FetchTopic
 from wireproto.kafka.headers import RequestHeader
@@ -71,11 +72,11 @@ class FakeRequests:
         message = make(self.new_id())
         await trio.lowlevel.checkpoint()
         if message.id == b"O":
-            announced = [Announcement.unpack(entry) for entry in message.entries]
+            announced = [OpenEntry.unpack(entry).announcement for entry in message.entries]
             self.opened += announced
             addresses = [announcement.address for announcement in announced]
         else:
-            addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+            addresses = [address_of(message.id, entry) for entry in message.entries]
         return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, -1) for a in addresses])
 
 

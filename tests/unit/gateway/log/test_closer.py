@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
+from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
 
@@ -36,7 +37,7 @@ class Requests(FakeRequests):
         while store in self.away:
             await self.woken.wait()
         self.told.append(store)
-        addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+        addresses = [address_of(message.id, entry) for entry in message.entries]
         status = STATUS_INCOMPLETE if store in self.lacking else STATUS_DONE
         return SimpleNamespace(statuses=[AddressStatus(a, status, 9) for a in addresses])
 

@@ -16,6 +16,8 @@ from gateway.log.partition import PartitionState
 from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
+from mesh.protocol.writer import State
+from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import STORE, FakeLog, FakeRequests, batch, header_of
 from wireproto.dafka.additions import (
     STATUS_DONE,
@@ -23,7 +25,7 @@ from wireproto.dafka.additions import (
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
     AddressStatus,
-    Announcement,
+    SealedHead,
 )
 from wireproto.dafka.messages import Ack
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -39,6 +41,8 @@ class Refusing(FakeRequests):
         super().__init__()
         self.statuses: dict[str, int] = {}
         self.away: set[str] = set()
+        self.sealed: dict[str, list[SealedHead]] = {}
+        """What stores name that was open of other lives."""
         self.opens: list[tuple[str, str]] = []
         self.woken = trio.Event()
 
@@ -48,13 +52,14 @@ class Refusing(FakeRequests):
             await self.woken.wait()
         if message.id != b"O":
             await trio.lowlevel.checkpoint()
-            addresses = [AddressStatus.unpack(entry).address for entry in message.entries]
+            addresses = [address_of(message.id, entry) for entry in message.entries]
             return SimpleNamespace(statuses=[AddressStatus(a, STATUS_DONE, -1) for a in addresses])
-        addresses = [Announcement.unpack(entry).address for entry in message.entries]
+        addresses = [address_of(message.id, entry) for entry in message.entries]
         self.opens += [(store, address) for address in addresses]
         await trio.lowlevel.checkpoint()
         status = self.statuses.get(store, STATUS_DONE)
-        return SimpleNamespace(statuses=[AddressStatus(address, status, -1) for address in addresses])
+        row = SealedHead.pack_all(self.sealed.get(store, []))
+        return SimpleNamespace(statuses=[AddressStatus(address, status, -1, row) for address in addresses])
 
     def back(self, *stores: str) -> None:
         self.away -= set(stores)
@@ -176,7 +181,7 @@ def test_when_too_few_can_take_it_the_catalog_is_not_the_one_that_the_stores_kno
         assert setup.segments() == []
         catalog = setup.log.context.catalog
         (tombstone,) = catalog.range(keys.SEGMENT_TOMBSTONES)
-        assert keys.unpack(tombstone.value) == {"members": [THREE]}
+        assert keys.unpack(tombstone.value)["members"] == [THREE]
         record = catalog.get(keys.partition_key(setup.log.topic.id, 0))
         assert record is not None
         assert keys.unpack(record.value)["next_epoch"] == 1
@@ -392,3 +397,55 @@ def test_a_segment_is_not_opened_before_all_of_the_last_one_is_durable() -> None
             assert starts() == [("0", 0), ("1", 0), ("0", 1)]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# what stores had open of other lives ----------------------------------------------------------------------
+
+DEPOSED = "9" * 32
+
+
+@pytest.mark.parametrize("head", [-1, 7])
+def test_what_the_catalog_does_not_know_of_another_life_withholds_the_log(
+    caplog: pytest.LogCaptureFixture, head: int
+) -> None:
+    """Nothing was written by then, and nobody recovers it: it would end here again."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.sealed = {TWO: [SealedHead(DEPOSED, head)]}
+        setup.append()
+        await trio.sleep(60)
+        partition = setup.partition
+        assert (partition.state, partition.withheld) == (PartitionState.FAILED, True)
+        assert DEPOSED in partition.reason
+        assert f"store {TWO}" in partition.reason
+        assert ("without a record" if head < 0 else f"up to sequence {head}") in partition.reason
+        assert "--rebuild-catalog" in partition.reason
+        assert setup.again == []
+        assert partition.chain.current is not None
+        assert partition.chain.current.writer.state is State.OPENING, "nothing was published"
+        assert partition.check_fetch_offset(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(body)
+    assert len([record for record in caplog.records if DEPOSED in record.getMessage()]) == 1
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        keys.compacting_key(DEPOSED),
+        keys.closing_key(DEPOSED),
+        keys.segment_tombstone_key(DEPOSED),
+        "the chain",
+    ],
+)
+def test_what_the_catalog_knows_of_another_life_does_not(place: str) -> None:
+    async def body(setup: Setup) -> None:
+        key = keys.segment_key(setup.log.topic.id, 0, 0, DEPOSED) if place == "the chain" else place
+        await setup.log.context.catalog.transact([], {key: b"{}"})
+        setup.stores.sealed = {store: [SealedHead(DEPOSED, 7)] for store in STORES}
+        setup.append()
+        await trio.sleep(1)
+        setup.acknowledge(*STORES)
+        assert setup.partition.high_watermark == 1
+
+    run(body)

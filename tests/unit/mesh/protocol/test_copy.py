@@ -121,7 +121,7 @@ def test_a_store_that_was_another_one_keeps_that_it_is_a_member_now() -> None:
     machine = Machine()
     formerly = segment()
     written(machine, END + 1)
-    machine.answers(Request(b"C", STORE, "R1", (AddressStatus(ADDRESS, STATUS_DONE, END).pack(),)))
+    machine.answers(request(b"C", sequence=END))
     machine.segments.incarnation = "another incarnation"
     now = formerly._replace(members=("another incarnation", *PEERS))
     for asked in (now, formerly, now._replace(members=("another incarnation", "older", "older still"))):

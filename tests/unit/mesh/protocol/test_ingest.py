@@ -11,6 +11,7 @@ from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.gaps import FETCH_COUNT, FETCH_FIRST_SECONDS, FETCH_LAST_SECONDS, MAX_FETCH_TRIES
 from mesh.protocol.ingest import MAX_QUEUED_BYTES, Ingest
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from tests.entries import entry_of
 from tests.unit.wireproto.records.damage import altered
 from wireproto.dafka.additions import (
     STATUS_DONE,
@@ -24,6 +25,7 @@ from wireproto.dafka.additions import (
     Announcement,
     Answer,
     Kept,
+    OpenEntry,
     Request,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
@@ -44,6 +46,7 @@ class Disk:
     def __init__(self, epochs: dict[str, tuple[int, str]] | None = None) -> None:
         self.epochs = epochs or {}
         self.metas: dict[str, bytes] = {}
+        self.listed: dict[tuple[str, int, str], Phase] = {}
         self.heads: dict[str, tuple[int, bytes, int, str]] = {}
         self.rows: dict[tuple[str, int], tuple[bytes, int]] = {}
         self.bad: set[str] = set()
@@ -57,6 +60,7 @@ class Disk:
             self.heads[state.address] = head, row, running_max, state.subject
         self.metas.update(commit.metas)
         self.epochs.update(commit.epochs)
+        self.listed.update(commit.announced)
         for state in commit.deletions:
             self.heads.pop(state.address, None)
 
@@ -75,6 +79,10 @@ class Disk:
     def highest_epoch(self, log: str) -> tuple[int, str]:
         self._check(log)
         return self.epochs.get(log, (-1, ""))
+
+    def unended(self, log: str) -> list[str]:
+        self._check(log)
+        return [key[2] for key, phase in self.listed.items() if key[0] == log and phase < Phase.CLOSED]
 
     def _check(self, name: str) -> None:
         if name in self.bad:
@@ -115,11 +123,11 @@ def announcement(address: str = ADDRESS, *, epoch: int = 3, cluster: str = "clus
 
 
 def open_request(*segments: Announcement) -> Request:
-    return Request(b"O", STORE, "R1", tuple(segment.pack() for segment in segments))
+    return Request(b"O", STORE, "R1", tuple(OpenEntry(segment).pack() for segment in segments))
 
 
 def request(message_id: bytes, address: str = ADDRESS, sequence: int = -1) -> Request:
-    return Request(message_id, STORE, "R1", (AddressStatus(address, STATUS_DONE, sequence).pack(),))
+    return Request(message_id, STORE, "R1", (entry_of(message_id, address, sequence),))
 
 
 def batch(number: int, timestamp: int = 1000) -> bytes:

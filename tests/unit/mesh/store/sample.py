@@ -3,7 +3,8 @@
 from mesh.protocol.commit import Commit
 from mesh.protocol.ingest import Ingest
 from mesh.store.db import Database
-from wireproto.dafka.additions import STATUS_DONE, AddressStatus, Announcement, Answer, Request
+from tests.entries import entry_of
+from wireproto.dafka.additions import AddressStatus, Announcement, Answer, OpenEntry, Request
 from wireproto.dafka.messages import Record
 from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
@@ -31,8 +32,8 @@ def announcement(address: str = ADDRESS, *, epoch: int = 0) -> Announcement:
 def request(message_id: bytes, address: str = ADDRESS, sequence: int = -1) -> Request:
     requester = f"R{address}"
     if message_id == b"O":
-        return Request(b"O", STORE, requester, (announcement(address).pack(),))
-    return Request(message_id, STORE, requester, (AddressStatus(address, STATUS_DONE, sequence).pack(),))
+        return Request(b"O", STORE, requester, (OpenEntry(announcement(address)).pack(),))
+    return Request(message_id, STORE, requester, (entry_of(message_id, address, sequence),))
 
 
 def settle(ingest: Ingest, database: Database) -> list[AddressStatus]:

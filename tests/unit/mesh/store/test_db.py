@@ -30,7 +30,7 @@ from tests.unit.mesh.store.sample import (
     request,
     settle,
 )
-from wireproto.dafka.additions import STATUS_DONE
+from wireproto.dafka.additions import STATUS_DONE, OpenEntry
 from wireproto.dafka.messages import Record
 from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
@@ -85,7 +85,7 @@ def test_a_deletion_keeps_nothing_but_that_it_was(database: Database) -> None:
 def test_an_epoch_is_kept_with_the_life_that_announced_it(database: Database) -> None:
     ingest = Ingest(STORE, database)
     assert database.highest_epoch(f"log/{ADDRESS}") == (-1, "")
-    ingest.on_request(request(b"O")._replace(entries=(announcement(epoch=7).pack(),)))
+    ingest.on_request(request(b"O")._replace(entries=(OpenEntry(announcement(epoch=7)).pack(),)))
     settle(ingest, database)
     assert database.highest_epoch(f"log/{ADDRESS}") == (7, ADDRESS[:16])
 

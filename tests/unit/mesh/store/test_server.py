@@ -44,6 +44,7 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    OpenEntry,
     Request,
     Rows,
     Verified,
@@ -243,7 +244,7 @@ def test_verify_tells_the_segment_of_a_log_that_begins_last(setup: Setup) -> Non
         for address, start in starts.items()
     }
     for announced in announcements.values():
-        setup.ingest.on_request(Request(b"O", STORE, "R", (announced.pack(),)))
+        setup.ingest.on_request(Request(b"O", STORE, "R", (OpenEntry(announced).pack(),)))
         settle(setup.ingest, setup.database)
     newest = []
     for deleted in ("", two, one, three):

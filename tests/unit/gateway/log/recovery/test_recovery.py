@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -16,19 +17,20 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.log.compaction.left_over import Noted
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery import one_partition, verification
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
 from mesh.protocol.segments import Segments
 from mesh.store import keys as store_keys
 from mesh.store.values import pack_head
+from tests.entries import entry_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
-    STATUS_DONE,
     STATUS_STORAGE_ERROR,
     AddressStatus,
     GetRows,
@@ -330,7 +332,7 @@ def test_who_waits_is_woken_when_the_partition_serves_again(cluster: Cluster) ->
             life.node.handlers = heard
             assert partition.high_watermark == 3
             partition.listeners.add(waiter)
-            seal = AddressStatus(address, STATUS_DONE, -1).pack()
+            seal = entry_of(b"S", address)
             setup.store.take(Request(b"S", STORE, "R", (seal,)))
             partition.fenced(partition.chain.current.writer, "sealed")
             assert waiter.woken == [(PartitionState.FAILED, 3)]
@@ -414,7 +416,7 @@ def test_a_catalog_from_before_a_deletion_is_refuted(cluster: Cluster) -> None:
             await life.write(4)
             backup = await copy_of(setup.catalog)
             assert life.partition.chain.current is not None
-            deletion = AddressStatus(life.partition.chain.current.segment.address, STATUS_DONE, -1).pack()
+            deletion = entry_of(b"X", life.partition.chain.current.segment.address)
         setup.store.take(Request(b"X", STORE, "R", (deletion,)))
         async with setup.life(backup).running() as life:
             assert "deleted, and the catalog knows no end of it" in refuted(life)
@@ -428,7 +430,7 @@ def test_a_catalog_with_a_note_of_a_compaction_that_is_over_is_refuted(cluster: 
     async def body(setup: Setup) -> None:
         await write_two_lives(setup)
         closed = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[0].value)
-        note = Noted(closed.address, closed.members, closed.w, LOG)
+        note = Noted(closed.address, closed.members, closed.w, LOG, closed.epoch)
         await setup.catalog.transact([], note.put())
         async with setup.life().running() as life:
             assert f"has segment {closed.address} closed" in refuted(life)
@@ -579,7 +581,7 @@ def test_a_closed_segment_that_a_store_has_deleted_refutes_a_catalog_that_has_it
             address = life.partition.chain.closed[-1].address
             await life.context.log_starts.delete_records({life.partition: -1})
             assert life.partition.chain.closed == []
-        deletion = AddressStatus(address, STATUS_DONE, -1).pack()
+        deletion = entry_of(b"X", address)
         setup.store.take(Request(b"X", STORE, "R", (deletion,)))
         async with setup.life(backup).running() as life:
             assert f"has segment {address} deleted, and the catalog has it in its log" in refuted(life)
@@ -704,7 +706,7 @@ def test_every_store_that_may_have_some_of_it_forgets_a_segment_that_an_accepted
             assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
             tombstone = setup.catalog.get(keys.segment_tombstone_key(address))
             assert tombstone is not None
-            assert keys.unpack(tombstone.value) == {"members": [STORE, OTHER_STORE]}
+            assert keys.unpack(tombstone.value)["members"] == [STORE, OTHER_STORE]
 
     cluster(body)
 
@@ -906,5 +908,58 @@ def test_an_empty_log_asks_others_when_the_store_that_it_asked_is_removed(
             await trio.sleep(60)
             states.append(life.partition.state)
             assert states == [PartitionState.RECOVERING, PartitionState.READY]
+
+    cluster(body)
+
+
+# deposed lives --------------------------------------------------------------------------------------------
+
+
+def test_a_segment_that_another_catalog_opened_is_sealed_and_the_log_withheld(cluster: Cluster) -> None:
+    """Two gateways on copies of a catalog: the second one's first segment meets what the first one has."""
+
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+        async with setup.life().running() as life:
+            await life.settle()
+            copied = await copy_of(setup.catalog)
+            await life.write(2)
+            partition = life.partition
+            assert partition.chain.current is not None
+            deposed = partition.chain.current.segment.address
+            # A copy which has used that epoch too, so that nothing but the segment itself is news.
+            record = keys.unpack(copied.get(keys.partition_key(TOPIC_ID, 0)).value)  # type: ignore[union-attr]
+            record["next_epoch"] += 1
+            await copied.transact([], {keys.partition_key(TOPIC_ID, 0): keys.pack(record)})
+            other = Life(setup.store, copied)
+            with patch.object(verification, "_further", lambda *_: None):
+                async with other.running():
+                    await other.write(1)
+                    assert deposed in refuted(other)
+                    await trio.sleep(30)
+                    assert deposed in refuted(other), "it is not recovered in circles"
+            await life.write(1)
+            assert partition.state is PartitionState.FAILED, "its segment is sealed"
+
+    cluster(body)
+
+
+def test_a_seal_that_a_newer_epoch_refuses_refutes_the_catalog(cluster: Cluster) -> None:
+    async def body(setup: Setup) -> None:
+        async with setup.life().running() as life:
+            await life.write(4)
+        entry = setup.catalog.get(keys.partition_key(TOPIC_ID, 0))
+        assert entry is not None
+        record = keys.unpack(entry.value)
+        record["next_epoch"] = 0
+        older = await copy_of(setup.catalog)
+        await older.transact([], {entry.key: keys.pack(record)})
+        with (
+            patch.object(verification, "_newer", lambda *_: None),
+            patch.object(one_partition, "what_contradicts", lambda *_: ""),
+        ):
+            async with setup.life(older).running() as life:
+                assert "with leader epoch 0 or a higher one" in refuted(life)
 
     cluster(body)
