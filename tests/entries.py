@@ -17,11 +17,10 @@ def entry_of(message_id: bytes, address: str, sequence: int = -1) -> bytes:
 
 def address_of(message_id: bytes, entry: bytes) -> str:
     """Which address an entry of an OPEN, SEAL, CLOSE, DELETE or COPY is about."""
-    unpacks = {
-        b"O": OpenEntry.unpack,
-        b"S": SealEntry.unpack,
-        b"C": CloseEntry.unpack,
-        b"X": DeleteEntry.unpack,
-        b"Y": Copy.unpack,
-    }
-    return unpacks[message_id](entry).address
+    if message_id == b"O":
+        return OpenEntry.unpack(entry).address
+    if message_id == b"Y":
+        return Copy.unpack(entry).address
+    if message_id == b"S":
+        return SealEntry.unpack(entry).address
+    return CloseEntry.unpack(entry).address if message_id == b"C" else DeleteEntry.unpack(entry).address

@@ -93,7 +93,7 @@ BROKER: Final[Sequence[Figure[Broker]]] = (
     Counter(
         "dafka_deletions_refused_total",
         "Segments that a store does not delete, because a newer catalog has told it of them, or another one.",
-        lambda broker: broker.cluster.deletion.refused,
+        lambda broker: broker.deletion.refused,
     ),
 )
 """Its partitions, and what is dropped from the beginnings of their logs."""

@@ -77,7 +77,7 @@ def test_log_starts_move_and_the_gateway_dies_behind_it(crash: float) -> None:
         Fault("", "crash", 2.0 + crash, 0.3, GATEWAY),
         Fault("", "trim", 3.5, 0.0, GATEWAY),
     )
-    plan = Plan(3, stores=3, replication_factor=3, segment_bytes=2000, faults=faults)
+    plan = Plan(4, stores=3, replication_factor=3, segment_bytes=2000, faults=faults)
     outcome = keeps_promises(plan)
     assert outcome.world.reached["log starts moved"] >= 4
     assert max(outcome.world.log_starts.values()) > 0
