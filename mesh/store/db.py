@@ -305,6 +305,11 @@ class Database:
         found = self.get_many([keys.epoch_key(log) for log in logs])
         return [values.unpack_epoch(log, value) for log, value in zip(logs, found, strict=True)]
 
+    def highest_epoch_of_all(self) -> int:
+        """The highest epoch of any log, -1 for none: a scan of all logs. Raises `StoreCorrupt`."""
+        found = self.scan(keys.EPOCHS, keys.prefix_end(keys.EPOCHS))
+        return max((values.unpack_epoch(str(key), value)[0] for key, value in found), default=-1)
+
     def newest_segment(self, log: str) -> tuple[str, int, int]:
         """The segment of a log that begins last, of those that were announced and are not deleted, its start
         offset, and the offset after what is here of it; ("", -1, -1) for none. Segments of a version that did
