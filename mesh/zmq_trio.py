@@ -358,6 +358,9 @@ class Subscriber(_Linked):
         self._on_message = on_message
         self._on_drained = on_drained
         self._gathering = Gathering(link.max_gathered_bytes)
+        self._is_local = False
+        """Whether it has a link inside the process: then it is not watched, because to ask for the descriptor
+        of a message that came over none costs an exception each time."""
 
     @property
     def cut(self) -> int:
@@ -370,7 +373,7 @@ class Subscriber(_Linked):
     async def _watch_links(self) -> None:
         while True:
             await trio.sleep(GATHERED_LOOK_SECONDS)
-            if not self._socket.closed and self._take():
+            if not self._is_local and not self._socket.closed and self._take():
                 self._gathering.look(trio.current_time())
 
     def subscribe(self, prefix: bytes) -> None:
@@ -381,6 +384,7 @@ class Subscriber(_Linked):
         super().connect(endpoint)
         if endpoint.startswith("inproc://") and self not in self._context.local:
             self._context.local.append(self)
+            self._is_local = True
         self._take()
 
     def take_if_ready(self) -> None:
@@ -406,7 +410,12 @@ class Subscriber(_Linked):
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
-        sock, on_message, taken = self._socket, self._on_message, self._gathering.taken
+        sock, on_message, taken, is_local = (
+            self._socket,
+            self._on_message,
+            self._gathering.taken,
+            self._is_local,
+        )
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 if not _get(sock, _EVENTS) & _POLLIN:
@@ -415,7 +424,7 @@ class Subscriber(_Linked):
                 content = frame.bytes
                 frames = [content]
                 size = _on_the_wire(content)
-                descriptor = _descriptor(frame)
+                descriptor = None if is_local else _descriptor(frame)
                 while frame.more:
                     frame = _receive(sock, _DONTWAIT, False)
                     content = frame.bytes

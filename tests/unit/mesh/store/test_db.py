@@ -102,7 +102,7 @@ def test_an_epoch_is_kept_with_the_life_that_announced_it(database: Database) ->
         (keys.meta_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
         (keys.head_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
     ],
-    ids=["short epoch", "no life's name", "row", "meta", "head"],
+    ids=["short epoch", "short epoch of any log", "no life's name", "row", "meta", "head"],
 )
 def test_what_cannot_be_read_back_is_corrupt(
     database: Database, key: bytes, value: bytes, read: Callable[[Database], Any]
