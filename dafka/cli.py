@@ -28,6 +28,10 @@ COMMANDS: Final = (
 """Each is a function of this name in the module of this name in `dafka.commands`."""
 
 
+OWNERS_ALONE: Final = 0o077
+"""The process's umask."""
+
+
 HELP: Final = """Kafka clients and Spark on a durable log in one process.
 
 \b
@@ -120,7 +124,10 @@ def _usage(error: click.ClickException) -> str:
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. What the process makes is its owner's alone, also what libraries make: set once,
+    before there are threads.
+    """
+    os.umask(OWNERS_ALONE)
     sys.exit(run())
 
 

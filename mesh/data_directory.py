@@ -8,16 +8,19 @@
 
 Everything else in it belongs to the store or gateway that opened it. A directory is refused, never
 repaired or emptied, when there is any doubt that it is the right one: the cost of a wrong guess is
-somebody's data.
+somebody's data. What is made in it is its owner's alone, and no name in it is followed elsewhere
+(`mesh.private_files`).
 
 The incarnation is the identity by which a store counts as a member of segments. It is made with the
 directory, and anew by whoever knows that the directory may have gone back in time (restored, loss
 accepted, unclean without fsync).
 """
 
+import contextlib
 import errno
 import fcntl
 import json
+import logging
 import os
 import re
 import uuid
@@ -25,6 +28,16 @@ from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
+
+from mesh.private_files import (
+    FILE_MODE,
+    OTHERS,
+    close_to_others,
+    make_directory,
+    new_file,
+    open_file,
+    read_file,
+)
 
 FORMAT_VERSION: Final = 1
 """Version of the directory's layout that this code writes. An older one is still read; a newer one is
@@ -47,6 +60,12 @@ _NOT_DATA: Final = frozenset({LOCK_FILE, IDENTITY_FILE + ".new", "lost+found"})
 """
 _INCARNATION: Final = re.compile(r"[0-9A-F]{32}")
 _CLUSTER_ID: Final = re.compile(r"[0-9A-Za-z_\-]{1,64}")
+
+
+MAX_RUNNING_BYTES: Final = 256
+"""More than the note of a running store ever has."""
+
+logger = logging.getLogger(__name__)
 
 
 class Kind(StrEnum):
@@ -98,6 +117,7 @@ class DataDirectory:
             self._make()
             self._lock = self._take_lock()
             self._identity = self._read_identity() or self._first_identity()
+            self._close_to_others()
         except OSError as error:
             self.close()
             raise self._os_refusal(error) from error
@@ -168,7 +188,8 @@ class DataDirectory:
             DataDirectoryRefused: The disk cannot be read.
         """
         try:
-            fsync, _, boot = (self.path / RUNNING_FILE).read_text().strip().partition(" ")
+            text = read_file(self.path / RUNNING_FILE, MAX_RUNNING_BYTES).decode("ascii", "replace")
+            fsync, _, boot = text.strip().partition(" ")
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -205,13 +226,22 @@ class DataDirectory:
         self.close()
 
     def _make(self) -> None:
-        if self.path.is_dir():
-            return
-        self.path.mkdir(parents=True, exist_ok=True)
-        sync_directory(self.path.parent)
+        if make_directory(self.path):
+            sync_directory(self.path.parent)
+
+    def _close_to_others(self) -> None:
+        """A directory that others can enter was made by an older version, or with the machine's defaults."""
+        try:
+            if close_to_others(self.path):
+                logger.info("%s: other users could enter it, and cannot any more", self.path)
+        except OSError:  # a volume's, which belongs to another user
+            logger.warning(
+                "%s: other users can enter it, and it is not ours to change: chmod o-rwx it as its owner",
+                self.path,
+            )
 
     def _take_lock(self) -> int:
-        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        lock = open_file(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -225,6 +255,9 @@ class DataDirectory:
         except OSError:
             os.close(lock)
             raise
+        if os.fstat(lock).st_mode & OTHERS:  # whoever can read a file can lock it
+            with contextlib.suppress(OSError):
+                os.fchmod(lock, FILE_MODE)
         os.ftruncate(lock, 0)
         os.pwrite(lock, b"%d\n" % os.getpid(), 0)
         return lock
@@ -232,8 +265,7 @@ class DataDirectory:
     def _read_identity(self) -> _Identity | None:
         """The identity, None in a directory that is empty so far."""
         try:
-            with (self.path / IDENTITY_FILE).open("rb") as file:
-                text = file.read(MAX_IDENTITY_BYTES + 1)
+            text = read_file(self.path / IDENTITY_FILE, MAX_IDENTITY_BYTES + 1)
         except FileNotFoundError:
             self._check_empty()
             return None
@@ -324,6 +356,12 @@ class DataDirectory:
                 "Free space or replace the disk",
                 exit_code=EXIT_DISK_FAILED,
             )
+        if error.errno in {errno.ELOOP, errno.EINVAL} and error.filename:
+            return DataDirectoryRefused(
+                self.path,
+                f"{Path(error.filename).name} in it is a link, or no file",
+                "See who put it there, and remove it",
+            )
         if error.errno in {errno.ENOTDIR, errno.EEXIST}:
             return DataDirectoryRefused(
                 self.path,
@@ -347,7 +385,7 @@ def replace_file(path: Path, content: bytes) -> None:
         OSError: It may have either.
     """
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
+    with os.fdopen(new_file(new), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -28,11 +28,24 @@ RECONNECT_INTERVAL_MAX_MS = 1_000
 MAX_BEACON_FRAME_BYTES = 1024
 """Largest frame on a link between node and tower: an id and an endpoint have 255 bytes and a few."""
 
+MAX_SUBSCRIPTION_FRAME_BYTES = 1024
+"""Largest frame that a publisher takes: subscriptions, the longest a letter and a subject, and heartbeats."""
+
+SUBSCRIPTION_BUFFER_BYTES = 32 * 1024
+"""What the kernel holds of what a peer sends to a publisher: it is still read when that peer is cut."""
+
 BEACON_HIGH_WATER_MARK_MESSAGES = 4096
 """Beacons queued per link: the next one comes in a second, so what is dropped is hardly missed."""
 
-MAX_BEACON_FRAMES = 5
-"""Frames kept of one message to a tower: one more than a beacon has, so that a longer one is seen to be."""
+MAX_FRAMES = 5
+"""Frames kept of one message: one more than any has, so that a longer one is seen to be."""
+
+MAX_GATHERED_BYTES = MAX_MESSAGE_BYTES + 16 * 1024 * 1024
+"""Largest message of several frames: what a link may have brought that is no whole message yet. ZeroMQ has no
+bound of its own. What is above one frame is what the kernel holds."""
+
+MAX_GATHERED_BEACON_BYTES = 1024 * 1024
+"""The same on a link between node and tower."""
 
 
 class Link(NamedTuple):
@@ -40,7 +53,8 @@ class Link(NamedTuple):
 
     high_water_mark: int
     max_frame_bytes: int
+    max_gathered_bytes: int
 
 
-DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES)
-BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES)
+DATA = Link(HIGH_WATER_MARK_MESSAGES, MAX_MESSAGE_BYTES, MAX_GATHERED_BYTES)
+BEACONS = Link(BEACON_HIGH_WATER_MARK_MESSAGES, MAX_BEACON_FRAME_BYTES, MAX_GATHERED_BEACON_BYTES)

@@ -39,6 +39,11 @@ class Node:
         self._drained: Callable[[], None] = lambda: None
         self._subscribed: Callable[[bytes], None] = lambda _prefix: None
 
+    @property
+    def cut(self) -> int:
+        """Links that were cut because the peer subscribed to too much, or sent a message without an end."""
+        return self.publisher.cut + self._subscriber.cut
+
     def route(self, routes: Routes) -> None:
         """Have messages of these types handled. Raises ValueError for one that has a handler already."""
         for message_type, handler in routes.items():

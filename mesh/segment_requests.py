@@ -21,6 +21,7 @@ from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     NOTHING_REMEMBERED,
     STATUS_DONE,
+    STATUS_EPOCH_TOO_HIGH,
     STATUS_FOREIGN_CLUSTER,
     STATUS_NOT_HERE,
     STATUS_OTHER_HISTORY,
@@ -40,6 +41,8 @@ from wireproto.dafka.additions import (
 
 REASONS = {
     STATUS_FOREIGN_CLUSTER: "the store belongs to another cluster",
+    STATUS_EPOCH_TOO_HIGH: "the leader epoch is more than 16,777,216 above all that the store knows, so it "
+    "was not given to this partition in order; a store that was away for that long is to be replaced",
     STATUS_STALE_EPOCH: "the store knows a newer leader epoch of this partition",
     STATUS_OTHER_HISTORY: "the store was told of it by a newer catalog than this one, or by another",
     STATUS_SEALED: "the store has this segment sealed",

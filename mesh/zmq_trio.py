@@ -1,9 +1,8 @@
 """ZeroMQ sockets under trio. The only file that imports pyzmq.
 
 Rule: `ZMQ_FD` is edge-triggered. It turns readable when something *changed*; it says nothing of what is still
-queued. So a reader takes messages until EAGAIN before it waits, and whoever sends on a socket that is also
-read (XPUB reads subscriptions) looks at ZMQ_EVENTS afterwards, because the send may have consumed the edge
-that the reader waits for.
+queued. So a reader takes messages until EAGAIN before it waits; and a socket that is also sent on (XPUB reads
+subscriptions) is looked at every `LOOK_SECONDS`, because a send may have consumed the edge.
 
 A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and the
 protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
@@ -16,8 +15,9 @@ serves all links, and a name server that does not answer would stop their heartb
 import contextlib
 import errno
 import os
-import sys
+import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,11 +31,15 @@ from mesh.link_bounds import (
     HANDSHAKE_INTERVAL_MS,
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
-    MAX_BEACON_FRAMES,
+    MAX_FRAMES,
+    MAX_SUBSCRIPTION_FRAME_BYTES,
     RECONNECT_INTERVAL_MAX_MS,
     RECONNECT_INTERVAL_MS,
+    SUBSCRIPTION_BUFFER_BYTES,
     Link,
 )
+from mesh.link_watch import Gathering, LinkWatch
+from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
 
@@ -43,8 +47,14 @@ Buffer = bytes | bytearray | memoryview
 # enumerations cost more than the message.
 _Socket: Any = zmq.backend.Socket
 _send, _receive, _get = _Socket.send, _Socket.recv, _Socket.get
-_DONTWAIT, _MORE, _RCVMORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE), int(zmq.RCVMORE)
+_DONTWAIT, _MORE, _SRCFD = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE), int(zmq.SRCFD)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+
+LOOK_SECONDS = 0.05
+"""How often a publisher looks for subscriptions that nothing has told it of."""
+
+GATHERED_LOOK_SECONDS = 1.0
+"""How often a subscriber looks whether a link brings a message without an end."""
 
 MAX_MESSAGES_A_TURN = 512
 """Messages taken from one socket before other tasks run."""
@@ -114,6 +124,14 @@ def _why_not_bound(endpoint: str, number: int) -> str:
     return text
 
 
+def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
+    """Have no link to peers that speak ZMTP 1 or 2, as ZeroMQ before 4.0 (2013) did: of those it does not
+    tell on which connection a message came. It refuses them where peers may have to authenticate; nobody asks
+    them to.
+    """
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, "dafka")
+
+
 class LinkMonitor:
     """Tells which of a socket's links are live, from ZeroMQ's own monitor: `on_link(endpoint, live)`.
 
@@ -123,17 +141,22 @@ class LinkMonitor:
     """
 
     def __init__(
-        self, context: Context, socket: "zmq.Socket[bytes]", on_link: Callable[[str, bool], None]
+        self,
+        context: Context,
+        socket: "zmq.Socket[bytes]",
+        on_link: Callable[[str, bool], None],
+        on_connected: Callable[[int], None] = lambda _descriptor: None,
     ) -> None:
         self._watched = socket
         self._on_link = on_link
+        self._on_connected = on_connected
         self._events = context.raw.socket(zmq.PAIR)
         self._events.setsockopt(zmq.LINGER, 0)
         # ZeroMQ waits, with its I/O thread, for room in this queue: so it must have no bound. What is in it
         # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
         self._events.setsockopt(zmq.RCVHWM, 0)
         name = f"inproc://links-{uuid4().hex}"
-        socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        socket.monitor(name, zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._events.connect(name)
 
     async def run(self) -> None:
@@ -157,8 +180,11 @@ class LinkMonitor:
         with contextlib.suppress(zmq.Again):
             while True:
                 event, endpoint = self._events.recv_multipart(zmq.DONTWAIT)
-                live = int.from_bytes(event[:2], sys.byteorder) == zmq.EVENT_HANDSHAKE_SUCCEEDED
-                self._on_link(endpoint.decode(errors="replace"), live)
+                kind, descriptor = struct.unpack("=hi", event)
+                if kind == zmq.EVENT_CONNECTED:
+                    self._on_connected(descriptor)
+                else:
+                    self._on_link(endpoint.decode(errors="replace"), kind == zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
 
 class _Linked:
@@ -179,12 +205,20 @@ class _Linked:
         """Tell of links that come and go, for ever; see `LinkMonitor`. Of those made before it has started
         nothing is told, of links over `inproc://` neither.
         """
-        monitor = self._monitor = LinkMonitor(self._context, self._socket, on_link)
+        monitor = self._monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected)
         task_status.started()
         try:
-            await monitor.run()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_links)
+                await monitor.run()
         finally:
             monitor.close()
+
+    def _on_connected(self, descriptor: int) -> None:
+        """A connection is made."""
+
+    async def _watch_links(self) -> None:
+        """Look after the connections, for ever."""
 
     def connect(self, endpoint: str) -> None:
         self._socket.connect(endpoint)
@@ -203,7 +237,11 @@ class Publisher(_Linked):
     """An XPUB socket: what a node publishes, and who subscribed to it.
 
     `welcome` is a message for every new link. `on_subscribed` is told of each prefix that nobody was
-    subscribed to before.
+    subscribed to before. Who subscribes to more than `mesh.protocol.subscriptions` allows is cut.
+
+    ZeroMQ applies all subscriptions that have come before it tells of the first: what a bound socket's peers
+    send meanwhile is watched by a thread (`mesh.link_watch`). For it to run, nothing here that applies
+    subscriptions may hold the interpreter's lock: `recv` and `send` do not, to look at ZMQ_EVENTS does.
     """
 
     def __init__(
@@ -215,7 +253,16 @@ class Publisher(_Linked):
         on_subscribed: Callable[[bytes], None] = lambda _prefix: None,
     ) -> None:
         super().__init__(context, zmq.XPUB, link)
-        self._subscribed: set[bytes] = set()
+        for option, value in (
+            (zmq.RCVHWM, 0),  # never stops to read: see `mesh.link_watch`
+            (zmq.RCVBUF, SUBSCRIPTION_BUFFER_BYTES),
+            (zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_FRAME_BYTES),
+            (zmq.XPUB_VERBOSE, 1),  # it also tells who subscribes to what others have
+        ):
+            self._socket.setsockopt(option, value)
+        _refuse_old_protocols(self._socket)
+        self._subscribers = Subscribers()
+        self._watch: LinkWatch | None = None
         self._changed = trio.Event()
         self._on_subscribed = on_subscribed
         if welcome:
@@ -225,7 +272,19 @@ class Publisher(_Linked):
         """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
         `EndpointTaken`.
         """
+        if endpoint.startswith("tcp://") and self._watch is None:
+            self._watch_events = _watched(self._context, self._socket)
+            self._watch = LinkWatch(partial(_accepted, self._watch_events))
         return _bind(self._socket, endpoint)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._socket.disable_monitor()
+            self._watch.join()
+            self._watch_events.close(linger=0)
+            self._watch = None
+        super().close()
 
     def send(self, frames: Sequence[Buffer]) -> None:
         """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks."""
@@ -236,45 +295,56 @@ class Publisher(_Linked):
             _send(sock, frames[-1], _DONTWAIT)
         except zmq.Again:
             pass
-        if _get(sock, _EVENTS) & _POLLIN:
-            self._take_subscriptions()
+
+    @property
+    def cut(self) -> int:
+        """Connections that were cut because they subscribed to, or sent, too much."""
+        return self._subscribers.cut + (0 if self._watch is None else self._watch.cut)
 
     def subscribed(self, prefix: bytes) -> bool:
         """Whether some peer is subscribed to exactly this prefix now."""
-        return prefix in self._subscribed
+        return prefix in self._subscribers.prefixes
 
     async def wait_subscribed(self, prefix: bytes) -> None:
         """Return when some peer is subscribed to exactly this prefix."""
-        while prefix not in self._subscribed:
+        while prefix not in self._subscribers.prefixes:
             await self._changed.wait()
 
     async def run(self) -> None:
-        """Follow the subscriptions, for ever."""
+        """Follow the subscriptions, for ever, and look often: `send` may have consumed the edge."""
         while True:
-            self._take_subscriptions()
-            await trio.lowlevel.wait_readable(self._socket.fileno())
+            if self._take_subscriptions():
+                with trio.move_on_after(LOOK_SECONDS):
+                    await trio.lowlevel.wait_readable(self._socket.fileno())
+            else:
+                await trio.lowlevel.checkpoint()
 
-    def _take_subscriptions(self) -> None:
-        changed: list[bytes] = []
-        with contextlib.suppress(zmq.Again):
-            while True:
-                message = bytes(self._socket.recv(zmq.DONTWAIT))
-                if message[:1] == b"\x01":
-                    self._subscribed.add(message[1:])
-                    changed.append(message[1:])
-                elif message[:1] == b"\x00":
-                    self._subscribed.discard(message[1:])
-        if changed:
+    def _take_subscriptions(self) -> bool:
+        """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
+        new: list[bytes] = []
+        is_all = False
+        try:
+            for _ in range(MAX_MESSAGES_A_TURN):
+                frame = self._socket.recv(zmq.DONTWAIT, copy=False)
+                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame))
+                if prefix is not None:
+                    new.append(prefix)
+        except zmq.Again:
+            is_all = True
+        if new:
             self._changed.set()
             self._changed = trio.Event()
-            for prefix in changed:
+            for prefix in new:
                 self._on_subscribed(prefix)
+        return is_all
 
 
 class Subscriber(_Linked):
     """A SUB socket: everything a node hears from the publishers it is connected to.
 
-    Every message goes to `on_message`; `on_drained` is called whenever nothing more is there.
+    Every message goes to `on_message`, of one with many frames only the first `MAX_FRAMES`; `on_drained` is
+    called whenever nothing more is there. Who sends a message without an end is cut while links are followed
+    (`follow_links`).
     """
 
     def __init__(
@@ -287,6 +357,24 @@ class Subscriber(_Linked):
         super().__init__(context, zmq.SUB, link)
         self._on_message = on_message
         self._on_drained = on_drained
+        self._gathering = Gathering(link.max_gathered_bytes)
+        self._is_local = False
+        """Whether it has a link inside the process: then it is not watched, because to ask for the descriptor
+        of a message that came over none costs an exception each time."""
+
+    @property
+    def cut(self) -> int:
+        """Links that were cut because of a message without an end."""
+        return self._gathering.cut
+
+    def _on_connected(self, descriptor: int) -> None:
+        self._gathering.connected(descriptor, trio.current_time())
+
+    async def _watch_links(self) -> None:
+        while True:
+            await trio.sleep(GATHERED_LOOK_SECONDS)
+            if not self._is_local and not self._socket.closed and self._take():
+                self._gathering.look(trio.current_time())
 
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
@@ -296,6 +384,7 @@ class Subscriber(_Linked):
         super().connect(endpoint)
         if endpoint.startswith("inproc://") and self not in self._context.local:
             self._context.local.append(self)
+            self._is_local = True
         self._take()
 
     def take_if_ready(self) -> None:
@@ -321,14 +410,29 @@ class Subscriber(_Linked):
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
-        sock, on_message = self._socket, self._on_message
+        sock, on_message, taken, is_local = (
+            self._socket,
+            self._on_message,
+            self._gathering.taken,
+            self._is_local,
+        )
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 if not _get(sock, _EVENTS) & _POLLIN:
                     return True
-                frames = [_receive(sock, _DONTWAIT)]
-                while _get(sock, _RCVMORE):
-                    frames.append(_receive(sock, _DONTWAIT))
+                frame = _receive(sock, _DONTWAIT, False)
+                content = frame.bytes
+                frames = [content]
+                size = _on_the_wire(content)
+                descriptor = None if is_local else _descriptor(frame)
+                while frame.more:
+                    frame = _receive(sock, _DONTWAIT, False)
+                    content = frame.bytes
+                    size += _on_the_wire(content)
+                    if len(frames) < MAX_FRAMES:
+                        frames.append(content)
+                if descriptor is not None:
+                    taken[descriptor] = taken.get(descriptor, 0) + size
                 on_message(frames)
             return False
         finally:
@@ -338,7 +442,7 @@ class Subscriber(_Linked):
 class Inlet:
     """A bound SUB socket: what others publish to us, each with the address that it came from.
 
-    `on_message(frames, address)`: of a message with many frames only the first `MAX_BEACON_FRAMES` are kept;
+    `on_message(frames, address)`: of a message with many frames only the first `MAX_FRAMES` are kept;
     the address is an IP, "" where ZeroMQ knows none.
     """
 
@@ -347,37 +451,65 @@ class Inlet:
     ) -> None:
         self._socket = context.raw.socket(zmq.SUB)
         self._on_message = on_message
+        self._gathering = Gathering(BEACONS.max_gathered_bytes)
+        self._accepted = _watched(context, self._socket)
         _configure(self._socket, BEACONS)
+        _refuse_old_protocols(self._socket)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
         """The endpoint that was bound. Raises `EndpointTaken`."""
         return _bind(self._socket, endpoint)
 
+    @property
+    def cut(self) -> int:
+        """Links that were cut because of a message without an end."""
+        return self._gathering.cut
+
     async def run(self) -> None:
         """Take messages for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_links)
+            while True:
+                if self._take():
+                    await trio.lowlevel.wait_readable(self._socket.fileno())
+                else:
+                    await trio.lowlevel.checkpoint()
+
+    async def _watch_links(self) -> None:
         while True:
+            await trio.sleep(GATHERED_LOOK_SECONDS)
+            for descriptor, is_there in _accepted(self._accepted, 0) or ():
+                if is_there:
+                    self._gathering.connected(descriptor, trio.current_time())
             if self._take():
-                await trio.lowlevel.wait_readable(self._socket.fileno())
-            else:
-                await trio.lowlevel.checkpoint()
+                self._gathering.look(trio.current_time())
 
     def close(self) -> None:
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+        self._accepted.close(linger=0)
         self._socket.close(linger=0)
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
+        taken = self._gathering.taken
         for _ in range(MAX_MESSAGES_A_TURN):
             try:
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
             except zmq.Again:
                 return True
             address = _peer_address(frame)
+            descriptor = _descriptor(frame)
             frames = [frame.bytes]
+            size = _on_the_wire(frames[0])
             while frame.more:
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
-                if len(frames) < MAX_BEACON_FRAMES:
+                size += _on_the_wire(frame.bytes)
+                if len(frames) < MAX_FRAMES:
                     frames.append(frame.bytes)
+            if descriptor is not None:
+                taken[descriptor] = taken.get(descriptor, 0) + size
             self._on_message(frames, address)
         return False
 
@@ -387,3 +519,46 @@ def _peer_address(frame: zmq.Frame) -> str:
         return str(frame.get("Peer-Address"))
     except zmq.ZMQError:
         return ""
+
+
+def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
+    """A monitor of the connections that a socket accepts; before it is bound."""
+    monitor = context.raw.socket(zmq.PAIR)
+    monitor.setsockopt(zmq.LINGER, 0)
+    monitor.setsockopt(zmq.RCVHWM, 0)  # as in `LinkMonitor`
+    name = f"inproc://accepted-{uuid4().hex}"
+    socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+    monitor.connect(name)
+    return monitor
+
+
+def _accepted(monitor: "zmq.Socket[bytes]", seconds: float) -> list[tuple[int, bool]] | None:
+    """What a monitor tells within so long: descriptors whose connection was accepted (true) or is gone; None
+    once it is closed.
+    """
+    told: list[tuple[int, bool]] = []
+    try:
+        if monitor.poll(int(seconds * 1000)):
+            while True:
+                event, _ = monitor.recv_multipart(zmq.DONTWAIT)
+                kind, descriptor = struct.unpack("=hi", event)
+                told.append((descriptor, kind == zmq.EVENT_ACCEPTED))
+    except zmq.Again:
+        pass
+    except zmq.ZMQError:
+        return None
+    return told
+
+
+def _on_the_wire(frame: bytes) -> int:
+    """Bytes of a frame with its head."""
+    size = len(frame)
+    return size + 2 if size < 256 else size + 9
+
+
+def _descriptor(frame: zmq.Frame) -> int | None:
+    """Of the connection that it came on; None inside a process."""
+    try:
+        return frame.get(_SRCFD)
+    except zmq.ZMQError:
+        return None

@@ -4,6 +4,7 @@ Who may write the directory may ask; nothing listens on a network for it. A requ
 `{"do": "stores.list", ...}`, the answer `{"done": ...}` or `{"refused": "why, and what to do"}`.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import trio
 
 from gateway.common.failures import ProcessEnds
+from mesh.private_files import FILE_MODE
 
 SOCKET_NAME = "admin.sock"
 
@@ -64,11 +66,12 @@ async def serve_admin(
             await _answer(stream, handlers)
 
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        mask = os.umask(0o177)
-        try:
-            await listening.bind(str(path))
-        finally:
-            os.umask(mask)
+        # On Linux the file gets the rights of the socket; elsewhere they come before anybody can connect.
+        with contextlib.suppress(OSError):
+            os.fchmod(listening.fileno(), FILE_MODE)
+        await listening.bind(str(path))
+        if path.lstat().st_mode & ~FILE_MODE & 0o777:
+            path.chmod(FILE_MODE)
         listening.listen(MAX_CONNECTIONS)
         task_status.started()
         try:

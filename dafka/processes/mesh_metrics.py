@@ -46,6 +46,11 @@ NODES: Final[Sequence[Figure[Sequence[Node]]]] = (
         "Mesh messages dropped because they break the wire format.",
         lambda nodes: sum(node.malformed for node in nodes),
     ),
+    Counter(
+        "dafka_mesh_cut_links_total",
+        "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
+        lambda nodes: sum(node.cut for node in nodes),
+    ),
 )
 
 BEACON: Final[Sequence[Figure[Beacon]]] = (
@@ -83,7 +88,12 @@ TOWER: Final[Sequence[Figure[Tower]]] = (
     ),
     Counter(
         "dafka_tower_refused_beacons_total",
-        "Beacons dropped because more nodes are known than may be.",
+        "Beacons dropped because more nodes are known than may be, or too many came from one address.",
         lambda tower: tower.register.refused,
+    ),
+    Counter(
+        "dafka_tower_cut_links_total",
+        "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
+        lambda tower: tower.cut,
     ),
 )

@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 
 NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 """What file systems without hard links say: FAT, some shares."""
-_mask = os.umask(0o077)
-os.umask(_mask)
-READABLE: Final = 0o666 & ~_mask
+
+
+def _umask() -> int:
+    """The process's umask, looked at without a change of it: other threads make files meanwhile."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0o022
+    found = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    return int(found[1], 8) if found else 0o022
+
+
+READABLE: Final = 0o666 & ~_umask()
 """Temporary files are their owner's alone; what a table consists of is for whom the machine says."""
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://?")
 

@@ -36,6 +36,7 @@ from gateway.catalog.sqlite_rows import (
     read_all,
 )
 from mesh.data_directory import EXIT_DISK_FAILED, EXIT_ENVIRONMENT, DataDirectoryRefused, sync_directory
+from mesh.private_files import new_file, refuse_foreign_link
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +61,11 @@ class SqliteCatalog(MirroredCatalog):
         self._database: sqlite3.Connection | None = None
         self._content = Content()
         try:
+            refuse_foreign_link(Path(path))
             if not was_closed(self.path):
                 self._renew()
+            if is_new:
+                os.close(new_file(self.path))  # SQLite's own files have the rights of this one
             mirror = self._open()
             if is_new:
                 sync_directory(self.path.parent)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Final
 from gateway.catalog.log_tail import log_tail
 from gateway.catalog.sqlite_rows import REBUILD
 from mesh.data_directory import EXIT_DISK_FAILED, DataDirectoryRefused, sync_directory
+from mesh.private_files import copy_file
 
 PARTS: Final = ("", "-wal", "-shm")
 
@@ -73,7 +73,7 @@ def write_anew(path: Path, check: Callable[[sqlite3.Connection], object]) -> Non
             part(copy, suffix).unlink(missing_ok=True)
         for suffix in ("", "-wal"):
             if part(path, suffix).exists():
-                shutil.copy(part(path, suffix), part(copy, suffix))
+                copy_file(part(path, suffix), part(copy, suffix))
         database = sqlite3.connect(copy, isolation_level=None)
         try:
             database.execute("PRAGMA locking_mode = EXCLUSIVE")

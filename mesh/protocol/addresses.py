@@ -120,3 +120,8 @@ class Addresses:
 
     def set_epoch(self, log: str, epoch: tuple[int, str]) -> None:
         self._epochs[log] = epoch
+
+    def highest_epoch_of_all(self) -> int:
+        """The highest epoch announced for any log, -1 for none. Slow. Raises `StoreCorrupt`."""
+        remembered = max((epoch for epoch, _ in self._epochs.values()), default=-1)
+        return max(remembered, self._disk.highest_epoch_of_all())

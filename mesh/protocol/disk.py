@@ -21,5 +21,8 @@ class Disk(Protocol):
     def highest_epoch(self, log: str) -> tuple[int, str]:
         """The highest epoch that any OPEN announced for this log and the life that did; (-1, "") for none."""
 
+    def highest_epoch_of_all(self) -> int:
+        """The highest epoch of any log; -1 for none. Reads one of each log."""
+
     def unended(self, log: str) -> list[str]:
         """The addresses of a log that were announced here, and may be neither closed nor deleted."""

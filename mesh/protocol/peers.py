@@ -8,12 +8,16 @@ Rules:
   endpoint is still named: several towers may see one node under several addresses.
 * An endpoint has one node: the last that beaconed from it. A node that was started again on its old port
   keeps the link that ZeroMQ makes anew by itself.
-* At most `MAX_PEERS`, and never ourselves.
+* At most `MAX_PEERS`, `MAX_PEERS_OF_HOST` of them at one host, and never ourselves. A node whose link was
+  live once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is
+  none: one at the host that has more of them than the newcomer's, else the one that was tried for longest,
+  and for `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer.
 
 Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
 `mesh.protocol.endpoints`; times are seconds on a monotonic clock.
 """
 
+from collections import Counter
 from typing import NamedTuple, TypeAlias
 
 from mesh.protocol.endpoints import Endpoint
@@ -21,6 +25,9 @@ from mesh.protocol.endpoints import Endpoint
 MAX_PEERS = 256
 """Nodes that one node connects to. Each costs a connection, and at the worst a queue of
 `mesh.link_bounds.HIGH_WATER_MARK_MESSAGES`; whoever reaches a tower can name any number of nodes."""
+
+MAX_PEERS_OF_HOST = 128
+"""Nodes at one address: half of all. Who answers on many ports of one machine leaves places to others."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
@@ -77,12 +84,14 @@ class PeerStatus(NamedTuple):
 
 
 class _Peer:
-    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "said", "since")
+    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "proven", "said", "since")
 
     def __init__(self, node: str, endpoint: Endpoint, now: float) -> None:
         self.node = node
         self.heard = now
         """The last beacon."""
+        self.proven = False
+        """Whether its link was live once: beacons alone can be forged."""
         self.move(endpoint, now)
 
     def move(self, endpoint: Endpoint, now: float) -> None:
@@ -118,6 +127,11 @@ class Peers:
         self._max_peers = max_peers
         self._by_node: dict[str, _Peer] = {}
         self._by_endpoint: dict[Endpoint, _Peer] = {}
+        self._at_host: Counter[str] = Counter()
+        self._tried_at: Counter[str] = Counter()
+        """Of those, the peers whose link was never live."""
+        self._nobody_yields_before = 0.0
+        """Until then nobody was tried for long enough."""
         self._own: dict[Endpoint, None] = {Endpoint(host, port): None} if host else {}
         self._is_told = not host
 
@@ -125,8 +139,8 @@ class Peers:
         return len(self._by_node)
 
     def wants(self, node: str) -> bool:
-        """Whether a beacon of this node may have an effect: it is known, or there is room."""
-        return node in self._by_node or len(self._by_node) < self._max_peers
+        """Whether a beacon of this node may have an effect: it is known, or a place may become free."""
+        return node in self._by_node or len(self._by_node) < self._max_peers or bool(self._tried_at)
 
     def status(self, now: float) -> list[PeerStatus]:
         return [
@@ -191,20 +205,59 @@ class Peers:
         if holder is not None:
             self._rename(holder, node, now)
             return [Greet()]
-        if len(self._by_node) >= self._max_peers:
-            self.refused += 1
-            return []
-        self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
-        return [Connect(endpoint), Greet()]
+        made_room: list[Effect] = []
+        if not self._has_room(endpoint.host):
+            yielding = self._yields_to(endpoint.host, now)
+            if yielding is None:
+                self.refused += 1
+                return []
+            made_room = self._forget(yielding)
+        peer = self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        self._count(peer, 1)
+        return [*made_room, Connect(endpoint), Greet()]
+
+    def _has_room(self, host: str) -> bool:
+        return len(self._by_node) < self._max_peers and self._at_host[host] < MAX_PEERS_OF_HOST
+
+    def _yields_to(self, host: str, now: float) -> _Peer | None:
+        """Whose place a newcomer at this host gets; None if nobody's."""
+        only_at = ""
+        if self._at_host[host] >= MAX_PEERS_OF_HOST:
+            only_at, patience = host, UNREACHED_SECONDS
+        elif max(self._tried_at.values(), default=0) > self._tried_at[host] + 1:
+            only_at, patience = max(self._tried_at, key=lambda other: self._tried_at[other]), 0.0
+        else:
+            patience = UNREACHED_SECONDS
+        if patience and now < self._nobody_yields_before:
+            return None
+        strangers = [peer for peer in self._by_node.values() if not peer.proven]
+        first = min((peer.lost for peer in strangers), default=now)
+        self._nobody_yields_before = first + UNREACHED_SECONDS
+        longest = min(
+            (peer for peer in strangers if not only_at or peer.endpoint.host == only_at),
+            key=lambda peer: peer.lost,
+            default=None,
+        )
+        return None if longest is None or now - longest.lost < patience else longest
+
+    def _count(self, peer: _Peer, by: int) -> None:
+        """A peer takes its place, or leaves it."""
+        counts = (self._at_host,) if peer.proven else (self._at_host, self._tried_at)
+        for count in counts:
+            count[peer.endpoint.host] += by
+            if not count[peer.endpoint.host]:
+                del count[peer.endpoint.host]
 
     def _move(self, peer: _Peer, endpoint: Endpoint, now: float) -> list[Effect]:
         left = peer.endpoint
         del self._by_endpoint[left]
+        self._count(peer, -1)
         holder = self._by_endpoint.get(endpoint)
         if holder is not None:
             self._rename(holder, peer.node, now)
             return [Disconnect(left)]
         peer.move(endpoint, now)
+        self._count(peer, 1)
         self._by_endpoint[endpoint] = peer
         return [Disconnect(left), Connect(endpoint)]
 
@@ -219,6 +272,7 @@ class Peers:
     def _forget(self, peer: _Peer) -> list[Effect]:
         del self._by_node[peer.node]
         del self._by_endpoint[peer.endpoint]
+        self._count(peer, -1)
         return [Disconnect(peer.endpoint)]
 
     def _link(self, endpoint: Endpoint, *, connected: bool, now: float) -> str | None:
@@ -226,5 +280,9 @@ class Peers:
         if peer is None or peer.connected == connected:
             return None
         peer.connected = connected
+        if not peer.proven:
+            self._count(peer, -1)
+            peer.proven = True
+            self._count(peer, 1)
         peer.since = peer.lost = now
         return peer.node

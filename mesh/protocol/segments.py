@@ -31,6 +31,7 @@ from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     NO_EPOCH,
     STATUS_DONE,
+    STATUS_EPOCH_TOO_HIGH,
     STATUS_FOREIGN_CLUSTER,
     STATUS_NOT_HERE,
     STATUS_OPEN,
@@ -48,6 +49,11 @@ from wireproto.dafka.additions import (
     Request,
     SealEntry,
 )
+
+MAX_EPOCH_STEP = 1 << 24
+"""How far an epoch may be above all that a store knows. Each segment takes one, of its log or of the cluster,
+and a catalog that is read back a thousand: so many are not used up while a store is away. Epochs end at 2^32,
+and one OPEN there would leave a partition none."""
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +161,9 @@ class Segments:
         if segment.epoch < self.addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
             self.addresses.drop_empty(state)
             return AddressStatus(segment.address, STATUS_STALE_EPOCH, -1)
+        if self._is_too_high(segment):
+            self.addresses.drop_empty(state)
+            return AddressStatus(segment.address, STATUS_EPOCH_TOO_HIGH, -1)
         before = self._unended.before(segment)
         self._announce(state, segment, Phase.OPEN, entry.at)
         for other in before:
@@ -217,12 +226,23 @@ class Segments:
             return STATUS_SEALED
         if known is None and self._is_of_another_life(copy.announcement):
             return STATUS_STALE_EPOCH
+        if known is None and self._is_too_high(copy.announcement):
+            return STATUS_EPOCH_TOO_HIGH
         return STATUS_DONE
 
     def _note_asker(self, requester: str, copies: list[Answered]) -> None:
         for copy in copies:
             if isinstance(copy, Copying) and copy.state.accepted < copy.end:
                 copy.state.asker = requester
+
+    def _is_too_high(self, segment: Announcement) -> bool:
+        """Whether an epoch is out of all proportion to what this store knows. One that knows no log yet has
+        nothing to compare with.
+        """
+        if segment.epoch <= self.addresses.highest_epoch(segment.log)[0] + MAX_EPOCH_STEP:
+            return False
+        highest = self.addresses.highest_epoch_of_all()
+        return highest >= 0 and segment.epoch > highest + MAX_EPOCH_STEP
 
     def _is_of_another_life(self, segment: Announcement) -> bool:
         """Whether another life announced the same epoch of the same log: one of both is not in the chain."""

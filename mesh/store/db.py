@@ -21,6 +21,7 @@ from typing import Any
 
 import rocksdict
 
+from mesh.private_files import make_directory, refuse_foreign_link
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
@@ -122,6 +123,9 @@ class Database:
         """
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
+            refuse_foreign_link(path)
+            if not read_only:
+                make_directory(path)
             self._db: Any = rocksdict.Rdict(str(path), _options(create=not read_only), access_type=access)
         except Exception as error:
             raise StoreFailed(str(error)) from None
@@ -300,6 +304,11 @@ class Database:
         """As `highest_epoch`, of many logs with one multi-get. Raises `StoreCorrupt`."""
         found = self.get_many([keys.epoch_key(log) for log in logs])
         return [values.unpack_epoch(log, value) for log, value in zip(logs, found, strict=True)]
+
+    def highest_epoch_of_all(self) -> int:
+        """The highest epoch of any log, -1 for none: a scan of all logs. Raises `StoreCorrupt`."""
+        found = self.scan(keys.EPOCHS, keys.prefix_end(keys.EPOCHS))
+        return max((values.unpack_epoch(str(key), value)[0] for key, value in found), default=-1)
 
     def newest_segment(self, log: str) -> tuple[str, int, int]:
         """The segment of a log that begins last, of those that were announced and are not deleted, its start

@@ -45,9 +45,13 @@ def head_key(address: str) -> bytes:
     return name_key(b"h", address)
 
 
+EPOCHS = b"e"
+"""What the keys of all logs' epochs start with."""
+
+
 def epoch_key(log: str) -> bytes:
     """The highest epoch announced for a log, and the life that did. Raises ValueError over 255 bytes."""
-    return name_key(b"e", log)
+    return name_key(EPOCHS, log)
 
 
 def log_prefix(log: str) -> bytes:

@@ -106,7 +106,7 @@ def examine(path: Path) -> WalReport:
 
 def cut(file: Path, offset: int) -> None:
     """Cut a log off at `offset` and fsync it. Raises ValueError beyond its end, OSError from the disk."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         size = os.fstat(descriptor).st_size
         if not 0 <= offset <= size:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesh.private_files import DIRECTORY_MODE, copy_file
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.store import keys, wal
@@ -163,7 +164,7 @@ def _cut_copy(path: Path) -> Iterator[Path]:
     """A copy of the database as it will be, for the time of a look. Raises OSError."""
     copy = path.parent / COPY_NAME
     shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
+    copy.mkdir(mode=DIRECTORY_MODE)
     try:
         for file in path.iterdir():
             if not file.is_file():
@@ -171,7 +172,7 @@ def _cut_copy(path: Path) -> Iterator[Path]:
             if file.suffix in LINKED:
                 _link(file, copy / file.name)
             else:
-                shutil.copyfile(file, copy / file.name)
+                copy_file(file, copy / file.name)
         cut(copy)
         yield copy
     finally:
@@ -182,4 +183,4 @@ def _link(file: Path, target: Path) -> None:
     try:
         os.link(file, target)
     except OSError:  # a file system without links
-        shutil.copyfile(file, target)
+        copy_file(file, target)

@@ -44,6 +44,11 @@ class Tower:
         self._inlet = Inlet(context, TOPIC, self._on_frames)
         self._outlet = Publisher(context, BEACONS, welcome=WELCOME)
 
+    @property
+    def cut(self) -> int:
+        """Links that were cut, see `Publisher`."""
+        return self._outlet.cut + self._inlet.cut
+
     def bind(self) -> tuple[int, int]:
         """The ports, in and out. Raises `EndpointTaken`."""
         self.port_in = self._port(self._inlet.bind(self._endpoint(self.port_in)))
@@ -85,7 +90,7 @@ class Tower:
         except MalformedMessage as error:
             self._on_malformed(error, address)
             return
-        news = self.register.heard(beacon.node, endpoint, trio.current_time())
+        news = self.register.heard(beacon.node, endpoint, trio.current_time(), address)
         if news is News.REFUSED:
             return
         if news is not News.KNOWN:

@@ -104,6 +104,9 @@ class SimulatedDisk:
     def highest_epoch(self, log: str) -> tuple[int, str]:
         return self.epochs.get(log, (-1, ""))
 
+    def highest_epoch_of_all(self) -> int:
+        return max((epoch for epoch, _ in self.epochs.values()), default=-1)
+
     def unended(self, log: str) -> list[str]:
         return [key[2] for key, phase in self.listed.items() if key[0] == log and phase < Phase.CLOSED]
 

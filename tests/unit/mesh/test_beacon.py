@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -236,8 +237,9 @@ async def refuse_one(listener: socket.socket) -> None:
         peer, _ = listener.accept()
         with peer:
             peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
-            while peer.recv(1000):
-                pass
+            with contextlib.suppress(ConnectionResetError):
+                while peer.recv(1000):
+                    pass
 
     await trio.to_thread.run_sync(answer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -169,3 +170,31 @@ def test_who_never_ends_a_request_is_let_go(tmp_path: Path, monkeypatch: pytest.
 def test_without_a_gateway_the_message_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NoGateway, match=r"no gateway answers at .*admin\.sock.*Start it"):
         ask(tmp_path, "double", number=1)
+
+
+def test_it_is_its_owners_alone_and_the_process_keeps_its_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A umask of a moment would be that of files which other threads make in it."""
+    before = os.umask(0o022)
+    monkeypatch.setattr(os, "umask", None)
+
+    async def test() -> None:
+        assert (tmp_path / SOCKET_NAME).stat().st_mode & 0o777 == 0o600
+
+    try:
+        run(tmp_path, test)
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+
+
+def test_a_link_in_its_place_goes(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / SOCKET_NAME).symlink_to(tmp_path / "precious")
+
+    async def test() -> None:
+        assert (tmp_path / SOCKET_NAME).is_socket()
+
+    run(tmp_path, test)
+    assert (tmp_path / "precious").read_text() == "x"

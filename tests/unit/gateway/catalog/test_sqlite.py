@@ -436,10 +436,10 @@ def die(*_):
 def second(*arguments, calls=[]):
     calls.append(arguments)
     return die() if len(calls) == 2 else copy(*arguments)
-copy = shutil.copy
+copy = shutil.copyfile
 match sys.argv[2]:
-    case "copy": shutil.copy = die
-    case "copy of the log": shutil.copy = second
+    case "copy": shutil.copyfile = die
+    case "copy of the log": shutil.copyfile = second
     case "check": sqlite.read_all = die
     case "fsync": os.fsync = die
     case "replace": Path.replace = die
@@ -470,7 +470,7 @@ def test_a_disk_that_is_full_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copy", full)
+        patched.setattr(shutil, "copyfile", full)
         refused = refusal(path)
     assert (refused.exit_code, refused.next_step) == (4, "Free space or replace the disk")
     assert "No space left on device" in refused.cause
@@ -531,6 +531,35 @@ def test_what_cannot_be_believed_is_not_put_in_the_file_s_place(tmp_path: Path) 
         assert "is damaged" in refusal(path).cause
     assert path.stat().st_ino == inode
     assert content_of(path) == AFTER_KILLED
+
+
+def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
+    """As it runs, and after it was killed; a library or a test may have another umask."""
+    before = os.umask(0o022)
+    try:
+        catalog = SqliteCatalog(tmp_path / "catalog.sqlite")
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+        trio.run(catalog.aclose)
+        path = killed_catalog(tmp_path / "k")
+        for part in path.parent.iterdir():
+            part.chmod(0o644)
+        trio.run(SqliteCatalog(path).aclose)
+        assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+def test_behind_somebody_elses_link(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    for name in (target, tmp_path / "nothing"):
+        link = tmp_path / "catalog.sqlite"
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+        os.lchown(link, 4711, 4711)
+        with pytest.raises(DataDirectoryRefused, match="symbolic links"):
+            SqliteCatalog(link)
+        assert not name.exists()
 
 
 def test_behind_a_link_and_with_its_mode(tmp_path: Path) -> None:

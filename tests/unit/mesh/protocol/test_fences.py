@@ -7,6 +7,7 @@ with what was told of the address last.
 import pytest
 
 from mesh.protocol.address_state import AddressState, Phase, Told
+from mesh.protocol.segments import MAX_EPOCH_STEP
 from tests.unit.mesh.protocol.test_ingest import (
     ADDRESS,
     LIFE,
@@ -21,6 +22,7 @@ from wireproto.dafka.additions import (
     KEEP_LAST_PIECE,
     NO_EPOCH,
     STATUS_DONE,
+    STATUS_EPOCH_TOO_HIGH,
     STATUS_NOT_HERE,
     STATUS_OTHER_HISTORY,
     STATUS_STALE_EPOCH,
@@ -288,3 +290,42 @@ def test_a_disk_that_is_bad_refuses_the_open() -> None:
     machine = Machine(disk)
     (status,) = machine.answers(open_request(announcement()))
     assert status.status != STATUS_DONE
+
+
+# epochs out of all proportion -------------------------------------------------------------------------------
+
+
+def test_an_open_at_the_end_of_all_epochs_leaves_the_partition_its_own() -> None:
+    """It was taken, and no OPEN of that log ever after."""
+    machine = Machine()
+    opens(machine, announcement(epoch=3))
+    for epoch in (2**32 - 1, 4 + MAX_EPOCH_STEP):
+        forged = OpenEntry(announcement(OTHER, epoch=epoch)).pack()
+        (answer,) = machine.answers(Request(b"O", STORE, "R1", (forged,)))
+        assert answer == AddressStatus(OTHER, STATUS_EPOCH_TOO_HIGH, -1)
+    assert machine.disk.epochs == {"log/0": (3, LIFE)}
+    assert opens(machine, announcement(OTHER, epoch=4)) == (SealedHead(ADDRESS, -1),)
+
+
+def test_an_open_may_go_as_far_as_any_log_has() -> None:
+    """All logs take their epochs from one counter: one that was idle for long leaps."""
+    machine = Machine()
+    for number, epoch in enumerate((3, 3 + MAX_EPOCH_STEP, 3 + 2 * MAX_EPOCH_STEP)):
+        opens(machine, announcement(f"{number:032X}", epoch=epoch)._replace(log=f"log/{number}"))
+    opens(machine, announcement("F" * 32, epoch=3 + 3 * MAX_EPOCH_STEP))
+    assert machine.disk.epochs["log/0"][0] == 3 + 3 * MAX_EPOCH_STEP
+
+
+def test_a_store_that_knows_no_log_takes_any_epoch() -> None:
+    machine = Machine()
+    opens(machine, announcement(epoch=2**31))
+    assert machine.disk.epochs == {"log/0": (2**31, LIFE)}
+
+
+def test_a_copy_at_the_end_of_all_epochs() -> None:
+    machine = Machine()
+    opens(machine, announcement(epoch=3))
+    forged = Copy(announcement(OTHER, epoch=2**32 - 1), 10, ())
+    (answer,) = machine.answers(Request(b"Y", STORE, "R1", (forged.pack(),)))
+    assert answer == AddressStatus(OTHER, STATUS_EPOCH_TOO_HIGH, -1)
+    assert machine.disk.epochs == {"log/0": (3, LIFE)}

@@ -8,6 +8,7 @@ from mesh.protocol.endpoints import Endpoint
 from mesh.protocol.peers import (
     FORGET_SECONDS,
     MAX_PEERS,
+    MAX_PEERS_OF_HOST,
     MOVE_SECONDS,
     RETRY_SECONDS,
     UNREACHED_SECONDS,
@@ -308,7 +309,66 @@ def test_the_places_where_we_are_said_to_be_are_bounded() -> None:
 def test_a_place_becomes_free_when_a_node_is_forgotten() -> None:
     table = peers(max_peers=1)
     table.heard("N1", A, 0.0)
+    table.linked(A, 0.0)
+    table.unlinked(A, 0.0)
     assert table.heard("N2", B, 1.0) == []
     assert (table.wants("N1"), table.wants("N2")) == (True, False)
     table.tick(FORGET_SECONDS)
     assert table.heard("N2", B, FORGET_SECONDS) == [Connect(B), Greet()]
+
+
+# forged beacons ---------------------------------------------------------------------------------------------
+
+
+def place(number: int, hosts: int) -> Endpoint:
+    """Somewhere at one of so many hosts of strangers."""
+    return Endpoint(f"10.9.{number % hosts // 256}.{number % hosts % 256}", 1 + number)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 400])
+def test_four_hundred_forged_beacons_a_second_keep_a_new_store_out_for_two_seconds_at_most(
+    hosts: int,
+) -> None:
+    """It beacons once a second, each time as the last."""
+    table, sockets = peers(), Sockets()
+    known = [(f"F{n}", Endpoint("10.0.0.1", 2000 + n)) for n in range(10)]
+    for node, endpoint in known:
+        sockets.do(table.heard(node, endpoint, 0.0))
+        table.linked(endpoint, 0.0)
+    for second in range(1, 4):
+        for number in range(400):
+            sockets.do(table.heard(f"FAKE{number}", place(number, hosts), float(second)))
+        sockets.do(table.heard("NEW", A, float(second)))
+        if "NEW" in states(table, float(second)):
+            break
+    assert second <= 3
+    table.linked(A, float(second))
+    for later in range(second, second + 30):
+        for number in range(400):
+            sockets.do(table.heard(f"FAKE{number}", place(number, hosts), float(later)))
+        sockets.do(table.tick(float(later)))
+        assert states(table, later)["NEW"] == "connected"
+        assert len(table) <= MAX_PEERS
+    assert sockets.connected >= {A, *(endpoint for _, endpoint in known)}
+
+
+def test_a_known_node_that_is_away_for_a_while_keeps_its_place() -> None:
+    table, sockets = peers(max_peers=2), Sockets()
+    for node, endpoint in (("N1", A), ("N2", B)):
+        sockets.do(table.heard(node, endpoint, 0.0))
+        table.linked(endpoint, 0.0)
+        table.unlinked(endpoint, 1.0)
+    for second in range(2, int(FORGET_SECONDS)):
+        assert table.heard(f"FAKE{second}", place(second, 400), float(second)) == []
+    assert not table.wants("FAKE")
+    assert sockets.connected == {A, B}
+
+
+def test_a_host_that_answers_on_many_ports_has_half_of_the_places() -> None:
+    table = peers()
+    for number in range(MAX_PEERS):
+        endpoint = Endpoint("10.9.0.1", 1 + number)
+        table.heard(f"S{number}", endpoint, 0.0)
+        table.linked(endpoint, 0.0)
+    assert len(table) == MAX_PEERS_OF_HOST
+    assert table.heard("NEW", A, 1.0) == [Connect(A), Greet()]

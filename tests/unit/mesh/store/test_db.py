@@ -85,21 +85,24 @@ def test_a_deletion_keeps_nothing_but_that_it_was(database: Database) -> None:
 def test_an_epoch_is_kept_with_the_life_that_announced_it(database: Database) -> None:
     ingest = Ingest(STORE, database)
     assert database.highest_epoch(f"log/{ADDRESS}") == (-1, "")
+    assert database.highest_epoch_of_all() == -1
     ingest.on_request(request(b"O")._replace(entries=(OpenEntry(announcement(epoch=7)).pack(),)))
     settle(ingest, database)
     assert database.highest_epoch(f"log/{ADDRESS}") == (7, ADDRESS[:16])
+    assert database.highest_epoch_of_all() == 7
 
 
 @pytest.mark.parametrize(
     ("key", "value", "read"),
     [
         (keys.epoch_key("log"), b"\0\0", lambda database: database.highest_epoch("log")),
+        (keys.epoch_key("log"), b"\0\0", lambda database: database.highest_epoch_of_all()),
         (keys.epoch_key("log"), b"\0\0\0\1\xff", lambda database: database.highest_epoch("log")),
         (keys.row_prefix(ADDRESS) + keys.sequence_bytes(3), b"?", lambda database: database.row(ADDRESS, 3)),
         (keys.meta_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
         (keys.head_key(ADDRESS), b"?", lambda database: database.load(ADDRESS)),
     ],
-    ids=["short epoch", "no life's name", "row", "meta", "head"],
+    ids=["short epoch", "short epoch of any log", "no life's name", "row", "meta", "head"],
 )
 def test_what_cannot_be_read_back_is_corrupt(
     database: Database, key: bytes, value: bytes, read: Callable[[Database], Any]

@@ -14,6 +14,7 @@ import zmq
 from mesh.tower.register import MAX_NODES
 from mesh.tower.tower import MALFORMED_LOGGED, Tower
 from mesh.zmq_trio import Context, EndpointTaken
+from tests.unit.mesh.zmtp import Peer, frame
 from wireproto.dafka.beacons import WELCOME, NodeBeacon
 
 VECTORS = Path(__file__).parents[3] / "data" / "dafka" / "c-frames.json"
@@ -205,6 +206,31 @@ def test_a_frame_beyond_every_beacon_is_not_taken() -> None:
         node.beacons("N1")
         assert await node.hears() == [b"B", b"N1", b"tcp://127.0.0.1:49152"]
         assert tower.malformed == 0
+
+    run(test)
+
+
+def test_a_beacon_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its link is cut; that of a node which has sent as much, in beacons, is not."""
+    monkeypatch.setattr("mesh.zmq_trio.GATHERED_LOOK_SECONDS", 0.05)
+
+    async def test(tower: Tower, make: Callable[[], CNode]) -> None:
+        node = make()
+        await node.start()
+
+        def send() -> bool:
+            with Peer.connect(tower.port_in, b"PUB") as peer:
+                parts = frame(b"B" + b"x" * 1000, more=True) * 1000
+                for _ in range(100):
+                    if not peer.send(parts):
+                        break
+                return peer.is_cut()
+
+        assert await trio.to_thread.run_sync(send)
+        while tower.cut != 1:  # noqa: ASYNC110 - nobody is told
+            await trio.sleep(0.01)
+        node.beacons("N1")
+        assert (await node.hears())[1] == b"N1"
 
     run(test)
 

@@ -1,0 +1,83 @@
+"""Files and directories that only their owner reads, and that are what their names say.
+
+A name in a data directory may have been put there by somebody else, while the directory was open to others:
+a link to a file elsewhere, which would be overwritten, or a pipe, at which a start would wait for ever. So
+links are not followed, whatever is no plain file is refused, and a file that is made is made anew.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+OTHERS = 0o007
+"""The rights of everybody who is neither the owner nor of the group."""
+
+
+def make_directory(path: Path) -> bool:
+    """Make a directory, and those above it; false if it is there. Raises OSError."""
+    if path.is_dir():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+    path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+    return True
+
+
+def open_file(path: Path, flags: int) -> int:
+    """The descriptor of a plain file, which is made if `flags` say so.
+
+    Raises OSError: ELOOP for a link, whether symbolic or another name of the same file; EINVAL for what is no
+    file.
+    """
+    # A pipe would be waited at until somebody opens its other end; files know no waiting.
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, FILE_MODE)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    number = errno.ELOOP if stat.S_ISREG(found.st_mode) else errno.EINVAL
+    raise OSError(number, os.strerror(number), str(path))
+
+
+def new_file(path: Path) -> int:
+    """The descriptor of a file that is made here, to be written; what has the name goes. Raises OSError."""
+    path.unlink(missing_ok=True)
+    return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+def read_file(path: Path, size: int) -> bytes:
+    """The first `size` bytes. Raises OSError as `open_file`."""
+    with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
+        return file.read(size)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the bytes into a file that is made here. Raises OSError."""
+    os.close(new_file(target))
+    shutil.copyfile(source, target)
+
+
+def refuse_foreign_link(path: Path) -> None:
+    """Raise OSError (ELOOP) where the name is a link that somebody else made. One of our own, or of the
+    administrator's, leads where they want what has the name to be.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode) and found.st_uid not in {0, os.geteuid()}:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def close_to_others(path: Path) -> bool:
+    """Take the rights of everybody else from a file or a directory of our own, and leave the group's: volumes
+    in containers are shared with that. True if there were some. Raises OSError, also where it is not ours.
+    """
+    mode = path.stat().st_mode
+    if not mode & OTHERS:
+        return False
+    path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+    return True
