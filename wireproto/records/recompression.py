@@ -3,7 +3,9 @@
 Both decode or inflate the batch: never on the event loop for batches of any size.
 """
 
-from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, compress
+from collections.abc import Callable
+
+from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, compress, no_look
 from wireproto.records.errors import invalid
 from wireproto.records.header import CODEC_MASK, BatchHeader, Buffer
 from wireproto.records.iteration import inflated_records, record_bounds
@@ -14,15 +16,22 @@ _NULL = -1
 
 
 def recompress(
-    view: Buffer, header: BatchHeader, codec: int, level: int | None, limit: int = MAX_DECOMPRESSED_BYTES
+    view: Buffer,
+    header: BatchHeader,
+    codec: int,
+    level: int | None,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+    look: Callable[[], object] = no_look,
 ) -> bytes:
     """The batch with its records compressed by `codec` (at `level`, None: the codec's own default).
 
+    Calls `look` between pieces: what it raises ends the work.
+
     Raises :class:`InvalidBatch`: it cannot be inflated; see ``iter_records``.
     """
-    records = inflated_records(view, header, limit)
+    records = inflated_records(view, header, limit, look)
     attributes = header.attributes & ~CODEC_MASK | codec
-    return sign(header._replace(attributes=attributes), compress(codec, records, level))
+    return sign(header._replace(attributes=attributes), compress(codec, records, level, look))
 
 
 def keyless_records(view: Buffer, header: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES) -> list[int]:
