@@ -25,6 +25,7 @@ from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
 from gateway.groups.journal import Journal
+from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.notes import GroupNotes
 from gateway.groups.offsets import OffsetTable
@@ -56,7 +57,9 @@ class Coordinator:
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
-        self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
+        self.limits = GroupLimits(
+            settings.group_initial_rebalance_delay_ms, min(settings.group_max_size, MAX_MEMBERS)
+        )
         self._session_timeouts_ms = (
             settings.group_min_session_timeout_ms,
             settings.group_max_session_timeout_ms,
