@@ -34,6 +34,7 @@ from typing import Any, Protocol, TypeAlias
 import trio
 
 from gateway.common.budget import Budget
+from gateway.common.work import Work
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -88,7 +89,8 @@ class Request:
     `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
     the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
     `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
-    while it waits for room, which `room_memory` bounds.
+    while it waits for room, which `room_memory` bounds. `work` is what is left of its connection's turn:
+    steps that a client may ask for many times are charged there.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class Request:
         "response_memory",
         "room_memory",
         "shutting_down",
+        "work",
     )
 
     def __init__(
@@ -118,6 +121,7 @@ class Request:
         shutting_down: trio.Event,
         response_memory: Budget | None = None,
         arrived: float = 0.0,
+        work: Work | None = None,
     ) -> None:
         self.arrived = arrived
         self.header = header
@@ -127,6 +131,7 @@ class Request:
         self.client_address = client_address
         self.shutting_down = shutting_down
         self.response_memory = response_memory
+        self.work = Work() if work is None else work
         self.reserved = 0
         self.room_memory: Budget | None = None
         self.held_bytes = 0

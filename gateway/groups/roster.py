@@ -19,8 +19,8 @@ class Roster:
     __slots__ = ("_supporters", "by_id", "by_instance", "leader", "size", "waiting")
 
     def __init__(self) -> None:
-        # The first one is found at once however many before it have gone, which a dict cannot: members that go
-        # one after the other would take quadratic time.
+        # The first one is found at once however many before it have gone, which a dict cannot: members that
+        # go one after the other would take quadratic time.
         self.by_id: OrderedDict[str, Member] = OrderedDict()
         self.by_instance: dict[str, str] = {}
         self.leader: str | None = None

@@ -25,7 +25,8 @@ def group_of(members: int) -> GroupMetadata:
     return GroupMetadata(
         "consumer", 5, "range", "m0", 0,
         tuple(
-            MemberMetadata(f"m{number}", None, "", "", 60_000, SESSION_MS, b"", b"") for number in range(members)
+            MemberMetadata(f"m{number}", None, "", "", 60_000, SESSION_MS, b"", b"") for number in
+            range(members)
         ),
     )  # fmt: skip
 

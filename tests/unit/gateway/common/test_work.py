@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from gateway.answers.turns import BREATH
+from gateway.common.work import BREATH
 from tests.unit.gateway.answers.large_requests import requests
 from tests.unit.gateway.api.asking import FakeBroker, ask_async
 
