@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from gateway.answers.answer_cache import AnswerCache
-from gateway.answers.element_limit import check_elements
+from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.answers.question_cache import QuestionCache, question_of
@@ -111,7 +111,7 @@ def metadata_at_once(
 async def metadata(request: Request, broker: Broker) -> Response:
     """Answer what is asked for as it is now, and have what is missing created."""
     body = request.body
-    check_elements(len(body.topics or ()), "topics")
+    check_elements(len(body.topics or ()), "topics", MAX_TOPICS)
     refusal = _refusal(body.topics or (), request.header.api_version)
     if refusal is not ErrorCode.NONE:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))

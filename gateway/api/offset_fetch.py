@@ -172,6 +172,7 @@ class _Fetch:
 
     async def _failed(self, wanted: Any, error: ErrorCode) -> Any:
         """A topic of which each partition has an error."""
+        await self._next()
         partitions = []
         for index in wanted.partition_indexes:
             partitions.append(self._partition(index, None, error))

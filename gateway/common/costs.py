@@ -1,6 +1,6 @@
 """What steps of work cost: nanoseconds of processor time, rounded up from what was measured.
 
-Measured with `python -m tests.in_process.worst_requests` on one core of a virtual machine (AMD EPYC, Python
+Measured with `python -m tests.in_process.loop_stretches` on one core of a virtual machine (AMD EPYC, Python
 3.11): the loop's own time between two checkpoints, by the elements that were done in it. They need to be
 right within a factor of some, since a turn is far below what anybody notices (`gateway.common.work.TURN`);
 none of them is a promise.

@@ -16,8 +16,6 @@ from wireproto.kafka.schemas import REQUEST_CLASSES
 
 _NUMBERS: Final = {"int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "uint16": ">H", "float64": ">d"}
 
-NEVER: Final = {"int8": 1, "int16": 1, "int32": 1, "int64": 1, "uint16": 1, "float64": 1}
-
 
 @dataclass(frozen=True)
 class Shape:
