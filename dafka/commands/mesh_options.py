@@ -64,6 +64,8 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "topics": OPTIONS["topics"],
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
+    "trust_batches": OPTIONS["trust_batches"],
+    "admin_client_writes": OPTIONS["admin_client_writes"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
     "compaction_backoff_ms": OPTIONS["compaction_backoff_ms"],
     "delete_delay_ms": OPTIONS["delete_delay_ms"],

@@ -105,6 +105,19 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_switch,
         switch=True,
     ),
+    "trust_batches": Option(
+        "Append what producers send without looking at its records: less work, and whoever may produce to a "
+        "topic can make it unreadable for its consumers. Batches for compacted topics, for those with a "
+        "compression.type of their own, and for internal ones are looked through all the same.",
+        parsing.parse_switch,
+        switch=True,
+    ),
+    "admin_client_writes": Option(
+        "Let a client that calls itself __admin_client append to internal topics, for repairs. Anybody can "
+        "call himself so.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "retention_check_interval_ms": Option(
         "Milliseconds between two looks for records that retention deletes.",
         parsing.parse_number(1, MAX_CHECK_INTERVAL_MS),

@@ -132,6 +132,11 @@ GROUPS: Final[Sequence[Figure[Coordinator]]] = (
         lambda groups: groups.partitions_loading,
     ),
     Counter(
+        "dafka_groups_unreadable_batches_total",
+        "Batches of __consumer_offsets that could not be read when groups were loaded, and were passed over.",
+        lambda groups: groups.journal.unreadable_batches,
+    ),
+    Counter(
         "dafka_group_rebalances_total", "Generations of groups that began.", lambda groups: groups.rebalances
     ),
 )

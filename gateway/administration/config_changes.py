@@ -20,6 +20,7 @@ from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
 from gateway.common.work import Work
 from gateway.configs.broker_validation import validate_broker_configs
+from gateway.configs.internal import check_internal_configs
 from gateway.configs.validation import validate_topic_configs
 from gateway.configs.values import quoted
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -125,7 +126,9 @@ async def _change_topic(broker: Cluster, name: str, change: Change, *, validate_
             raise _invalid("Default topic resources are not allowed.")
         if reason := invalid_topic_name(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        return validate_topic_configs(changed)
+        valid = validate_topic_configs(changed)
+        check_internal_configs(name, valid)
+        return valid
 
     if topic is None:
         checked({})

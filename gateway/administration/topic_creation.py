@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import invalid_topic_name
+from gateway.configs.internal import new_internal_configs
 from gateway.configs.validation import validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -63,7 +64,7 @@ def check_new_topic(
     POLICY_VIOLATION.
     """
     _check_name(broker, name)
-    kept = validate_topic_configs(configs)
+    kept = new_internal_configs(name, validate_topic_configs(configs))
     if assignments:
         partitions, replication_factor = _check_assignments(
             broker, partitions, replication_factor, assignments

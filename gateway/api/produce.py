@@ -14,7 +14,8 @@ idempotent producer's sequence (`gateway.log.idempotence.state`):
 
 * INVALID_REQUIRED_ACKS: acks other than -1, 0, 1;
 * UNKNOWN_TOPIC_OR_PARTITION, or by an unknown id UNKNOWN_TOPIC_ID;
-* INVALID_TOPIC_EXCEPTION: an internal topic, unless the client calls itself `__admin_client`;
+* INVALID_TOPIC_EXCEPTION: an internal topic, unless the client calls itself `__admin_client` and the gateway
+  was started with `--admin-client-writes`;
 * NOT_LEADER_OR_FOLLOWER: the partition is being recovered, or has failed;
 * NOT_ENOUGH_REPLICAS, before anything is appended: no room in the window; fewer stores there than must keep
   the batch (whatever acks says: nothing is visible before they do); or with acks=all, fewer than
@@ -22,7 +23,8 @@ idempotent producer's sequence (`gateway.log.idempotence.state`):
 * REQUEST_TIMED_OUT: not durable in time; NOT_ENOUGH_REPLICAS_AFTER_APPEND when those stores are not there
   either. The batch may still become durable, as in Kafka;
 * INVALID_TIMESTAMP: under CreateTime, a timestamp outside of the topic's bounds;
-* INVALID_RECORD for a batch on a compacted topic, with each record named that has no key.
+* INVALID_RECORD for a batch whose records cannot be read (`wireproto.records.walk`), or of which some have no
+  key, on a compacted topic: these are named.
 
 Skipped on purpose: transactions (a transactional id is refused by InitProducerId; here with
 INVALID_TXN_STATE).

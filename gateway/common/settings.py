@@ -19,6 +19,12 @@ class LogSettings:
     relax_replication_factor: bool = False
     """Keep a replication factor above the number of stores instead of INVALID_REPLICATION_FACTOR."""
 
+    trust_batches: bool = False
+    """Append what producers send without looking at its records. Internal topics are never trusted to it."""
+
+    admin_client_writes: bool = False
+    """Let a client that calls itself `__admin_client` append to internal topics."""
+
     retention_check_interval_ms: int = 300_000
     """Milliseconds between two looks for what retention drops; Kafka's `log.retention.check.interval.ms`."""
 

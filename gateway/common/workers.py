@@ -12,7 +12,8 @@ arrival: four batches at zstd's level 22 held all threads for a minute. Here
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -45,7 +46,7 @@ class Workers:
 
     @property
     def busy(self) -> int:
-        """Threads that work now."""
+        """Places that are taken."""
         return self._busy
 
     @property
@@ -53,18 +54,29 @@ class Workers:
         """Pieces of work that wait for a thread."""
         return sum(map(len, self._waiting.values()))
 
-    async def run(self, client: str, work: Callable[[Look], _R]) -> _R:
-        """`work(look)` in a thread, when `client` has its turn. Raises what it raises.
-
-        If the caller is cancelled, work that waits is forgotten, and work that runs ends with its next look.
-        """
+    @asynccontextmanager
+    async def place(self, client: str) -> AsyncIterator[None]:
+        """A place for the block, when `client` has its turn: who has one may use one thread at a time."""
         await self._take(client)
         try:
-            return await trio.to_thread.run_sync(
-                partial(work, trio.from_thread.check_cancelled), limiter=self._limiter
-            )
+            yield
         finally:
             self._give_back(client)
+
+    async def in_thread(self, work: Callable[[Look], _R]) -> _R:
+        """`work(look)` in a thread, for the holder of a place. Raises what it raises.
+
+        If the caller is cancelled, it ends with its next look.
+        """
+        return await trio.to_thread.run_sync(
+            partial(work, trio.from_thread.check_cancelled), limiter=self._limiter
+        )
+
+    async def run(self, client: str, work: Callable[[Look], _R]) -> _R:
+        """As `in_thread`, in a place of its own. If the caller is cancelled while it waits, it is
+        forgotten."""
+        async with self.place(client):
+            return await self.in_thread(work)
 
     async def _take(self, client: str) -> None:
         # Who waits while a thread is free has as many as one client may: so nobody is overtaken here.

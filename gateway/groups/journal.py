@@ -44,6 +44,8 @@ class Journal:
         It neither blocks nor raises.
         """
         self.group_commit = GroupCommit(cluster, lost)
+        self.unreadable_batches = 0
+        """Batches that could not be read when partitions were loaded."""
 
     async def run(self) -> None:
         """Send what is written, for ever: without this nothing is."""
@@ -105,7 +107,9 @@ class Journal:
         # What is on its way would take effect in tables that nobody looks at any more.
         place = self.group_commit.place_at(partition)
         await self.group_commit.settle(place)
-        return await load_partition(place.partition)
+        loaded = await load_partition(place.partition)
+        self.unreadable_batches += loaded.unreadable_batches
+        return loaded.groups
 
     async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
         await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,6 @@ from gateway.groups.replay import LoadedGroup, Replay
 from gateway.log.partition import Partition
 from gateway.log.tail_cache import Batch
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import read_header
 
 LOAD_BYTES: Final = 1024 * 1024
@@ -26,8 +26,18 @@ FINISH_RECORDS: Final = 100
 """More than so many are decoded in a worker thread: they take a millisecond."""
 
 
-async def load_partition(partition: Partition) -> dict[str, LoadedGroup]:
-    """The groups of a partition by their ids.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a partition of the topic has."""
+
+    groups: dict[str, LoadedGroup]
+    """By their ids."""
+    unreadable_batches: int
+    """Those that were passed over."""
+
+
+async def load_partition(partition: Partition) -> Loaded:
+    """The groups of a partition.
 
     Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS until the partition is recovered, otherwise what keeps
     it from being read. Nothing is kept of what was read till then.
@@ -39,8 +49,10 @@ async def load_partition(partition: Partition) -> dict[str, LoadedGroup]:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, partition.reason)
         if offset >= partition.high_watermark:
             if replay.keys <= FINISH_RECORDS:
-                return replay.finish()
-            return await trio.to_thread.run_sync(replay.finish)
+                groups = replay.finish()
+            else:
+                groups = await trio.to_thread.run_sync(replay.finish)
+            return Loaded(groups, replay.unreadable_batches)
         batches = await _read(partition, offset)
         await _feed(replay, batches, offset)
         offset = read_header(batches[-1]).last_offset + 1
@@ -55,13 +67,9 @@ async def _read(partition: Partition, offset: int) -> Sequence[Batch]:
 
 
 async def _feed(replay: Replay, batches: Sequence[Batch], first_offset: int) -> None:
-    """Raises KafkaError: a batch is damaged."""
     feed = partial(replay.feed, batches, first_offset)
-    try:
-        if sum(map(len, batches)) > FEED_BYTES:
-            await trio.to_thread.run_sync(feed)
-        else:
-            feed()
-            await trio.lowlevel.checkpoint()
-    except InvalidBatch as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+    if sum(map(len, batches)) > FEED_BYTES:
+        await trio.to_thread.run_sync(feed)
+    else:
+        feed()
+        await trio.lowlevel.checkpoint()

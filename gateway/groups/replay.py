@@ -24,14 +24,15 @@ from gateway.groups.records import (
     plain_offset,
 )
 from gateway.log.tail_cache import Batch
-from wireproto.records.header import read_header
+from wireproto.records.errors import InvalidBatch
+from wireproto.records.header import BatchHeader, read_header
 from wireproto.records.keyed import keyed_records
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 """A batch is inflated up to here. What the gateway writes is not compressed; tools may have written there."""
 
 LOGGED_RECORDS = 10
-"""Records of a partition that could not be read are named in the log up to here."""
+"""Records and batches of a partition that could not be read are named in the log up to here."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Replay:
         self._topic_ids: dict[bytes, bytes] = {}
         """The ids that offsets name: each once, and not again for every offset."""
         self._passed_over = 0
+        self.unreadable_batches = 0
+        """Batches that could not be read, so far."""
 
     @property
     def keys(self) -> int:
@@ -65,13 +68,18 @@ class Replay:
         return len(self._latest)
 
     def feed(self, batches: Sequence[Batch], first_offset: int) -> None:
-        """Take the records of these batches from `first_offset` on. Raises InvalidBatch: one is damaged."""
+        """Take the records of these batches from `first_offset` on; a batch that cannot be read has none."""
         latest = self._latest
         for batch in batches:
             header = read_header(batch)
             if header.is_control or header.is_transactional:
                 continue  # nobody has transactions here
-            for offset, key, value in keyed_records(batch, MAX_INFLATED_BYTES):
+            try:
+                records = keyed_records(batch, MAX_INFLATED_BYTES)
+            except InvalidBatch as error:
+                self._set_aside(header, error)
+                continue
+            for offset, key, value in records:
                 if offset >= first_offset:
                     latest[key] = offset, value
 
@@ -132,5 +140,21 @@ class Replay:
                 "__consumer_offsets-%d: the record at offset %d is passed over: %s",
                 self._partition,
                 offset,
+                error,
+            )
+
+    def _set_aside(self, header: BatchHeader, error: InvalidBatch) -> None:
+        """One batch that cannot be read must not keep a coordinator from all groups of the partition. It
+        stays where it is: compaction leaves it alone.
+        """
+        self.unreadable_batches += 1
+        if self.unreadable_batches <= LOGGED_RECORDS:
+            logger.error(
+                "__consumer_offsets-%d: the batch of %d bytes at offsets %d to %d cannot be read and is "
+                "passed over; it stays in the log: %s",
+                self._partition,
+                header.size,
+                header.base_offset,
+                header.last_offset,
                 error,
             )

@@ -1,9 +1,12 @@
 """What a Produce does to the log, partition by partition: checks, and appends.
 
+Each batch is opened before it is appended (`gateway.produce.opening`), unless `--trust-batches` says
+otherwise.
+
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
-could be answered (acks=0); while a worker thread opens batches, before anything is appended, for topics that
-ask for it; while one names the records of a large batch with timestamps out of bounds; and while others have
-their turn. What its client sends on waits meanwhile: order stays.
+could be answered (acks=0); while large batches are opened, before anything is appended; while a worker thread
+names the records of a large batch with timestamps out of bounds; and while others have their turn. What its
+client sends on waits meanwhile: order stays.
 """
 
 from __future__ import annotations
@@ -15,12 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from gateway.common.clients import client_of
 from gateway.common.handlers import Request
 from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
-from gateway.produce.opening import Opened, Opening, open_all, open_now
+from gateway.produce.opening import (
+    MAX_NAMED_RECORDS,
+    Opened,
+    Opening,
+    is_small,
+    open_in_slices,
+    open_now,
+)
 from gateway.produce.times import few_enough, name_in_thread, name_now
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
@@ -40,8 +51,15 @@ PARTITIONS_A_TURN_COUNT = 500
 """Partitions of one request that are appended, or refused, before others have their turn: some
 milliseconds."""
 
+RECORDS_A_TURN_COUNT = 2000
+"""Records of small batches that are looked through before others have their turn: a millisecond."""
+
+INFLATING_COUNT = 500
+"""Inflating a small batch counts as looking through so many records."""
+
 ADMIN_CLIENT_ID = "__admin_client"
-"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs."""
+"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs: here
+only with `--admin-client-writes`, since anybody can."""
 
 NO_LOG_START = frozenset(
     {
@@ -98,6 +116,8 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
+        "_looked_through",
+        "_names_left",
         "_now_ms",
         "_opened",
         "_request",
@@ -114,6 +134,10 @@ class Appending:
         self._opened: dict[int, Opened] = {}
         """What came of opening batches, by the id of their data."""
         self._unnamed: _Unnamed | None = None
+        self._names_left = MAX_NAMED_RECORDS
+        """Records that the answer may still name."""
+        self._looked_through = 0
+        """Records of small batches that were looked through since others had their turn."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
@@ -132,6 +156,9 @@ class Appending:
             if topic.partitions:
                 self.topics.append((topic, results))
             for data in topic.partitions:
+                if self._looked_through >= RECORDS_A_TURN_COUNT:
+                    self._looked_through = 0
+                    await self._pause(trio.lowlevel.checkpoint)
                 while (outcome := self._outcome(topic, data, has_room)) is None:
                     await self._pause(partial(self._open_again, topic, data))
                 if self._unnamed is not None:
@@ -153,15 +180,17 @@ class Appending:
         if self._request.body.acks == 0 and (room := self._missing_room()) is not None:
             return self._request.wait_for_room(room)
         openings = [
-            Opening(data, topic.settings, f"{topic.name}-{data.index}")
+            self._opening(data, topic)
             for wanted in self._request.body.topics
-            if (topic := self._topic(wanted)) is not None and topic.settings.opens_batches
+            if (topic := self._topic(wanted)) is not None
+            and self._opens(topic)
+            and (not topic.internal or self._may_write_internal)
             for data in wanted.partitions
-            if data.records and not self._is_open(data, topic.settings)
+            if data.records
+            and not is_small(data.records, topic.settings)
+            and not self._is_open(data, topic.settings)
         ]
-        if not openings or self._open_now(openings):
-            return None
-        return self._request.wait(partial(self._open_in_threads, openings))
+        return self._request.wait(partial(self._open_all, openings)) if openings else None
 
     def _missing_room(self) -> Callable[[], Awaitable[None]] | None:
         """For acks=0, where no error can be answered: what waits until the log takes the first batch that it
@@ -189,22 +218,35 @@ class Appending:
         opened = self._opened.get(id(data))
         return opened is not None and opened.settings == settings
 
-    def _open_now(self, openings: Sequence[Opening]) -> bool:
-        """Open these, if they are small enough for the loop."""
-        opened = open_now(openings, zstd_allowed=self._zstd_allowed)
-        if opened is None:
-            return False
-        self._opened |= opened
-        return True
+    def _opens(self, topic: Topic) -> bool:
+        """Whether batches for the topic are opened."""
+        return not self._broker.settings.trust_batches or topic.internal or topic.settings.opens_batches
 
-    async def _open_in_threads(self, openings: Sequence[Opening]) -> None:
-        self._opened |= await open_all(openings, zstd_allowed=self._zstd_allowed)
+    def _opening(self, data: ProducePartition, topic: Topic) -> Opening:
+        name = f"{topic.name}-{data.index}"
+        return Opening(data, topic.settings, name, self._zstd_allowed, self._names_left)
+
+    async def _open_all(self, openings: Sequence[Opening]) -> None:
+        client = client_of(self._request.client_address)
+        for opening in openings:
+            opened = await open_in_slices(opening._replace(names=self._names_left), client)
+            self._take_opened(opening, opened)
 
     async def _open_again(self, wanted: ProduceTopic, data: ProducePartition) -> None:
-        """Open the batch of a topic that was altered, or made again, in the middle of the work."""
+        """Open the batch of a topic that was altered, or made again, in the middle of the work; or one that
+        turned out to be larger than it looked.
+        """
         topic = self._topic(wanted)
         if topic is not None:
-            await self._open_in_threads([Opening(data, topic.settings, f"{topic.name}-{data.index}")])
+            await self._open_all([self._opening(data, topic)])
+
+    def _take_opened(self, opening: Opening, opened: Opened) -> None:
+        self._opened[id(opening.data)] = opened
+        self._names_left -= len(opened.record_errors)
+
+    @property
+    def _may_write_internal(self) -> bool:
+        return self._request.header.client_id == ADMIN_CLIENT_ID and self._broker.settings.admin_client_writes
 
     @property
     def _zstd_allowed(self) -> bool:
@@ -233,7 +275,7 @@ class Appending:
                 ErrorCode.INVALID_REQUIRED_ACKS, f"acks {body.acks}: 0, 1 and -1 (all) are allowed"
             )
         partition = self._partition(wanted, data.index)
-        if partition.topic.internal and self._request.header.client_id != ADMIN_CLIENT_ID:
+        if partition.topic.internal and not self._may_write_internal:
             raise RefusedBatch(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if body.transactional_id is not None:
             raise RefusedBatch(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
@@ -241,16 +283,14 @@ class Appending:
         if not records:
             raise RefusedBatch(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         settings = partition.topic.settings
-        if settings.opens_batches and (records := self._as_opened(data, partition)) is None:
-            return None
         try:
-            header = validate_produced(
-                records,
-                max_message_bytes=settings.max_message_bytes,
-                zstd_allowed=self._zstd_allowed or settings.codec is not None,
-            )
-            if header.max_timestamp < header.base_timestamp:
-                header = fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
+            if self._opens(partition.topic):
+                opened = self._as_opened(data, partition)
+                if opened is None:
+                    return None
+                records, header = opened
+            else:
+                header = self._trusted(records, settings)
             if not settings.log_append_time:
                 now_ms = self._now_ms
                 if (
@@ -267,19 +307,41 @@ class Appending:
         except (InvalidBatch, KafkaError) as error:
             raise RefusedBatch(error.code, error.message, partition.log_start_offset) from None
 
-    def _as_opened(self, data: ProducePartition, partition: Partition) -> memoryview | None:
-        """The batch as it is to be appended; None: it is to be opened in a worker thread. Raises
-        RefusedBatch: a record has no key, or it cannot be read.
+    def _trusted(self, records: memoryview, settings: EffectiveTopicConfigs) -> BatchHeader:
+        """What the batch's header says, with `--trust-batches`. Raises InvalidBatch."""
+        header = validate_produced(
+            records, max_message_bytes=settings.max_message_bytes, zstd_allowed=self._zstd_allowed
+        )
+        if header.max_timestamp < header.base_timestamp:
+            return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
+        return header
+
+    def _as_opened(
+        self, data: ProducePartition, partition: Partition
+    ) -> tuple[memoryview, BatchHeader] | None:
+        """The batch as it is to be appended, and its header; None: it is to be opened in slices. Raises
+        RefusedBatch: a record has no key, or the batch cannot be read.
         """
         topic = partition.topic
-        if not self._is_open(data, topic.settings):
-            opening = Opening(data, topic.settings, f"{topic.name}-{data.index}")
-            if not self._open_now([opening]):
+        opened = self._opened.get(id(data)) if self._is_open(data, topic.settings) else None
+        if opened is None:
+            opened = open_now(self._opening(data, topic))
+            if opened is None:
                 return None
-        opened = self._opened[id(data)]
-        if opened.error is not ErrorCode.NONE:
+            self._charge(opened)
+        if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
-        return opened.records
+        return opened.records, opened.header
+
+    def _charge(self, opened: Opened) -> None:
+        """For a batch that was opened at once."""
+        header = opened.header
+        if header is not None:
+            self._looked_through += header.count + (INFLATING_COUNT if header.codec else 0)
+        else:
+            # It may be small, and have inflated to very many records of which the last is damaged.
+            self._looked_through += RECORDS_A_TURN_COUNT
+            self._names_left -= len(opened.record_errors)
 
     def _check_times(self, partition: Partition, header: BatchHeader, records: memoryview) -> None:
         """Raises RefusedBatch as Kafka answers it, unless the timestamp is none (-1). The records of a large
@@ -299,15 +361,19 @@ class Appending:
             code,
             "One or more records have been rejected due to invalid timestamp",
             partition.log_start_offset,
-            name_now(records, bounds) if at_once else (),
+            name_now(records, bounds, self._names_left) if at_once else (),
         )
+        self._names_left -= len(refused.record_errors)
         if not at_once:
             self._unnamed = _Unnamed(refused, records, bounds)
         raise refused
 
     async def _name_records(self, unnamed: _Unnamed) -> None:
         self._unnamed = None
-        unnamed.batch.record_errors = await name_in_thread(unnamed.records, unnamed.bounds)
+        if self._names_left > 0:
+            named = await name_in_thread(unnamed.records, unnamed.bounds, self._names_left)
+            self._names_left -= len(named)
+            unnamed.batch.record_errors = named
 
     # -------------------------------------------------------------------------------------------- where to
 

@@ -1,131 +1,216 @@
-"""Produced batches that have to be opened before they are appended: of compacted topics, for their keys, and
-of topics with a codec of their own (`compression.type`), to be compressed anew.
+"""Produced batches are opened before they are appended: inflated, and every record looked through
+(`wireproto.records.walk`), so that nothing enters a log which its readers cannot read.
 
-Small ones are opened at once; the others in a worker thread, for which the whole request waits: then nothing
-of it has been appended yet, and what its client sent after it waits, too, so that order stays.
+What comes of it, too: which records have no key, for compacted topics; the batch compressed anew, for topics
+with a codec of their own (`compression.type`); and the largest timestamp, which a producer may state wrongly.
+
+Small batches are opened at once, in a millisecond or less. Others are inflated in a worker thread, which
+gives up the interpreter, and looked through on the loop in slices of about a millisecond, between which
+others have their turn. The whole request waits for that: nothing of it has been appended yet, and what its
+client sent after it waits, too, so that order stays.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct
 from typing import Final, NamedTuple
 
 import trio
 
+from gateway.common.workers import Look, Workers
 from gateway.configs.effective import EffectiveTopicConfigs
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.produce import ProducePartition
-from wireproto.records.batch import InvalidBatch, read_header, validate_produced
-from wireproto.records.compression import Codec
-from wireproto.records.header import BatchHeader
-from wireproto.records.recompression import keyless_records, recompress
+from wireproto.records.batch import (
+    HEADER_BYTES,
+    InvalidBatch,
+    read_header,
+    set_max_timestamp,
+    validate_produced,
+)
+from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec
+from wireproto.records.header import CODEC_MASK, BatchHeader, Buffer
+from wireproto.records.iteration import MIN_RECORD_BYTES, inflated_records
+from wireproto.records.recompression import recompressed
+from wireproto.records.walk import RecordWalk
 
-MAX_OPENED_AT_ONCE_BYTES = 4096
-"""Uncompressed batches up to this size are looked through on the loop, some ten microseconds of it."""
+MAX_OPENED_AT_ONCE_BYTES = 128 * 1024
+"""Uncompressed batches up to this size are looked through at once, and others if they inflate to no more."""
 
-MAX_OPENED_AT_ONCE_RECORDS = 32
-"""And if they have no more records than this."""
+MAX_INFLATED_AT_ONCE_BYTES = 64 * 1024
+"""Compressed batches up to this size are inflated on the loop, to no more than the above: half a millisecond
+of gzip. A worker thread costs a tenth of that, and more when others want the interpreter."""
+
+MAX_OPENED_AT_ONCE_RECORDS = 2000
+"""And if they have no more records than this: 0.7 ms."""
 
 MAX_NAMED_RECORDS = 10_000
-"""Records without a key that an answer names: about a megabyte of it."""
+"""Records that an answer names, of all its batches: about a megabyte of it."""
 
-THREADS_AT_ONCE = 4
-"""Batches that are opened at the same time: they share the interpreter, and each may inflate to 64 MiB."""
+BATCHES_AT_ONCE = 4
+"""Large batches that are open at the same time: each may inflate to 64 MiB."""
 
 SHOWN_ERRORS: Final = 3
 """Records without a key that the message names; the others are in the list beside it."""
 
-_limiter = trio.CapacityLimiter(THREADS_AT_ONCE)
+_PLAIN: Final = int(Codec.NONE)
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_COUNT: Final = Struct(">57xi")
+
+_workers = Workers(BATCHES_AT_ONCE)
 
 
 @dataclass(slots=True)
 class Opened:
-    """What came of one batch: the one to append, unless it is refused."""
+    """What came of one batch: the one to append, with its header, unless it is refused."""
 
     records: memoryview
     settings: EffectiveTopicConfigs
     """The topic's, when the batch was opened."""
+    header: BatchHeader | None = None
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     record_errors: Sequence[tuple[int, str | None]] = ()
 
 
 class Opening(NamedTuple):
-    """One batch to be opened. `name` is its partition's, for messages."""
+    """One batch to be opened. `name` is its partition's, for messages; `names`: how many of its records an
+    error may name.
+    """
 
     data: ProducePartition
     settings: EffectiveTopicConfigs
     name: str
+    zstd_allowed: bool
+    names: int = MAX_NAMED_RECORDS
 
 
-def open_now(openings: Sequence[Opening], *, zstd_allowed: bool) -> dict[int, Opened] | None:
-    """All of them, by the id of their data, if they are small enough for the loop; else None."""
-    if all(map(_is_small, openings)):
-        return {id(opening.data): _open(opening, zstd_allowed) for opening in openings}
-    return None
-
-
-async def open_all(openings: Sequence[Opening], *, zstd_allowed: bool) -> dict[int, Opened]:
-    """All of them, by the id of their data, in worker threads."""
-    return {
-        id(opening.data): await trio.to_thread.run_sync(
-            partial(_open, opening, zstd_allowed), limiter=_limiter
-        )
-        for opening in openings
-    }
-
-
-def _is_small(opening: Opening) -> bool:
-    records, settings = opening.data.records, opening.settings
-    if records is None or len(records) > MAX_OPENED_AT_ONCE_BYTES:
-        return False
-    try:
-        header = read_header(records)
-    except InvalidBatch:
+def is_small(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
+    """Whether the batch may be opened at once, as far as its size and its header tell."""
+    size = len(records)
+    if size < HEADER_BYTES:
         return True  # refused before it is opened
-    codec = header.codec
-    return (
-        codec == Codec.NONE and settings.codec in (None, codec) and header.count <= MAX_OPENED_AT_ONCE_RECORDS
-    )
+    if settings.codec is not None and settings.codec != records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+        return False
+    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    limit = MAX_OPENED_AT_ONCE_BYTES if plain else MAX_INFLATED_AT_ONCE_BYTES
+    (count,) = _COUNT.unpack_from(records)
+    return size <= limit and count <= MAX_OPENED_AT_ONCE_RECORDS
 
 
-def _open(opening: Opening, zstd_allowed: bool) -> Opened:
-    data, settings, _name = opening
-    records = data.records or memoryview(b"")
-    limit = settings.max_message_bytes
+def open_now(opening: Opening) -> Opened | None:
+    """Open the batch at once. None: it is too large for that."""
+    records = opening.data.records or memoryview(b"")
+    if not is_small(records, opening.settings):
+        return None
     try:
-        header = validate_produced(records, max_message_bytes=limit, zstd_allowed=zstd_allowed)
-        if settings.cleanup_compact and (keyless := keyless_records(records, header)):
-            return _without_keys(opening, records, keyless)
-        if settings.codec is not None and settings.codec != header.codec:
-            return _recompressed(records, header, settings)
+        header = _validated(opening, records)
     except InvalidBatch as error:
-        return Opened(records, settings, error.code, error.message)
-    return Opened(records, settings)
+        return _refused(opening, records, error)
+    try:
+        body = inflated_records(records, header, MAX_OPENED_AT_ONCE_BYTES)
+    except InvalidBatch:
+        return None  # it may inflate to more than it may here; or it is damaged, which will be found again
+    walk = _walk(opening, header, body)
+    try:
+        walk.finish()
+    except InvalidBatch as error:
+        return _refused(opening, records, error)
+    return _judged(opening, records, header, walk)
 
 
-def _recompressed(records: memoryview, header: BatchHeader, settings: EffectiveTopicConfigs) -> Opened:
+async def open_in_slices(opening: Opening, client: str) -> Opened:
+    """Open the batch while others have their turns, as soon as `client` has a place for it.
+
+    What is done in a thread ends soon after the caller is cancelled.
+    """
+    records = opening.data.records or memoryview(b"")
+    codec = opening.settings.codec
+    async with _workers.place(client):
+        try:
+            header, body = await _workers.in_thread(partial(_validated_and_inflated, opening, records))
+            walk = _walk(opening, header, body)
+            for _ in walk.steps():
+                await trio.lowlevel.checkpoint()
+            opened = _judged(opening, records, header, walk)
+            if opened.header is not None and codec is not None and codec != header.codec:
+                opened = await _workers.in_thread(partial(_recompressed, opening, opened.header, body))
+        except InvalidBatch as error:
+            return _refused(opening, records, error)
+    return opened
+
+
+def _validated(opening: Opening, records: memoryview) -> BatchHeader:
+    """Raises InvalidBatch."""
+    header = validate_produced(
+        records, max_message_bytes=opening.settings.max_message_bytes, zstd_allowed=opening.zstd_allowed
+    )
+    if header.count * MIN_RECORD_BYTES > MAX_DECOMPRESSED_BYTES:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"{header.count} records in a batch that may inflate to {MAX_DECOMPRESSED_BYTES} bytes",
+        )
+    return header
+
+
+def _validated_and_inflated(opening: Opening, records: memoryview, look: Look) -> tuple[BatchHeader, Buffer]:
+    """Raises InvalidBatch."""
+    header = _validated(opening, records)
+    try:
+        return header, inflated_records(records, header, MAX_DECOMPRESSED_BYTES, look)
+    except InvalidBatch as error:
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            raise
+        # Its CRC is right, so these are the bytes that were sent. Producers send again what is said to be
+        # corrupt, for two minutes.
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, error.message) from None
+
+
+def _walk(opening: Opening, header: BatchHeader, body: Buffer) -> RecordWalk:
+    return RecordWalk(header, body, notes_keys=opening.settings.cleanup_compact)
+
+
+def _judged(opening: Opening, records: memoryview, header: BatchHeader, walk: RecordWalk) -> Opened:
+    """What comes of a batch that can be read."""
+    if walk.keyless_count:
+        return _without_keys(opening, records, walk)
+    # Kafka computes it for every batch (`LogValidator`): look-ups by time need it right.
+    header = set_max_timestamp(records, header, header.base_timestamp + walk.largest_delta)
+    return Opened(records, opening.settings, header)
+
+
+def _refused(opening: Opening, records: memoryview, error: InvalidBatch) -> Opened:
+    return Opened(records, opening.settings, None, error.code, error.message)
+
+
+def _recompressed(opening: Opening, header: BatchHeader, body: Buffer, look: Look) -> Opened:
+    settings = opening.settings
     assert settings.codec is not None
-    made = memoryview(bytearray(recompress(records, header, settings.codec, settings.compression_level)))
+    deflated = recompressed(header, body, settings.codec, settings.compression_level, look)
+    made = memoryview(bytearray(deflated))
     if len(made) > settings.max_message_bytes:
-        return Opened(
-            records,
-            settings,
+        raise InvalidBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed",
         )
-    return Opened(made, settings)
+    return Opened(made, settings, read_header(made))
 
 
-def _without_keys(opening: Opening, records: memoryview, keyless: Sequence[int]) -> Opened:
+def _without_keys(opening: Opening, records: memoryview, walk: RecordWalk) -> Opened:
     """As Kafka says it (`LogValidator.validateKey`, `processRecordErrors`)."""
     why = f"Compacted topic cannot accept message without key in topic partition {opening.name}"
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index in keyless[:SHOWN_ERRORS])
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{why}')" for index in walk.keyless[:SHOWN_ERRORS]
+    )
     return Opened(
         records,
         opening.settings,
+        None,
         ErrorCode.INVALID_RECORD,
-        f"One or more records have been rejected due to {len(keyless)} record errors in total, and only "
-        f"showing the first three errors at most: [{shown}]",
-        [(index, why) for index in keyless[:MAX_NAMED_RECORDS]],
+        f"One or more records have been rejected due to {walk.keyless_count} record errors in total, and "
+        f"only showing the first three errors at most: [{shown}]",
+        [(index, why) for index in walk.keyless[: opening.names]],
     )

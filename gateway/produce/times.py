@@ -5,7 +5,6 @@ from typing import TypeAlias
 
 import trio
 
-from gateway.produce.opening import MAX_NAMED_RECORDS
 from wireproto.records.batch import BatchHeader, InvalidBatch
 from wireproto.records.header import NO_TIMESTAMP
 from wireproto.records.iteration import iter_records
@@ -33,28 +32,32 @@ def few_enough(header: BatchHeader, records: memoryview) -> bool:
     return header.count <= MAX_RECORDS_AT_ONCE and len(records) <= MAX_LOOKED_THROUGH_AT_ONCE_BYTES
 
 
-def name_now(records: memoryview, bounds: tuple[int, int]) -> Outside:
-    """The records that are outside of (earliest, latest), in milliseconds since 1970; none if it inflates to
-    too much.
+def name_now(records: memoryview, bounds: tuple[int, int], names: int) -> Outside:
+    """The records that are outside of (earliest, latest), in milliseconds since 1970: so many of them; none
+    if it inflates to too much.
     """
-    return _outside(records, bounds, MAX_LOOKED_THROUGH_AT_ONCE_BYTES)
+    return _outside(records, bounds, names, MAX_LOOKED_THROUGH_AT_ONCE_BYTES)
 
 
-async def name_in_thread(records: memoryview, bounds: tuple[int, int]) -> Outside:
+async def name_in_thread(records: memoryview, bounds: tuple[int, int], names: int) -> Outside:
     """As `name_now`, in a worker thread."""
-    look = partial(_outside, records, bounds, MAX_LOOKED_THROUGH_BYTES)
+    look = partial(_outside, records, bounds, names, MAX_LOOKED_THROUGH_BYTES)
     return await trio.to_thread.run_sync(look, limiter=_limiter)
 
 
-def _outside(records: memoryview, bounds: tuple[int, int], limit: int) -> Outside:
+def _outside(records: memoryview, bounds: tuple[int, int], names: int, limit: int) -> Outside:
     earliest, latest = bounds
     says = "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
     found: Outside = []
+    if names <= 0:
+        return found
     try:
         for index, record in enumerate(iter_records(records, limit)):
             time = record.timestamp
-            if time != NO_TIMESTAMP and not earliest <= time <= latest and len(found) < MAX_NAMED_RECORDS:
+            if time != NO_TIMESTAMP and not earliest <= time <= latest:
                 found.append((index, says.format(time, record.offset, earliest, latest)))
+                if len(found) == names:
+                    break
     except InvalidBatch:
         return []
     return found

@@ -1,6 +1,6 @@
 """Every mutation, on the way of a batch from its producer to w fsynced stores and back."""
 
-from tests.mutants import catalogs, cleaning, fences, groups, logs, protocol, stores
+from tests.mutants import catalogs, cleaning, fences, groups, logs, opened, protocol, stores
 
 MUTANTS = (
     *protocol.MUTANTS,
@@ -10,4 +10,5 @@ MUTANTS = (
     *groups.MUTANTS,
     *catalogs.MUTANTS,
     *fences.MUTANTS,
+    *opened.MUTANTS,
 )

@@ -385,7 +385,7 @@ async def audit(life: Life) -> None:
     assert topic is not None
     commits, groups = life.world.commits, life.broker.groups
     for partition in topic.partitions:
-        found = await load_partition(partition)
+        found = (await load_partition(partition)).groups
         served = {name: group for name, group in groups.groups.items() if group.partition == partition.index}
         for name in found.keys() | served.keys():
             logged = dict(_offsets(found[name].offsets)) if name in found else {}

@@ -30,6 +30,7 @@ __all__ = [
     "fix_max_timestamp",
     "read_header",
     "set_log_append_time",
+    "set_max_timestamp",
     "validate_produced",
 ]
 
@@ -74,6 +75,15 @@ def fix_max_timestamp(
             f"max timestamp {header.max_timestamp} is below the base timestamp {header.base_timestamp}",
         )
     return _rewrite_timestamp(view, header, header.attributes, largest_timestamp(view, limit))
+
+
+def set_max_timestamp(view: memoryview | bytearray, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Give the batch this max timestamp, in milliseconds, and its CRC, unless it has it. Returns the header
+    as it is now.
+    """
+    if header.max_timestamp == max_timestamp:
+        return header
+    return _rewrite_timestamp(view, header, header.attributes, max_timestamp)
 
 
 def set_log_append_time(view: memoryview | bytearray, now_ms: int) -> BatchHeader:

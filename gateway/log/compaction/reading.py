@@ -30,10 +30,12 @@ def learn(newest: NewestOffsets, batches: Sequence[Batch], first_dirty: int) -> 
             continue
         if not header.is_control:
             try:
-                if not newest.add(_keys(batch, first_dirty)):
-                    return False
+                # All of it or nothing: whoever reads the log passes such a batch over as a whole.
+                keys = list(_keys(batch, first_dirty))
             except InvalidBatch:
-                pass  # it stays as it is
+                keys = []  # it stays as it is
+            if not newest.add(keys):
+                return False
         newest.upto = max(newest.upto, header.last_offset + 1)
     return True
 

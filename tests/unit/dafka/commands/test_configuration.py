@@ -26,6 +26,8 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "topics": ("a:3,b", (("a", 3), ("b", 1))),
     "auto_create_topics": ("false", False),
     "relax_replication_factor": ("true", True),
+    "trust_batches": ("true", True),
+    "admin_client_writes": ("true", True),
     "retention_check_interval_ms": ("500", 500),
     "compaction_backoff_ms": ("20", 20),
     "delete_delay_ms": ("0", 0),

@@ -124,6 +124,8 @@ class FakeBroker:
                 "partitions": 1,
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
+                "trust_batches": False,
+                "admin_client_writes": False,
                 "retention_check_interval_ms": 300_000,
                 "compaction_backoff_ms": 15_000,
                 "group_initial_rebalance_delay_ms": 3000,

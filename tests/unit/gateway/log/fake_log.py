@@ -16,6 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
+from gateway.common.settings import LogSettings
 from gateway.configs.effective import effective_topic_configs
 from gateway.fetch.sessions import FetchSessions
 from gateway.front.registry import load_apis
@@ -148,6 +149,7 @@ class FakeLog:
             stores=self.stores,
             completions=Completions(),
             parked=set(),
+            settings=LogSettings(),
             deliver=lambda: None,
             fetch_sessions=FetchSessions(),
         )

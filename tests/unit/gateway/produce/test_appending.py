@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.budget import Budget
 from gateway.common.handlers import NoRoom, Request
+from gateway.common.settings import LogSettings
 from gateway.log import context as context_module
 from gateway.log import pending
 from gateway.produce.appending import PARTITIONS_A_TURN_COUNT, RefusedBatch
@@ -477,12 +478,21 @@ def test_who_is_cancelled_between_turns_leaves_whole_batches_and_no_more() -> No
     logged(body)
 
 
-@pytest.mark.parametrize(("client_id", "code"), [("some client", 17), (None, 17), ("__admin_client", 0)])
-def test_internal_topics_take_records_from_the_gateway_and_administrators_alone(
-    client_id: str | None, code: int
+@pytest.mark.parametrize(
+    ("client_id", "allowed", "code"),
+    [
+        ("some client", True, 17),
+        (None, True, 17),
+        ("__admin_client", False, 17),
+        ("__admin_client", True, 0),
+    ],
+)
+def test_internal_topics_take_records_from_the_gateway_and_from_administrators_if_that_is_set(
+    client_id: str | None, allowed: bool, code: int
 ) -> None:
     async def body(log: FakeLog) -> None:
         log.topic.internal = True
+        log.broker.settings = LogSettings(admin_client_writes=allowed)
         request = produce_request({0: batch(b"a")})
         request.header = replace(request.header, client_id=client_id)
         api = REGISTRY.lookup(0)
