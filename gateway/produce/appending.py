@@ -28,6 +28,7 @@ from gateway.produce.opening import (
     MAX_NAMED_RECORDS,
     Opened,
     Opening,
+    elements,
     is_small,
     open_in_slices,
     open_now,
@@ -53,9 +54,6 @@ milliseconds."""
 
 RECORDS_A_TURN_COUNT = 2000
 """Records of small batches that are looked through before others have their turn: a millisecond."""
-
-INFLATING_COUNT = 500
-"""Inflating a small batch counts as looking through so many records."""
 
 ADMIN_CLIENT_ID = "__admin_client"
 """Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs: here
@@ -334,14 +332,9 @@ class Appending:
         return opened.records, opened.header
 
     def _charge(self, opened: Opened) -> None:
-        """For a batch that was opened at once."""
-        header = opened.header
-        if header is not None:
-            self._looked_through += header.count + (INFLATING_COUNT if header.codec else 0)
-        else:
-            # It may be small, and have inflated to very many records of which the last is damaged.
-            self._looked_through += RECORDS_A_TURN_COUNT
-            self._names_left -= len(opened.record_errors)
+        """For a batch that was opened at once, whatever came of it."""
+        self._looked_through += elements(opened.records)
+        self._names_left -= len(opened.record_errors)
 
     def _check_times(self, partition: Partition, header: BatchHeader, records: memoryview) -> None:
         """Raises RefusedBatch as Kafka answers it, unless the timestamp is none (-1). The records of a large

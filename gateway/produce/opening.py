@@ -47,6 +47,12 @@ of gzip. A worker thread costs a tenth of that, and more when others want the in
 MAX_OPENED_AT_ONCE_RECORDS = 2000
 """And if they have no more records than this: 0.7 ms."""
 
+MAX_PAUSES_LEFT_OUT = 3
+"""And if looking through them needs no more pauses than this: a record may have thousands of headers."""
+
+INFLATING_COUNT = 500
+"""Inflating a small batch takes as long as looking through so many records."""
+
 MAX_NAMED_RECORDS = 10_000
 """Records that an answer names, of all its batches: about a megabyte of it."""
 
@@ -101,6 +107,17 @@ def is_small(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
     return size <= limit and count <= MAX_OPENED_AT_ONCE_RECORDS
 
 
+def elements(records: memoryview) -> int:
+    """How many records a small batch says that it has, and what inflating it costs besides: what opening it
+    at once takes at the most.
+    """
+    if len(records) < HEADER_BYTES:
+        return 0
+    (count,) = _COUNT.unpack_from(records)
+    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    return max(0, min(count, MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
+
+
 def open_now(opening: Opening) -> Opened | None:
     """Open the batch at once. None: it is too large for that."""
     records = opening.data.records or memoryview(b"")
@@ -116,7 +133,9 @@ def open_now(opening: Opening) -> Opened | None:
         return None  # it may inflate to more than it may here; or it is damaged, which will be found again
     walk = _walk(opening, header, body)
     try:
-        walk.finish()
+        for pauses, _ in enumerate(walk.steps(), 1):
+            if pauses > MAX_PAUSES_LEFT_OUT:
+                return None
     except InvalidBatch as error:
         return _refused(opening, records, error)
     return _judged(opening, records, header, walk)
