@@ -74,7 +74,8 @@ class Workers:
 
     async def run(self, client: str, work: Callable[[Look], _R]) -> _R:
         """As `in_thread`, in a place of its own. If the caller is cancelled while it waits, it is
-        forgotten."""
+        forgotten.
+        """
         async with self.place(client):
             return await self.in_thread(work)
 

@@ -30,7 +30,7 @@ from tests.in_process.loop_stretches import (
 from tests.in_process.worst_requests import Shape
 from wireproto.kafka.primitives import MAX_ARRAY_ELEMENTS
 
-PATIENCE_SECONDS: Final = 300
+PATIENCE_SECONDS: Final = 500
 
 CHARGED: Final = frozenset(
     {"Metadata", "FindCoordinator", "DescribeGroups", "OffsetForLeaderEpoch", "DeleteGroups", "OffsetFetch",
@@ -59,6 +59,8 @@ class Running:
 def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     return Running(tmp_path, monkeypatch)
 
+
+pytestmark = pytest.mark.timeout(600)
 
 APIS: Final = [api for api in load_apis().all() if api.name not in WAITING]
 
