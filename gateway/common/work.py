@@ -55,8 +55,12 @@ class Work:
     async def before(self, cost: int) -> None:
         """Charge a step that is about to be done, and let others have their turn if this one is spent."""
         if self.is_over_with(cost):
-            await trio.lowlevel.checkpoint()
-            self.left = TURN - cost
+            await self.turn(cost)
+
+    async def turn(self, cost: int) -> None:
+        """Let others have their turn; then a step of this cost has been charged to the next one."""
+        await trio.lowlevel.checkpoint()
+        self.left = TURN - cost
 
     async def each(self, make: Callable[[_T], _R], elements: Iterable[_T], cost: int = ELEMENT) -> list[_R]:
         """`make` of each element, which costs so much."""

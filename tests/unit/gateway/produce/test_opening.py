@@ -291,7 +291,7 @@ def test_a_large_batch_lets_others_have_their_turns(codec: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("good", "codec", "turns"), [(True, 0, 9), (True, 4, 9), (False, 0, 9), (False, 4, 9)]
+    ("good", "codec", "turns"), [(True, 0, 6), (True, 4, 9), (False, 0, 6), (False, 4, 9)]
 )
 def test_many_small_batches_let_others_have_their_turns(good: bool, codec: int, turns: int) -> None:
     """By what there is to look through, not by how many they are; a refused one counts as much."""
