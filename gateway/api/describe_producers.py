@@ -49,6 +49,7 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     topics = []
     for topic in request.body.topics:
         await request.work.before(ELEMENT)
+        done += 1
         partitions = []
         for index in topic.partition_indexes:
             await request.work.before(ELEMENT)

@@ -13,11 +13,12 @@ import socket
 import struct
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
@@ -133,8 +134,16 @@ NOTHING = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @asynccontextmanager
-async def scene(data: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    """The collector is off meanwhile: its passes come when they like, and are measured elsewhere."""
+async def scene(
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    topics: int = TOPICS,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> AsyncIterator[Scene]:
+    """A gateway with the topic `t` and so many others; `configs` are those of `t`.
+
+    The collector is off meanwhile: its passes come when they like, and are measured elsewhere."""
     works: list[Work] = []
 
     def work() -> Work:
@@ -145,8 +154,8 @@ async def scene(data: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sc
     async with running(data, monkeypatch) as (_, port):
         watch = StepWatch()
         made = Scene(port, watch, works)
-        await made.ask(_create("t", PARTITIONS))
-        for number in range(TOPICS):
+        await made.ask(_create("t", PARTITIONS, configs))
+        for number in range(topics):
             await made.ask(_create(f"t{number}", 1))
         trio.lowlevel.add_instrument(watch)
         gc.disable()
@@ -184,8 +193,10 @@ def _has_arrays(api: Api, version: int) -> bool:
     return len({frame(api.key, version, Shape(outer, 0, _alike)) for outer in (1, 2)}) == 2
 
 
-def _create(name: str, partitions: int) -> bytes:
-    topic = struct.pack(f">h{len(name)}sihii", len(name), name.encode(), partitions, -1, 0, 0)
+def _create(name: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    topic = struct.pack(f">h{len(name)}sihii", len(name), name.encode(), partitions, -1, 0, len(configs))
+    for text in (text for config in configs.items() for text in config):
+        topic += struct.pack(f">h{len(text)}s", len(text), text.encode())
     body = struct.pack(">hhih4s", CREATE_TOPICS, 4, 1, 4, b"test")
     body += struct.pack(">i", 1) + topic + struct.pack(">i?", 30_000, False)
     return struct.pack(">i", len(body)) + body
