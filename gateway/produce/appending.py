@@ -307,9 +307,10 @@ class Appending:
         header = validate_produced(
             records, max_message_bytes=settings.max_message_bytes, zstd_allowed=self._zstd_allowed
         )
-        if header.max_timestamp < header.base_timestamp:
-            return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
-        return header
+        if header.max_timestamp >= header.base_timestamp:
+            return header
+        self._request.work.is_over_with(TURN)  # what it takes is a turn by itself
+        return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(
         self, data: ProducePartition, partition: Partition

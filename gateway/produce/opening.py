@@ -32,7 +32,7 @@ from wireproto.records.batch import (
     validate_produced,
 )
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec
-from wireproto.records.header import CODEC_MASK, BatchHeader, Buffer
+from wireproto.records.header import CODEC_MASK, NO_TIMESTAMP, BatchHeader, Buffer
 from wireproto.records.iteration import MIN_RECORD_BYTES, inflated_records
 from wireproto.records.recompression import recompressed
 from wireproto.records.walk import RecordWalk
@@ -115,7 +115,7 @@ def elements(records: memoryview) -> int:
         return 0
     (count,) = _COUNT.unpack_from(records)
     plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
-    return max(0, min(count, MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
+    return max(0, min(int(count), MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
 
 
 def open_now(opening: Opening) -> Opened | None:
@@ -149,16 +149,19 @@ async def open_in_slices(opening: Opening, client: str) -> Opened:
     records = opening.data.records or memoryview(b"")
     codec = opening.settings.codec
     async with _workers.place(client):
+        inflated = await _workers.in_thread(partial(_validated_and_inflated, opening, records))
+        if isinstance(inflated, Opened):
+            return inflated
+        header, body = inflated
+        walk = _walk(opening, header, body)
         try:
-            header, body = await _workers.in_thread(partial(_validated_and_inflated, opening, records))
-            walk = _walk(opening, header, body)
             for _ in walk.steps():
                 await trio.lowlevel.checkpoint()
-            opened = _judged(opening, records, header, walk)
-            if opened.header is not None and codec is not None and codec != header.codec:
-                opened = await _workers.in_thread(partial(_recompressed, opening, opened.header, body))
         except InvalidBatch as error:
             return _refused(opening, records, error)
+        opened = _judged(opening, records, header, walk)
+        if opened.header is not None and codec is not None and codec != header.codec:
+            return await _workers.in_thread(partial(_recompressed, opening, opened.header, body))
     return opened
 
 
@@ -175,17 +178,25 @@ def _validated(opening: Opening, records: memoryview) -> BatchHeader:
     return header
 
 
-def _validated_and_inflated(opening: Opening, records: memoryview, look: Look) -> tuple[BatchHeader, Buffer]:
-    """Raises InvalidBatch."""
-    header = _validated(opening, records)
+def _validated_and_inflated(
+    opening: Opening, records: memoryview, look: Look
+) -> tuple[BatchHeader, Buffer] | Opened:
+    """The header and the records; or the refused batch. An exception would hold what was inflated until
+    garbage is looked for.
+    """
+    try:
+        header = _validated(opening, records)
+    except InvalidBatch as error:
+        return _refused(opening, records, error)
     try:
         return header, inflated_records(records, header, MAX_DECOMPRESSED_BYTES, look)
     except InvalidBatch as error:
-        if error.code is not ErrorCode.CORRUPT_MESSAGE:
-            raise
+        refused = _refused(opening, records, error)
+    if refused.error is ErrorCode.CORRUPT_MESSAGE:
         # Its CRC is right, so these are the bytes that were sent. Producers send again what is said to be
         # corrupt, for two minutes.
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, error.message) from None
+        refused.error = ErrorCode.INVALID_RECORD
+    return refused
 
 
 def _walk(opening: Opening, header: BatchHeader, body: Buffer) -> RecordWalk:
@@ -197,7 +208,8 @@ def _judged(opening: Opening, records: memoryview, header: BatchHeader, walk: Re
     if walk.keyless_count:
         return _without_keys(opening, records, walk)
     # Kafka computes it for every batch (`LogValidator`): look-ups by time need it right.
-    header = set_max_timestamp(records, header, header.base_timestamp + walk.largest_delta)
+    largest = max(NO_TIMESTAMP, header.base_timestamp + walk.largest_delta)
+    header = set_max_timestamp(records, header, largest)
     return Opened(records, opening.settings, header)
 
 
@@ -211,10 +223,10 @@ def _recompressed(opening: Opening, header: BatchHeader, body: Buffer, look: Loo
     deflated = recompressed(header, body, settings.codec, settings.compression_level, look)
     made = memoryview(bytearray(deflated))
     if len(made) > settings.max_message_bytes:
-        raise InvalidBatch(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed",
+        message = (
+            f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed"
         )
+        return Opened(opening.data.records or made, settings, None, ErrorCode.MESSAGE_TOO_LARGE, message)
     return Opened(made, settings, read_header(made))
 
 

@@ -173,7 +173,9 @@ def test_trusted_batches_are_not_looked_through_but_internal_topics_are(tmp_path
             request = produce_request(bad, topic=OFFSETS_TOPIC)
             request.with_header(correlation_id=1, client_id="__admin_client")
             connection.send(bytes(request.encode(framed=True, header=True)))
-            answer = decode(0, 9, connection.receive())
+            received = connection.receive()
+            assert received is not None
+            answer = decode(0, 9, received)
             assert answer.responses[0].partition_responses[0].error_code == INVALID_RECORD
 
 

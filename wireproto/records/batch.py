@@ -59,10 +59,10 @@ def fix_max_timestamp(
 ) -> BatchHeader:
     """Give the batch a max timestamp when its own cannot be true: one below the base timestamp, as -1 is.
 
-    Kafka recomputes it for every batch (``LogValidator``), whatever the producer wrote; look-ups by time
-    need it right. A batch whose max timestamp is possible is left as it is, at no cost. The rare other one is
-    inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside the event
-    loop. Returns the header as it is now.
+    For batches that nobody looks through (`--trust-batches`); of others the largest timestamp is known
+    (``set_max_timestamp``). A batch whose max timestamp is possible is left as it is, at no cost. The rare
+    other one is inflated, to at most ``limit`` bytes, its records are walked and its CRC rewritten: outside
+    the event loop. Returns the header as it is now.
 
     Raises :class:`InvalidBatch`: INVALID_TIMESTAMP, there are more than ``FIX_MAX_RECORDS``; else as
     ``largest_timestamp``. Nothing was changed.

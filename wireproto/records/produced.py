@@ -1,9 +1,8 @@
-"""A producer's batch, checked before it is appended.
+"""A producer's batch, checked before it is appended, as far as its header, its CRC and its sizes tell.
 
-What Kafka checks by decoding every record is checked here from the header, the CRC and the sizes, with one
-exception for small batches (``WALK_MAX_RECORDS``): the cost of a Produce must not grow with the number of its
-records. What that lets pass is a batch whose producer wrote records that do not parse, under a right CRC: its
-readers will refuse it.
+The records themselves are looked through by ``walk`` afterwards. Where batches are trusted
+(`--trust-batches`) this is all, and lets pass what its producer wrote under a right header and CRC, with one
+exception for small batches (``WALK_MAX_RECORDS``).
 """
 
 from struct import Struct

@@ -276,6 +276,16 @@ def test_the_largest_timestamp_is_that_of_the_records(stated: int, codec: int) -
     run(body)
 
 
+@pytest.mark.parametrize(("timestamp", "largest"), [(0, 0), (-1, -1), (-2, -1), (-5, -1)])
+def test_the_largest_timestamp_is_none_where_records_have_none(timestamp: int, largest: int) -> None:
+    async def body(log: FakeLog) -> None:
+        await produce(log, {0: build_batch([(None, b"v", [], timestamp)])})
+        (kept,) = stored(log)
+        assert check_stored(kept).max_timestamp == largest
+
+    run(body)
+
+
 @pytest.mark.parametrize("codec", [0, 1])
 def test_a_large_batch_lets_others_have_their_turns(codec: int) -> None:
     async def body(log: FakeLog) -> None:
