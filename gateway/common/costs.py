@@ -25,8 +25,9 @@ bytes each."""
 PRODUCED_BATCH: Final = 10_000
 """A batch that is checked and appended, or refused: 8,000 with the smallest one."""
 
-RECORD: Final = 600
-"""A record of it that is looked through: 350 compiled, 900 in Python, and 3,000 where it is named as well."""
+RECORD: Final = 350
+"""A record of it that is looked through: 100 to 350 compiled, 900 in Python, and 3,000 where it is named as
+well."""
 
 PRODUCED_KIB: Final = 400
 """A KiB of it, for its CRC and a copy: 100 of a batch of 1 MiB, 300 where it is copied out of its frame."""
