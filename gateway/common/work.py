@@ -25,8 +25,8 @@ TURN: Final = 8_000_000
 """Nanoseconds of a turn, as charged, which is more than it takes. With two milliseconds producers lost a
 tenth: answers leave, and stores are given what was appended, at its end."""
 
-BREATH: Final = TURN // ELEMENT
-"""Elements of a turn, where they are counted rather than charged: Fetch does so, it is asked most."""
+BREATH: Final = 256
+"""Elements between two turns where they are counted rather than charged: Fetch does so, it is asked most."""
 
 
 class Work:
