@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 TURN: Final = 8_000_000
-"""Nanoseconds of a turn, as charged, which is more than it takes. With two milliseconds producers lost a
+"""Nanoseconds of a turn, as charged. With two milliseconds producers lost a
 tenth: answers leave, and stores are given what was appended, at its end."""
 
 BREATH: Final = 256
