@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import trio
-
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
+from gateway.common.costs import CONFIGS, ELEMENT
 from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
+from gateway.common.work import Work
 from gateway.configs.broker_validation import validate_broker_configs
 from gateway.configs.internal import check_internal_configs
 from gateway.configs.validation import validate_topic_configs
@@ -56,23 +56,28 @@ async def answer_changes(
 ) -> Response:
     """The answer, of this class, to a request that changes configs: one result per resource."""
     body = request.body
-    outcomes = await change_resources(broker, body.resources, change_of, validate_only=body.validate_only)
+    outcomes = await change_resources(
+        broker, request.work, body.resources, change_of, validate_only=body.validate_only
+    )
     if not body.validate_only:
         await broker.remembered()
-    results = [
-        answer.AlterConfigsResourceResponse(
-            error_code=error,
-            error_message=message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+    results = []
+    for resource, (error, message) in zip(body.resources, outcomes, strict=True):
+        await request.work.before(ELEMENT)
+        results.append(
+            answer.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
         )
-        for resource, (error, message) in zip(body.resources, outcomes, strict=True)
-    ]
     return await answer_of(len(results), request, answer(throttle_time_ms=0, responses=results))
 
 
 async def change_resources(
     broker: Cluster,
+    work: Work,
     resources: Sequence[Any],
     change_of: Callable[[Any, int], Change],
     *,
@@ -87,7 +92,7 @@ async def change_resources(
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     outcomes: list[Outcome] = []
     for resource in resources:
-        await trio.lowlevel.checkpoint()  # the checks of one resource may take a millisecond
+        await work.before(CONFIGS + ELEMENT * len(resource.configs))
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 message = "Each resource must appear at most once."

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.administration.topic_creation import check_replicas
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
@@ -48,9 +48,10 @@ async def alter_partition_reassignments(request: Request, broker: Broker) -> Res
     topics: list[Any] = []
     timed_out = body.timeout_ms <= 0
     for topic in body.topics:
+        await request.work.before(ELEMENT)
         partitions = []
         for wanted in topic.partitions:
-            await breathe(done)
+            await request.work.before(ELEMENT)
             done += 1
             error, message = ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NONE, None
             try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.administration.log_directories import log_directories
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -55,11 +55,12 @@ async def alter_replica_log_dirs(request: Request, broker: Broker) -> Response:
     wanted: dict[tuple[str, int], str] = {}
     for directory in directories:
         for topic in directory.topics:
+            await request.work.before(ELEMENT)
             wanted.update({(topic.name, index): directory.path for index in topic.partitions})
     known = log_directories(broker.stores)
     results: dict[str, list[Any]] = {}
-    for done, ((name, index), path) in enumerate(wanted.items()):
-        await breathe(done)
+    for (name, index), path in wanted.items():
+        await request.work.before(ELEMENT)
         error = _judged(broker, name, index, known, path)
         results.setdefault(name, []).append(_Partition(partition_index=index, error_code=error))
     topics = [_Topic(topic_name=name, partitions=partitions) for name, partitions in results.items()]

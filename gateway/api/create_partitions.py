@@ -24,16 +24,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
     check_replicas,
     check_room,
 )
-from gateway.answers.element_limit import check_elements
+from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
+from gateway.common.costs import CONFIGS, ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -50,20 +49,19 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_PARTITIONS]
 async def create_partitions(request: Request, broker: Broker) -> Response:
     """Add what is asked for; one result per topic name."""
     body = request.body
-    check_elements(len(body.topics), "topics")
+    check_elements(len(body.topics), "topics", MAX_CHANGED)
     times = Counter(topic.name for topic in body.topics)
     once = [topic for topic in body.topics if times[topic.name] == 1]
-    results = [
-        _result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for name, count in times.items()
-        if count > 1
-    ]
+    results = []
+    for name in (name for name, count in times.items() if count > 1):
+        await request.work.before(ELEMENT)
+        results.append(_result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
     if once and body.timeout_ms <= 0:
-        results = [_result(topic.name, ErrorCode.REQUEST_TIMED_OUT) for topic in body.topics]
+        results = await request.work.each(_timed_out, body.topics)
         return await answer_of(len(results), request, _Answer(throttle_time_ms=0, results=results))
     left = MAX_PARTITIONS_PER_REQUEST
     for wanted in once:
-        await trio.lowlevel.checkpoint()  # the checks of one topic may take a millisecond
+        await request.work.before(CONFIGS)
         try:
             topic = _check(broker, wanted, left)
             left -= wanted.count - len(topic.partitions)
@@ -76,6 +74,10 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
     if not body.validate_only:
         await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, results=results))
+
+
+def _timed_out(topic: Any) -> Any:
+    return _result(topic.name, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _check(broker: Broker, wanted: Any, left: int) -> Topic:

@@ -22,10 +22,9 @@ Differs from Kafka
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
-
-import trio
 
 from gateway.administration.broker_values import own_broker_configs
 from gateway.administration.topic_creation import (
@@ -34,7 +33,9 @@ from gateway.administration.topic_creation import (
     check_new_topic,
     create_topic,
 )
+from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
+from gateway.common.costs import CONFIGS
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from gateway.configs.describe import DescribedConfig, Dynamic, describe_topic_configs
@@ -57,27 +58,27 @@ _Config: Any = _Result.CreatableTopicConfigs
 async def create_topics(request: Request, broker: Broker) -> Response:
     """Create what is asked for; one result per topic name."""
     body = request.body
+    check_elements(len(body.topics), "topics", MAX_CHANGED)
     times = Counter(topic.name for topic in body.topics)
     once = [topic for topic in body.topics if times[topic.name] == 1]
     wanted = [topic for topic in once if topic.name != CLUSTER_METADATA_TOPIC]
     if wanted and body.timeout_ms <= 0:
-        results = [_refused(topic.name, ErrorCode.REQUEST_TIMED_OUT, None) for topic in body.topics]
+        refused = partial(_refused, error=ErrorCode.REQUEST_TIMED_OUT, message=None)
+        results = await request.work.each(refused, [topic.name for topic in body.topics])
         return await answer_of(len(results), request, _Answer(throttle_time_ms=0, topics=results))
     if _size(wanted) > MAX_PARTITIONS_PER_REQUEST:
         message = "Excessively large number of partitions per request."
-        results = [_refused(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in wanted]
+        refused = partial(_refused, error=ErrorCode.POLICY_VIOLATION, message=message)
+        results = await request.work.each(refused, [topic.name for topic in wanted])
     else:
         creation, results = _Creation(request, broker), []
         for topic in wanted:
-            await trio.lowlevel.checkpoint()  # the checks of one topic may take a millisecond
+            await request.work.before(CONFIGS)
             results.append(await creation.create(topic))
         if not body.validate_only:
             await broker.remembered()
-    results += [
-        _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for name, count in times.items()
-        if count > 1
-    ]
+    refused = partial(_refused, error=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
+    results += await request.work.each(refused, [name for name, count in times.items() if count > 1])
     if len(wanted) < len(once):
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         results.append(_refused(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, message))

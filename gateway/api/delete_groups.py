@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -37,25 +38,25 @@ async def delete_groups(request: Request, broker: Broker) -> Response:
     """Delete each group on its own."""
     results: dict[str, ErrorCode] = {}
     groups: list[Group] = []
-    for done, group_id in enumerate(dict.fromkeys(request.body.groups_names)):
+    check_elements(len(request.body.groups_names), "groups")
+    for group_id in dict.fromkeys(request.body.groups_names):
+        await request.work.before(ELEMENT)
         results[group_id] = ErrorCode.NONE
         try:
             groups.append(broker.groups.for_delete(group_id))
         except KafkaError as error:
             results[group_id] = error.code
-        await breathe(done)
     until = trio.current_time() + PATIENCE_SECONDS
     async with trio.open_nursery() as nursery:
         for _ in range(min(CONCURRENT_DELETIONS, len(groups))):
             nursery.start_soon(_delete_some, broker, groups, results, until)
-    response = _Answer(
-        throttle_time_ms=0,
-        results=[
-            _Answer.DeletableGroupResult(group_id=group_id, error_code=error)
-            for group_id, error in results.items()
-        ],
-    )
-    return await answer_of(len(results), request, response)
+    answered = await request.work.each(_result, results.items())
+    return await answer_of(len(answered), request, _Answer(throttle_time_ms=0, results=answered))
+
+
+def _result(outcome: tuple[str, ErrorCode]) -> Any:
+    group_id, error = outcome
+    return _Answer.DeletableGroupResult(group_id=group_id, error_code=error)
 
 
 async def _delete_some(

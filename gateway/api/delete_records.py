@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -45,10 +45,11 @@ async def delete_records(request: Request, broker: Broker) -> Response:
     wanted: dict[Partition, int] = {}
     done = 0
     for asked in request.body.topics:
+        await request.work.before(ELEMENT)
         topic = broker.topics.get(asked.name)
         partitions = found.setdefault(asked.name, {})
         for one in asked.partitions:
-            await breathe(done)
+            await request.work.before(ELEMENT)
             done += 1
             partition = None
             if topic is not None and 0 <= one.partition_index < len(topic.partitions):
@@ -56,17 +57,14 @@ async def delete_records(request: Request, broker: Broker) -> Response:
                 wanted[partition] = one.offset
             partitions[one.partition_index] = partition
     outcomes = await broker.log_starts.delete_records(wanted)
-    topics = [
-        _Topic(
-            name=name,
-            partitions=[
-                _result(index, None if partition is None else outcomes[partition])
-                for index, partition in partitions.items()
-            ],
-        )
-        for name, partitions in found.items()
-        if partitions
-    ]
+    topics = []
+    for name, partitions in found.items():
+        results = []
+        for index, partition in partitions.items():
+            await request.work.before(ELEMENT)
+            results.append(_result(index, None if partition is None else outcomes[partition]))
+        if results:
+            topics.append(_Topic(name=name, partitions=results))
     return await answer_of(done + len(topics), request, _Answer(throttle_time_ms=0, topics=topics))
 
 

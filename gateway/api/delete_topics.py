@@ -17,11 +17,12 @@ Differs from Kafka
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
+from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -36,22 +37,28 @@ STATES_SINCE_VERSION: Final = 6
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_TOPICS]
 
+_Outcome: TypeAlias = tuple[str | None, UUID | None, ErrorCode, str | None]
+"""Name and id as they were asked for, and what is answered."""
+
 
 @api(key=ApiKey.DELETE_TOPICS, name="DeleteTopics", min_version=1, max_version=6)
 async def delete_topics(request: Request, broker: Broker) -> Response:
     """Delete what exists; one result per topic."""
     body = request.body
+    check_elements(len(body.topics or ()) + len(body.topic_names or ()), "topics", MAX_CHANGED)
     wanted: list[tuple[str | None, UUID | None]]
     if request.header.api_version >= STATES_SINCE_VERSION:
         wanted = [(state.name, state.topic_id) for state in body.topics]
     else:
         wanted = [(name, None) for name in body.topic_names]
     if body.timeout_ms <= 0:
-        results = [_result(name, topic_id, ErrorCode.REQUEST_TIMED_OUT) for name, topic_id in wanted]
+        timed_out = [(name, topic_id, ErrorCode.REQUEST_TIMED_OUT, None) for name, topic_id in wanted]
+        results = await request.work.each(_result, timed_out)
     else:
-        results, accepted = _sort_out(broker, wanted)
-        for done, (name, topic_id) in enumerate(accepted):
-            await breathe(done)
+        refused, accepted = _sort_out(broker, wanted)
+        results = await request.work.each(_result, refused)
+        for name, topic_id in accepted:
+            await request.work.before(ELEMENT)
             topic = broker.topics.get(name) if name is not None else _by_id(broker, topic_id)
             results.append(await _delete(broker, name, topic_id, topic))
         await broker.remembered()
@@ -60,7 +67,7 @@ async def delete_topics(request: Request, broker: Broker) -> Response:
 
 def _sort_out(
     broker: Broker, wanted: list[tuple[str | None, UUID | None]]
-) -> tuple[list[Any], list[tuple[str | None, UUID | None]]]:
+) -> tuple[list[_Outcome], list[tuple[str | None, UUID | None]]]:
     """Results for topics that are named badly or twice, and what is left (`ControllerApis.deleteTopics`)."""
     refused = []
     for name, topic_id in wanted:
@@ -99,17 +106,18 @@ def _by_id(broker: Broker, topic_id: UUID | None) -> Topic | None:
 async def _delete(broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None) -> Any:
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else ErrorCode.UNKNOWN_TOPIC_ID
-        return _result(name, topic_id, missing, missing.message)
+        return _result((name, topic_id, missing, missing.message))
     try:
         await broker.delete_topic(topic)
     except KafkaError as error:
-        return _result(name, topic_id, error.code, error.message)
-    return _result(topic.name, UUID(bytes=topic.id), ErrorCode.NONE)
+        return _result((name, topic_id, error.code, error.message))
+    return _result((topic.name, UUID(bytes=topic.id), ErrorCode.NONE, None))
 
 
-def _refused(name: str | None, topic_id: UUID | None, message: str) -> Any:
-    return _result(name, topic_id, ErrorCode.INVALID_REQUEST, message)
+def _refused(name: str | None, topic_id: UUID | None, message: str) -> _Outcome:
+    return name, topic_id, ErrorCode.INVALID_REQUEST, message
 
 
-def _result(name: str | None, topic_id: UUID | None, error: ErrorCode, message: str | None = None) -> Any:
+def _result(outcome: _Outcome) -> Any:
+    name, topic_id, error, message = outcome
     return _Answer.DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message)

@@ -28,11 +28,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
 from gateway.administration.broker_values import own_broker_configs
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
+from gateway.common.costs import CONFIGS
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.describe import (
@@ -74,7 +73,7 @@ async def describe_configs(request: Request, broker: Broker) -> Response:
     description = _Description(request, broker)
     results = []
     for resource in request.body.resources:
-        await trio.lowlevel.checkpoint()  # a resource may take a millisecond
+        await request.work.before(CONFIGS)
         try:
             configs, error, message = description.of(resource), ErrorCode.NONE, ""
         except KafkaError as refused:

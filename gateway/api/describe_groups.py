@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer_of
 from gateway.answers.operations import GROUP_OPERATIONS
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_state import GroupState
 from wireproto.kafka.api_keys import ApiKey
@@ -43,7 +43,8 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_GROUPS]
 async def describe_groups(request: Request, broker: Broker) -> Response:
     """Describe each group on its own."""
     described, members, size = [], 0, 0
-    for done, group_id in enumerate(request.body.groups):
+    for group_id in request.body.groups:
+        await request.work.before(ELEMENT)
         if size > MAX_DESCRIBED_BYTES:
             message = "ask for fewer groups at a time"
             described.append(_described(request, group_id, ErrorCode.POLICY_VIOLATION, message))
@@ -53,7 +54,6 @@ async def describe_groups(request: Request, broker: Broker) -> Response:
             if machine is not None:
                 members += len(answer.members)
                 size += machine.size
-        await breathe(done)
     if size > LARGE_ANSWER_BYTES:
         await request.reserve(size)
     response = _Answer(throttle_time_ms=0, groups=described)

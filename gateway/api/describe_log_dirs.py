@@ -26,9 +26,10 @@ import trio
 
 from gateway.administration.log_directories import log_directories
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
 from gateway.cluster.stores import LEAVING
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.common.work import Work
 from gateway.log.segment import UNKNOWN
 from gateway.log.segment_sizes import count_sizes
 from mesh.reader import UNKNOWN_BYTES
@@ -72,9 +73,11 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
             for partition in partitions:
                 if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed):
                     await count_sizes(broker.context, partition)
-    sizes = await _sizes(partitions)
+    sizes = await _sizes(request.work, partitions)
     results = [
-        await _result(path, store, disks.get(store.incarnation), sizes.get(store.incarnation, {}))
+        await _result(
+            request.work, path, store, disks.get(store.incarnation), sizes.get(store.incarnation, {})
+        )
         for path, store in directories.items()
     ]
     elements = sum(len(topic.partitions) for result in results for topic in result.topics)
@@ -88,8 +91,8 @@ async def _asked(request: Request, broker: Broker) -> list[Partition]:
     if request.body.topics is None:
         return [partition for topic in topics.all() for partition in topic.partitions]
     found: dict[Partition, None] = {}
-    for done, asked in enumerate(request.body.topics):
-        await breathe(done)
+    for asked in request.body.topics:
+        await request.work.before(ELEMENT * (1 + (len(asked.partitions) >> 4)))
         topic = topics.get(asked.topic)
         if topic is not None:
             count = len(topic.partitions)
@@ -102,11 +105,11 @@ async def _ask_disk(broker: Broker, store: StoreEntry, disks: dict[str, Disk]) -
         disks[store.incarnation] = await broker.context.reader.disk(store.incarnation)
 
 
-async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
+async def _sizes(work: Work, partitions: Iterable[Partition]) -> _Sizes:
     """What each store keeps of these partitions."""
     sizes: _Sizes = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
-    for done, partition in enumerate(partitions):
-        await breathe(done)
+    for partition in partitions:
+        await work.before(ELEMENT)
         name, index = partition.topic.name, partition.index
         for member in partition.members:
             sizes[member][name][index] += 0  # it is there, even while it is empty
@@ -120,11 +123,11 @@ async def _sizes(partitions: Iterable[Partition]) -> _Sizes:
 
 
 async def _result(
-    path: str, store: StoreEntry, disk: Disk | None, sizes: Mapping[str, Mapping[int, int]]
+    work: Work, path: str, store: StoreEntry, disk: Disk | None, sizes: Mapping[str, Mapping[int, int]]
 ) -> Any:
     topics = []
-    for done, (name, partitions) in enumerate(sorted(sizes.items())):
-        await breathe(done)
+    for name, partitions in sorted(sizes.items()):
+        await work.before(ELEMENT * len(partitions))
         kept = [
             _Partition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
             for index, size in sorted(partitions.items())

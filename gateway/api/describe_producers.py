@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
@@ -48,9 +48,11 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     done = 0
     topics = []
     for topic in request.body.topics:
+        await request.work.before(ELEMENT)
+        done += 1
         partitions = []
         for index in topic.partition_indexes:
-            await breathe(done)
+            await request.work.before(ELEMENT)
             done += 1
             error, message, found = ErrorCode.NONE, None, []
             try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe, for_each
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from wireproto.kafka.api_keys import ApiKey
@@ -39,18 +39,21 @@ _Partition: Any = _Topic.PartitionData
 @api(key=ApiKey.DESCRIBE_QUORUM, name="DescribeQuorum", min_version=0, max_version=2)
 async def describe_quorum(request: Request, broker: Broker) -> Response:
     """Describe the one partition of the metadata."""
-    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions])
-             for topic in request.body.topics]  # fmt: skip
-    check_elements(sum(1 + len(indexes) for _, indexes in asked), "partitions")
+    check_elements(sum(1 + len(topic.partitions) for topic in request.body.topics), "partitions")
+    asked = await request.work.each(_asked, request.body.topics)
     known = asked == [(CLUSTER_METADATA_TOPIC, [0])]
     topics = []
-    for done, (name, indexes) in enumerate(asked):
-        await breathe(done)
-        partitions = [_known(broker)] if known else await for_each(_unknown, indexes)
+    for name, indexes in asked:
+        await request.work.before(ELEMENT)
+        partitions = [_known(broker)] if known else await request.work.each(_unknown, indexes)
         topics.append(_Topic(topic_name=name, partitions=partitions))
     nodes = [_node(request, broker)] if known else []
     whole = _Answer(error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=nodes)
     return await answer_of(sum(1 + len(indexes) for _, indexes in asked), request, whole)
+
+
+def _asked(topic: Any) -> tuple[str, list[int]]:
+    return topic.topic_name, [one.partition_index for one in topic.partitions]
 
 
 def _known(broker: Broker) -> Any:

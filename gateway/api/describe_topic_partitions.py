@@ -21,9 +21,9 @@ from uuid import UUID
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.operations import TOPIC_OPERATIONS
-from gateway.answers.turns import breathe
 from gateway.api.metadata import states
 from gateway.cluster.stores import Replicas
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
@@ -64,8 +64,8 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
     left = max(1, min(MAX_PARTITIONS_PER_ANSWER, body.response_partition_limit))
     topics: list[Any] = []
     following: tuple[str, int] | None = None
-    for done, name in enumerate(names):
-        await breathe(done)
+    for name in names:
+        await request.work.before(ELEMENT)
         if left == 0:
             following = name, 0
             break

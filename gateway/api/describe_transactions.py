@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import for_each
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -25,7 +24,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_TRANSACTIONS]
 async def describe_transactions(request: Request, _broker: Broker) -> Response:
     """Nobody has begun one."""
     check_elements(len(request.body.transactional_ids), "transactional ids")
-    states = await for_each(_unknown, request.body.transactional_ids)
+    states = await request.work.each(_unknown, request.body.transactional_ids)
     return await answer_of(len(states), request, _Answer(throttle_time_ms=0, transaction_states=states))
 
 

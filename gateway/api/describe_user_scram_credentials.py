@@ -33,15 +33,16 @@ async def describe_user_scram_credentials(request: Request, _broker: Broker) -> 
     """Nobody has any."""
     check_elements(len(request.body.users or ()), "users")
     times = Counter(user.name for user in request.body.users or ())
-    results = [_result(name, twice=count > 1) for name, count in times.items()]
+    results = await request.work.each(_result, times.items())
     whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", results=results)
     return await answer_of(len(results), request, whole)
 
 
-def _result(name: str, *, twice: bool) -> Any:
+def _result(named: tuple[str, int]) -> Any:
+    name, times = named
     error = ErrorCode.RESOURCE_NOT_FOUND
     message = f"Attempt to describe a user credential that does not exist: {quoted(name)}"
-    if twice:
+    if times > 1:
         error = ErrorCode.DUPLICATE_RESOURCE
         message = "Cannot describe SCRAM credentials for the same user twice in a single request: " + quoted(
             name

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe, for_each
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from wireproto.kafka.api_keys import ApiKey
@@ -47,10 +47,10 @@ async def elect_leaders(request: Request, broker: Broker) -> Response:
         results = [_Topic(topic=topic.name, partition_result=[]) for topic in broker.topics.all()]
     else:
         results = []
-        for done, topic in enumerate(body.topic_partitions):
-            await breathe(done)
+        for topic in body.topic_partitions:
+            await request.work.before(ELEMENT)
             of = partial(_wrong, body.election_type) if wrong_type else partial(_result, broker, topic.topic)
-            partitions = await for_each(of, topic.partitions)
+            partitions = await request.work.each(of, topic.partitions)
             results.append(_Topic(topic=topic.topic, partition_result=partitions))
     elements = sum(1 + len(result.partition_result) for result in results)
     answer = _Answer(throttle_time_ms=0, error_code=error, replica_election_results=results)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer, answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -67,9 +67,9 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
             _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **node),
         )
     coordinators = []
-    for done, key in enumerate(keys):
+    for key in keys:
+        await request.work.before(ELEMENT)
         coordinators.append(_Answer.Coordinator(key=key, error_code=error, error_message=message, **node))
-        await breathe(done)
     response = _Answer(throttle_time_ms=0, coordinators=coordinators)
     return await answer_of(len(coordinators), request, response)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from gateway.answers.encoding import answer, answer_of
-from gateway.answers.turns import BREATH, for_each
 from gateway.common.handlers import Request, Response, api
+from gateway.common.work import BREATH
 from gateway.groups.events import Leaving
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ async def leave_group(request: Request, broker: Broker) -> Response:
     """Take the members out of their group."""
     body, several = request.body, request.header.api_version >= SEVERAL_SINCE_VERSION
     if several:
-        leaving = await for_each(_leaving, body.members)
+        leaving = await request.work.each(_leaving, body.members)
     else:
         leaving = [Leaving(body.member_id, None, "not provided")]
     try:
@@ -46,7 +46,7 @@ async def leave_group(request: Request, broker: Broker) -> Response:
         results = [error.code] * len(leaving)  # there is no such group
     if not several:
         return answer(request, _Answer(throttle_time_ms=0, error_code=results[0], members=[]))
-    members = await for_each(_left, zip(leaving, results, strict=True))
+    members = await request.work.each(_left, zip(leaving, results, strict=True))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
     return await answer_of(len(members), request, response)
 

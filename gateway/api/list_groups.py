@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer, answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -36,11 +37,13 @@ async def list_groups(request: Request, broker: Broker) -> Response:
         broker.groups.check_all_served()
     except KafkaError as error:
         return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, groups=[]))
+    check_elements(len(body.states_filter or ()) + len(body.types_filter or ()), "states and types")
     states = {state.strip().lower() for state in body.states_filter or ()}
     types = {kind.lower() for kind in body.types_filter or ()}
     groups = []
     if not types or CLASSIC in types:
-        for done, group in enumerate(broker.groups.loaded()):
+        for group in broker.groups.loaded():
+            await request.work.before(ELEMENT)
             machine = group.machine
             if not states or machine.state.value.lower() in states:
                 groups.append(
@@ -51,6 +54,5 @@ async def list_groups(request: Request, broker: Broker) -> Response:
                         group_type=CLASSIC,
                     )
                 )
-            await breathe(done)
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups)
     return await answer_of(len(groups), request, response)

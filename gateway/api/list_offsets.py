@@ -36,8 +36,8 @@ import trio
 
 from gateway.answers.encoding import encoded
 from gateway.answers.question_cache import QuestionCache, question_of
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request, Response, api
+from gateway.common.work import BREATH
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.list_offsets import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
@@ -37,6 +38,7 @@ async def list_transactions(request: Request, _broker: Broker) -> Response:
     """None."""
     body = request.body
     pattern = body.transactional_id_pattern
+    check_elements(len(body.state_filters), "states")
     error = ErrorCode.NONE
     if pattern is not None and not _is_pattern(pattern):
         error = ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from gateway.answers.answer_cache import AnswerCache
+from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.answers.question_cache import QuestionCache, question_of
-from gateway.answers.turns import breathe
 from gateway.cluster.stores import Replicas
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
 from wireproto.kafka.api_keys import ApiKey
@@ -110,6 +111,7 @@ def metadata_at_once(
 async def metadata(request: Request, broker: Broker) -> Response:
     """Answer what is asked for as it is now, and have what is missing created."""
     body = request.body
+    check_elements(len(body.topics or ()), "topics", MAX_TOPICS)
     refusal = _refusal(body.topics or (), request.header.api_version)
     if refusal is not ErrorCode.NONE:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
@@ -256,12 +258,12 @@ async def _response(
     host, port = request.local_address
     results = []
     for done, topic in enumerate(topics):
+        await request.work.before(ELEMENT if topic is None else ELEMENT * (1 + len(topic.partitions)))
         if topic is not None:
             results.append(_known(topic, broker.node_id, wanted.topic_operations))
         else:
             assert wanted.asked is not None
             results.append(_unknown(wanted.asked[done], wanted.topic_operations))
-        await breathe(done)
     return _Answer(
         throttle_time_ms=0,
         brokers=[_Answer.MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=None)],

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import trio
 
 from gateway.answers.encoding import encoded
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request, Response, api
+from gateway.common.work import BREATH
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
 from wireproto.kafka.api_keys import ApiKey

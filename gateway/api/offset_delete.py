@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.journal import pieces
 from gateway.groups.offsets import TopicPartition
@@ -46,6 +46,7 @@ class _Deletion:
     def __init__(self, request: Request, broker: Broker) -> None:
         self._body = request.body
         self._broker = broker
+        self._work = request.work
         self._results: dict[str, dict[int, ErrorCode]] = {}
         self._known: dict[TopicPartition, None] = {}
         self.elements = 0
@@ -72,6 +73,7 @@ class _Deletion:
 
     async def _sort_out(self) -> None:
         for wanted in self._body.topics:
+            await self._next()
             topic = self._broker.topics.get(wanted.name)
             for partition in wanted.partitions:
                 index = partition.partition_index
@@ -80,19 +82,20 @@ class _Deletion:
                 else:
                     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     self._results.setdefault(wanted.name, {})[index] = missing
-                await self._breathe()
+                await self._next()
 
     async def results(self) -> list[Any]:
         """One for each topic."""
         topics = []
         for name, found in self._results.items():
+            await self._next()
             partitions = []
             for index, code in found.items():
                 partitions.append(_Partition(partition_index=index, error_code=code))
-                await self._breathe()
+                await self._next()
             topics.append(_Topic(name=name, partitions=partitions))
         return topics
 
-    async def _breathe(self) -> None:
-        await breathe(self.elements)
+    async def _next(self) -> None:
+        await self._work.before(ELEMENT)
         self.elements += 1

@@ -25,7 +25,7 @@ from uuid import UUID
 import trio
 
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable
@@ -71,6 +71,7 @@ async def offset_fetch(request: Request, broker: Broker) -> Response:
     if request.header.api_version >= SEVERAL_GROUPS_SINCE_VERSION:
         groups = []
         for asked in body.groups:
+            await request.work.before(ELEMENT)
             topics, error = await fetch.group(asked.group_id, asked.topics)
             groups.append(_Group(group_id=asked.group_id, topics=topics, error_code=error))
         answer = _Answer(throttle_time_ms=0, groups=groups)
@@ -89,6 +90,7 @@ class _Fetch:
         self._version = version = request.header.api_version
         self._stable = request.body.require_stable
         self._broker = broker
+        self._work = request.work
         self._patient_until = trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS
         several = version >= SEVERAL_GROUPS_SINCE_VERSION
         self._topic_class, self._partition_class = (
@@ -144,7 +146,7 @@ class _Fetch:
             partitions = []
             for index, offset in offsets.items():
                 partitions.append(self._partition(index, offset))
-                await self._breathe()
+                await self._next()
             found.append(self._topic(name, topic_id, partitions))
         return found
 
@@ -152,6 +154,7 @@ class _Fetch:
         """What was committed of these topics; those whose id is not known come last. Raises KafkaError."""
         found, unknown = [], []
         for one in wanted:
+            await self._next()
             name, topic_id = one.name, NO_TOPIC_ID
             if self._by_id:
                 topic = None if one.topic_id is None else self._broker.topics.by_id(one.topic_id.bytes)
@@ -163,16 +166,17 @@ class _Fetch:
             for index in one.partition_indexes:
                 offset = None if table is None else table.fetch(name, index, topic_id)
                 partitions.append(self._partition(index, offset))
-                await self._breathe()
+                await self._next()
             found.append(self._topic(name, one.topic_id if self._by_id else None, partitions))
         return found + unknown
 
     async def _failed(self, wanted: Any, error: ErrorCode) -> Any:
         """A topic of which each partition has an error."""
+        await self._next()
         partitions = []
         for index in wanted.partition_indexes:
             partitions.append(self._partition(index, None, error))
-            await self._breathe()
+            await self._next()
         return self._topic(wanted.name, wanted.topic_id if self._by_id else None, partitions)
 
     def _topic(self, name: str, topic_id: UUID | None, partitions: list[Any]) -> Any:
@@ -202,6 +206,7 @@ class _Fetch:
     def _by_id(self) -> bool:
         return self._version >= TOPIC_IDS_SINCE_VERSION
 
-    async def _breathe(self) -> None:
-        await breathe(self.elements)
+    async def _next(self) -> None:
+        """Before each topic and partition."""
+        await self._work.before(ELEMENT)
         self.elements += 1

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -45,13 +45,14 @@ async def offset_for_leader_epoch(request: Request, broker: Broker) -> Response:
     topics = []
     done = 0
     for wanted in request.body.topics:
+        await request.work.before(ELEMENT)
         topic = broker.topics.get(wanted.topic)
         partitions = []
         for asked in wanted.partitions:
+            await request.work.before(ELEMENT)
             partitions.append(_end_of_epoch(topic, asked))
-            await breathe(done := done + 1)
         topics.append(_Topic(topic=wanted.topic, partitions=partitions))
-        await breathe(done := done + 1)
+        done += 1 + len(partitions)
     return await answer_of(done, request, _Answer(throttle_time_ms=0, topics=topics))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Abandoned, Ticket
@@ -37,9 +37,9 @@ async def sync_group(request: Request, broker: Broker) -> Response:
     }:
         return _answer(request, SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assignments: dict[str, bytes] = {}
-    for done, each in enumerate(body.assignments):
+    for each in body.assignments:
+        await request.work.before(ELEMENT)
         assignments[each.member_id] = each.assignment
-        await breathe(done)
     ticket = Ticket()
     sync = Sync(
         ticket=ticket,

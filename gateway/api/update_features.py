@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.turns import breathe
+from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -69,8 +69,8 @@ async def update_features(request: Request, broker: Broker) -> Response:
     }
     error, message, results = ErrorCode.NONE, None, []
     try:
-        for done, (name, (level, kind)) in enumerate(wanted.items()):
-            await breathe(done)
+        for name, (level, kind) in wanted.items():
+            await request.work.before(ELEMENT)
             _check(broker.node_id, name, level, kind)
             results.append(_Result(feature=name, error_code=ErrorCode.NONE, error_message="NONE"))
     except KafkaError as refused:

@@ -35,6 +35,7 @@ import trio
 
 from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
+from gateway.common.work import Work
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -90,11 +91,12 @@ class Request:
     """One decoded request and where it came from.
 
     `arrived` is when it was received whole (trio's clock): the timeout that it names counts from there.
-    `client` is who shares what is shared fairly (`gateway.common.clients`).
-    `local_address` is the (host, port) that Metadata answers on this connection. `shutting_down` is set when
-    the gateway stops: a handler that waits (Fetch) answers at once then. For one with a
-    `begin`, `before_waiting` writes the answers that are ready; and `held_bytes` is the memory that it holds
-    while it waits for room, which `room_memory` bounds. `gone`: the client has closed its sending side.
+    `client` is who shares what is shared fairly (`gateway.common.clients`). `local_address` is the (host,
+    port) that Metadata answers on this connection. `shutting_down` is set when the gateway stops: a handler
+    that waits (Fetch) answers at once then. For one with a `begin`, `before_waiting` writes the answers that
+    are ready; and `held_bytes` is the memory that it holds while it waits for room, which `room_memory`
+    bounds. `gone`: the client has closed its sending side. `work` is what is left of its connection's turn:
+    steps that a client may ask for many times are charged there.
     """
 
     __slots__ = (
@@ -115,6 +117,7 @@ class Request:
         "response_memory",
         "room_memory",
         "shutting_down",
+        "work",
     )
 
     def __init__(
@@ -128,6 +131,7 @@ class Request:
         response_memory: Memory | None = None,
         arrived: float = 0.0,
         client: str = NOBODY,
+        work: Work | None = None,
     ) -> None:
         self.arrived = arrived
         self.client = client
@@ -138,6 +142,7 @@ class Request:
         self.client_address = client_address
         self.shutting_down = shutting_down
         self.response_memory = response_memory
+        self.work = Work() if work is None else work
         self.reserved = 0
         self.room_memory: Budget | None = None
         self.held_bytes = 0

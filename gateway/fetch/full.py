@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
+from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import TopicKey

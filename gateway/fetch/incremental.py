@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.answers.encoding import encoded
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
+from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, missing_rank
 from gateway.fetch.job import Job
 from gateway.fetch.session import FORGOTTEN, FetchSession, SessionPartition, place_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
 
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
+from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition
 from gateway.fetch.reading import Reading
 from wireproto.kafka.fetch import FetchRequest, TopicResults

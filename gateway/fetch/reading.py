@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import trio
 
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
+from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, within
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError

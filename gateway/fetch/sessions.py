@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from gateway.answers.turns import BREATH
 from gateway.common.handlers import Request
 from gateway.common.settings import LogSettings
+from gateway.common.work import BREATH
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, SessionPartition, TopicKey
 from gateway.fetch.session_cache import MAX_SESSION_BYTES, NO_SESSION, FetchSessionCache

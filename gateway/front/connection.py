@@ -42,6 +42,7 @@ import trio
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
+from gateway.common.work import TURN, Work
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
 from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
@@ -49,11 +50,11 @@ from gateway.front.deadlines import Deadlines
 from gateway.front.decoding import decode_counted, decode_many_partitions, take_produced
 from gateway.front.dispatch import Route, UnsupportedRequest
 from gateway.front.limits import (
-    FAIR_SHARE_REQUESTS,
     FREE_ELEMENTS,
     LINGER_SECONDS,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
+    REQUEST_COST,
 )
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
@@ -87,6 +88,7 @@ class Connection:
         "_local_address",
         "_output",
         "_scope",
+        "_work",
         "client",
         "client_address",
         "memory",
@@ -110,6 +112,7 @@ class Connection:
         self._deadlines = Deadlines(limits)
         self._handling: Request | None = None
         self._scope = trio.CancelScope()
+        self._work = Work()
         self.reason = ""  # why the connection ended: a word for the metrics
 
     async def run(self) -> None:
@@ -182,23 +185,22 @@ class Connection:
 
     async def _read(self) -> None:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
-        frames, deadlines = self._frames, self._deadlines
-        share = FAIR_SHARE_REQUESTS
+        frames, deadlines, work = self._frames, self._deadlines, self._work
         try:
             while True:
                 frame = frames.next_frame()
                 if frame is None:
                     if not await self._receive():
                         return
-                    share = FAIR_SHARE_REQUESTS  # others had their turn meanwhile
+                    work.left = TURN  # others had their turn meanwhile
                     continue
                 deadlines.partial -= len(frame) + SIZE_BYTES
                 await self._serve(frame)
-                share -= 1
-                if not share:
+                work.left -= REQUEST_COST
+                if work.left <= 0:
                     self._answers.flush()
                     await trio.lowlevel.checkpoint()
-                    share = FAIR_SHARE_REQUESTS
+                    work.left = TURN
         except MalformedRequest as error:
             self._end("malformed", f"malformed request: {error}")
         except UnsupportedRequest as error:
@@ -298,10 +300,10 @@ class Connection:
         elif small:
             body = context.dispatcher.decode(route, header, frame)
         else:
-            body = await decode_counted(context, memory, route, header, frame, answers.flush)
+            body = await decode_counted(context, memory, self._work, route, header, frame, answers.flush)
         request = Request(
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
-            self.client.response_memory, arrived, self.client.name,
+            self.client.response_memory, arrived, self.client.name, self._work,
         )  # fmt: skip
         if begins:
             await self._begin(route, request, size, decoded, started)

@@ -8,6 +8,8 @@ from typing import Any
 
 import trio
 
+from gateway.common.costs import DECODED_KIB
+from gateway.common.work import Work
 from gateway.front.context import ConnectionContext
 from gateway.front.dispatch import Route
 from gateway.front.limits import (
@@ -51,6 +53,7 @@ async def decode_many_partitions(
 async def decode_counted(
     context: ConnectionContext,
     memory: ConnectionMemory,
+    work: Work,
     route: Route,
     header: RequestHeader,
     frame: memoryview,
@@ -64,6 +67,7 @@ async def decode_counted(
     dispatcher = context.dispatcher
     await memory.decoded.take(len(frame) * DECODED_BYTES_PER_BYTE, flush)
     if not dispatcher.takes_long(route, frame):
+        await work.before((len(frame) >> 10) * DECODED_KIB)
         return dispatcher.decode(route, header, frame)
     flush()
     decode = partial(dispatcher.decode, route, header, frame)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.common.work import TURN
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -121,7 +123,12 @@ MAX_KNOWN_CLIENTS = 4_096
 """Clients that are remembered to have been there: a hundred bytes each."""
 
 FAIR_SHARE_REQUESTS = 32
-"""Requests of one connection that are handled before other connections have their turn."""
+"""Requests of one connection that are handled before other connections have their turn; fewer where they are
+much work."""
+
+REQUEST_COST = TURN // FAIR_SHARE_REQUESTS
+"""Nanoseconds of a turn that every request is charged, whatever else it costs: a small one takes about
+that."""
 
 LISTEN_BACKLOG = 1024
 """Connections that the kernel completes before we accept them (it caps this at `net.core.somaxconn`). Kafka's

@@ -9,12 +9,15 @@ behind them).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_SUBSCRIBED_TOPICS: Final = 20_000
 """Topics that are read of one member, about 5 ms of the loop at each generation. A member that names more
 counts as reading everything: offsets of its group then neither expire nor are deleted while it is there."""
+
+MAX_TOPICS_OF_GROUP: Final = 80_000
+"""The same of all members together, of those that subscribe alike once: 20 ms."""
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -33,6 +36,18 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
         return frozenset(name for name, _ in _topics(metadata, with_partitions=False))
     except _NOT_A_CONSUMERS:
         return None
+
+
+def topics_of_all(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics of several members; None when some cannot be read, or they name too many."""
+    topics: set[str] = set()
+    named = 0
+    for metadata in subscriptions:
+        some = subscribed_topics(metadata)
+        if some is None or (named := named + _topic_count(metadata)) > MAX_TOPICS_OF_GROUP:
+            return None
+        topics |= some
+    return frozenset(topics)
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]] | None:

@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from gateway.common.clients import NOBODY
-from gateway.groups.events import Join, Leaving, Now, Sync
+from gateway.common.costs import LOADED_GROUP, LOADED_MEMBER
+from gateway.common.work import Work
+from gateway.groups.events import Effect, Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
 from gateway.groups.journal import Journal
+from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.notes import GroupNotes
 from gateway.groups.offsets import OffsetTable, TopicPartition
@@ -61,7 +64,9 @@ class Coordinator:
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
-        self.limits = GroupLimits(settings.group_initial_rebalance_delay_ms, settings.group_max_size)
+        self.limits = GroupLimits(
+            settings.group_initial_rebalance_delay_ms, min(settings.group_max_size, MAX_MEMBERS)
+        )
         self._session_timeouts_ms = (
             settings.group_min_session_timeout_ms,
             settings.group_max_session_timeout_ms,
@@ -162,13 +167,26 @@ class Coordinator:
         self._forget_groups(index)
         self._tasks.start_soon(self._loading.run, index)
 
-    def _loaded(self, index: int, found: dict[str, LoadedGroup]) -> None:
-        now = self.now()
+    async def _loaded(self, index: int, found: dict[str, LoadedGroup]) -> None:
+        """Take over the groups of a partition, while others have their turns; none if its topic goes
+        meanwhile.
+        """
+        now, topic, work = self.now(), self._topic, Work()
+        made: list[tuple[GroupMachine, LoadedGroup, list[Effect]]] = []
         for group_id, loaded in found.items():
+            metadata = loaded.metadata
+            members = 0 if metadata is None else len(metadata.members)
+            await work.before(LOADED_GROUP + LOADED_MEMBER * members)
             machine = GroupMachine(group_id, self.limits, now)
+            made.append((machine, loaded, [] if metadata is None else machine.loaded(metadata, now)))
+        if self._topic is not topic:
+            return
+        # All at once: a group that is there counts as served.
+        for machine, loaded, effects in made:
             recorded = loaded.metadata is not None
-            group = self.groups[group_id] = Group(self, index, machine, loaded.offsets, recorded=recorded)
-            group.carry_out(machine.loaded(loaded.metadata, now) if loaded.metadata is not None else [])
+            group = Group(self, index, machine, loaded.offsets, recorded=recorded)
+            self.groups[machine.group_id] = group
+            group.carry_out(effects)
 
     def _forget_groups(self, index: int | None = None) -> None:
         """Those of one partition, or all."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from gateway.groups.events import NO_MEMBER_ID, Effect, Join, JoinReply, Leaving, Now, Sync, SyncReply
@@ -25,6 +26,10 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 NEW_MEMBER_JOIN_TIMEOUT_SECONDS: Final = 300.0
 """How long the first JoinGroup of a member may wait: Kafka's `CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS`. A
 client that went away does not know its id and comes again under another; the defunct one must go."""
+
+
+EXPIRED_AT_ONCE: Final = 1_000
+"""Members that one tick gives up: ten milliseconds. The others go with the next one, which is due at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,8 @@ class GroupMachine(RebalancingGroup):
             self.take_back(member_id)
             if self.state is GroupState.PREPARING_REBALANCE and self.all_joined:
                 self._complete_join(now)
-        for member in [one for one in self.roster.members() if one.deadline <= now.seconds]:
+        over = (one for one in self.roster.members() if one.deadline <= now.seconds)
+        for member in list(islice(over, EXPIRED_AT_ONCE)):
             self._session_over(member, now)
         if self.join_deadline <= now.seconds:
             self._join_time_over(now)

@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Final
 
 from gateway.common.settings import LogSettings
-from gateway.groups.consumer_protocol import subscribed_topics
+from gateway.groups.consumer_protocol import topics_of_all
 from gateway.groups.events import Now
-from gateway.groups.member import Member, loaded_member, text_bytes
+from gateway.groups.member import MAX_MEMBERS, Member, loaded_member, text_bytes
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.roster import Roster
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -66,8 +66,8 @@ class GroupLimits:
     """How long the first rebalance of an empty group waits for more members: Kafka's
     `group.initial.rebalance.delay.ms`."""
 
-    max_size: int = LogSettings.group_max_size
-    """Members of one group: Kafka's `group.max.size`."""
+    max_size: int = MAX_MEMBERS
+    """Members of one group: Kafka's `group.max.size`, and at most MAX_MEMBERS."""
 
 
 class GroupData:
@@ -208,13 +208,7 @@ class GroupData:
         """The topics of all members (`computeSubscribedTopics`)."""
         if not self.uses_consumer_protocol:
             return None
-        topics: set[str] = set()
-        for member in self.roster.members():
-            some = subscribed_topics(member.metadata_of(self.protocol))
-            if some is None:
-                return None
-            topics |= some
-        return frozenset(topics)
+        return topics_of_all({member.metadata_of(self.protocol) for member in self.roster.members()})
 
     # checks ------------------------------------------------------------------------------------------------
 

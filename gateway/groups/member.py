@@ -9,7 +9,11 @@ from typing import Final
 from gateway.groups.events import Protocol
 from gateway.groups.metadata import MemberMetadata
 
-MEMBER_BYTES: Final = 1088
+MAX_MEMBERS: Final = 5_000
+"""Members of one group, whatever `--group-max-size` allows: a step of a rebalance goes through all of them,
+at five microseconds each. Kafka has no such limit; its largest groups have hundreds."""
+
+MEMBER_BYTES: Final = 1152
 """Memory of a member beside the bytes that clients sent: its object, its strings, its places in tables."""
 
 PROTOCOL_BYTES: Final = 192

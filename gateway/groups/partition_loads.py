@@ -36,7 +36,7 @@ class PartitionLoads:
         self,
         partitions: int,
         load: Callable[[int], Awaitable[dict[str, LoadedGroup]]],
-        loaded: Callable[[int, dict[str, LoadedGroup]], None],
+        loaded: Callable[[int, dict[str, LoadedGroup]], Awaitable[None]],
     ) -> None:
         self._load = load
         self._loaded = loaded
@@ -85,7 +85,8 @@ class PartitionLoads:
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
             else:
                 if not self._closed:
-                    self._loaded(partition, groups)
+                    await self._loaded(partition, groups)
+                if not self._closed:
                     done.set()
                     self.left -= 1
                 return

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.primitives import compact_string, read_uvarint, string
@@ -324,6 +325,8 @@ class _Reader:
         count = self._size(self.int32)
         if not 0 <= count * _SMALLEST_MEMBER_BYTES <= len(self._data) - self._position:
             raise MalformedRecord(f"{count} members in {len(self._data) - self._position} bytes")
+        if count > MAX_MEMBERS:
+            raise MalformedRecord(f"a group of {count} members, more than {MAX_MEMBERS}")
         return count
 
     def tags(self) -> dict[int, bytes]:

@@ -6,7 +6,7 @@ one who came first: the same events give the same group.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
 from gateway.groups.events import JoinedMember, Protocol
@@ -19,7 +19,9 @@ class Roster:
     __slots__ = ("_supporters", "by_id", "by_instance", "leader", "size", "waiting")
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Member] = {}
+        # The first one is found at once however many before it have gone, which a dict cannot: members that
+        # go one after the other would take quadratic time.
+        self.by_id: OrderedDict[str, Member] = OrderedDict()
         self.by_instance: dict[str, str] = {}
         self.leader: str | None = None
         self.size = 0

@@ -16,9 +16,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-import trio
-
+from gateway.common.costs import PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
+from gateway.common.work import TURN
 from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
@@ -47,12 +47,9 @@ MAX_TIMESTAMP_FIX_BYTES = 1024 * 1024
 """Inflated size up to which a maximum timestamp that cannot be true is computed from the records; it is done
 on the loop, so it must not take long. No known client sends such a batch."""
 
-PARTITIONS_A_TURN_COUNT = 500
-"""Partitions of one request that are appended, or refused, before others have their turn: some
-milliseconds."""
-
-RECORDS_A_TURN_COUNT = 2000
-"""Records of small batches that are looked through before others have their turn: a millisecond."""
+PARTITIONS_A_TURN_COUNT = TURN // PRODUCED_BATCH
+"""Partitions of one request that are refused for what they are before others have their turn; batches that
+are opened, or large, are fewer."""
 
 ADMIN_CLIENT_ID = "__admin_client"
 """Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs: here
@@ -104,6 +101,13 @@ class _Unnamed(NamedTuple):
     bounds: tuple[int, int]
 
 
+def _cost(records: memoryview | None) -> int:
+    """What a batch costs at most that is looked through at once, and appended or refused."""
+    if not records:
+        return PRODUCED_BATCH
+    return PRODUCED_BATCH + (len(records) >> 10) * PRODUCED_KIB + elements(records) * RECORD
+
+
 class Appending:
     """One request; `append_all` is the whole work.
 
@@ -113,7 +117,6 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
-        "_looked_through",
         "_names_left",
         "_now_ms",
         "_opened",
@@ -133,8 +136,6 @@ class Appending:
         self._unnamed: _Unnamed | None = None
         self._names_left = MAX_NAMED_RECORDS
         """Records that the answer may still name."""
-        self._looked_through = 0
-        """Records of small batches that were looked through since others had their turn."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
@@ -147,23 +148,19 @@ class Appending:
         # Judged once: if it closed between two batches of a producer, the second would overtake the first.
         has_room = self._broker.context.window_gate.is_open
         self._now_ms = self._broker.context.now_ms()
-        done = 0
+        work = self._request.work
         for topic in body.topics:
             results: list[tuple[int, Append | RefusedBatch]] = []
             if topic.partitions:
                 self.topics.append((topic, results))
             for data in topic.partitions:
-                if self._looked_through >= RECORDS_A_TURN_COUNT:
-                    self._looked_through = 0
-                    await self._pause(trio.lowlevel.checkpoint)
+                if work.is_over_with(cost := _cost(data.records)):
+                    await self._pause(partial(work.turn, cost))
                 while (outcome := self._outcome(topic, data, has_room)) is None:
                     await self._pause(partial(self._open_again, topic, data))
                 if self._unnamed is not None:
                     await self._pause(partial(self._name_records, self._unnamed))
                 results.append((data.index, outcome))
-                done += 1
-                if not done % PARTITIONS_A_TURN_COUNT:
-                    await self._pause(trio.lowlevel.checkpoint)
 
     # ------------------------------------------------------------------------------------------------ waits
 
@@ -224,8 +221,10 @@ class Appending:
         return Opening(data, topic.settings, name, self._zstd_allowed, self._names_left)
 
     async def _open_all(self, openings: Sequence[Opening]) -> None:
+        client = self._request.client
         for opening in openings:
-            self._take_opened(opening, await open_in_slices(opening._replace(names=self._names_left)))
+            opened = await open_in_slices(opening._replace(names=self._names_left), client)
+            self._take_opened(opening, opened)
 
     async def _open_again(self, wanted: ProduceTopic, data: ProducePartition) -> None:
         """Open the batch of a topic that was altered, or made again, in the middle of the work; or one that
@@ -316,7 +315,7 @@ class Appending:
         )
         if header.max_timestamp >= header.base_timestamp:
             return header
-        self._looked_through += RECORDS_A_TURN_COUNT
+        self._request.work.is_over_with(TURN)  # what it takes is a turn by itself
         return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(
@@ -331,15 +330,10 @@ class Appending:
             opened = open_now(self._opening(data, topic))
             if opened is None:
                 return None
-            self._charge(opened)
+            self._names_left -= len(opened.record_errors)
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
         return opened.records, opened.header
-
-    def _charge(self, opened: Opened) -> None:
-        """For a batch that was opened at once, whatever came of it."""
-        self._looked_through += elements(opened.records)
-        self._names_left -= len(opened.record_errors)
 
     def _check_times(self, partition: Partition, header: BatchHeader, records: memoryview) -> None:
         """Raises RefusedBatch as Kafka answers it, unless the timestamp is none (-1). The records of a large

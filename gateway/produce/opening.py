@@ -12,14 +12,15 @@ client sent after it waits, too, so that order stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import trio
 
+from gateway.common.workers import Look, Workers
 from gateway.configs.effective import EffectiveTopicConfigs
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.produce import ProducePartition
@@ -65,10 +66,7 @@ _PLAIN: Final = int(Codec.NONE)
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _COUNT: Final = Struct(">57xi")
 
-_Result = TypeVar("_Result")
-
-_places = trio.CapacityLimiter(BATCHES_AT_ONCE)
-_threads = trio.CapacityLimiter(BATCHES_AT_ONCE)
+_workers = Workers(BATCHES_AT_ONCE)
 
 
 @dataclass(slots=True)
@@ -143,12 +141,15 @@ def open_now(opening: Opening) -> Opened | None:
     return _judged(opening, records, header, walk)
 
 
-async def open_in_slices(opening: Opening) -> Opened:
-    """Open the batch while others have their turns."""
+async def open_in_slices(opening: Opening, client: str) -> Opened:
+    """Open the batch while others have their turns, as soon as `client` has a place for it.
+
+    What is done in a thread ends soon after the caller is cancelled.
+    """
     records = opening.data.records or memoryview(b"")
     codec = opening.settings.codec
-    async with _places:
-        inflated = await _beside(partial(_validated_and_inflated, opening, records))
+    async with _workers.place(client):
+        inflated = await _workers.in_thread(partial(_validated_and_inflated, opening, records))
         if isinstance(inflated, Opened):
             return inflated
         header, body = inflated
@@ -160,13 +161,8 @@ async def open_in_slices(opening: Opening) -> Opened:
             return _refused(opening, records, error)
         opened = _judged(opening, records, header, walk)
         if opened.header is not None and codec is not None and codec != header.codec:
-            return await _beside(partial(_recompressed, opening, opened.header, body))
+            return await _workers.in_thread(partial(_recompressed, opening, opened.header, body))
     return opened
-
-
-async def _beside(work: Callable[[], _Result]) -> _Result:
-    """In a worker thread: inflating and deflating give up the interpreter."""
-    return await trio.to_thread.run_sync(work, limiter=_threads)
 
 
 def _validated(opening: Opening, records: memoryview) -> BatchHeader:
@@ -182,7 +178,9 @@ def _validated(opening: Opening, records: memoryview) -> BatchHeader:
     return header
 
 
-def _validated_and_inflated(opening: Opening, records: memoryview) -> tuple[BatchHeader, Buffer] | Opened:
+def _validated_and_inflated(
+    opening: Opening, records: memoryview, look: Look
+) -> tuple[BatchHeader, Buffer] | Opened:
     """The header and the records; or the refused batch. An exception would hold what was inflated until
     garbage is looked for.
     """
@@ -191,7 +189,7 @@ def _validated_and_inflated(opening: Opening, records: memoryview) -> tuple[Batc
     except InvalidBatch as error:
         return _refused(opening, records, error)
     try:
-        return header, inflated_records(records, header, MAX_DECOMPRESSED_BYTES)
+        return header, inflated_records(records, header, MAX_DECOMPRESSED_BYTES, look)
     except InvalidBatch as error:
         refused = _refused(opening, records, error)
     if refused.error is ErrorCode.CORRUPT_MESSAGE:
@@ -219,10 +217,11 @@ def _refused(opening: Opening, records: memoryview, error: InvalidBatch) -> Open
     return Opened(records, opening.settings, None, error.code, error.message)
 
 
-def _recompressed(opening: Opening, header: BatchHeader, body: Buffer) -> Opened:
+def _recompressed(opening: Opening, header: BatchHeader, body: Buffer, look: Look) -> Opened:
     settings = opening.settings
     assert settings.codec is not None
-    made = memoryview(bytearray(recompressed(header, body, settings.codec, settings.compression_level)))
+    deflated = recompressed(header, body, settings.codec, settings.compression_level, look)
+    made = memoryview(bytearray(deflated))
     if len(made) > settings.max_message_bytes:
         message = (
             f"{len(made)} bytes in the topic's compression.type, {settings.max_message_bytes} are allowed"

@@ -1,6 +1,6 @@
 """Every mutation, on the way of a batch from its producer to w fsynced stores and back."""
 
-from tests.mutants import catalogs, cleaning, fences, groups, logs, opened, protocol, stores
+from tests.mutants import catalogs, cleaning, fences, groups, logs, opened, protocol, stores, work
 
 MUTANTS = (
     *protocol.MUTANTS,
@@ -11,4 +11,5 @@ MUTANTS = (
     *catalogs.MUTANTS,
     *fences.MUTANTS,
     *opened.MUTANTS,
+    *work.MUTANTS,
 )

@@ -11,11 +11,11 @@ tools and tests.
 This inflates and decodes each record in Python: never on the event loop for batches of any size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress
+from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress, no_look
 from wireproto.records.errors import corrupt, invalid
 from wireproto.records.header import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Buffer, read_header
 from wireproto.records.varint import read_varint, read_varlong
@@ -127,8 +127,11 @@ def uncounted_bytes(body: Buffer, count: int) -> int:
     return end - position
 
 
-def inflated_records(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
-    """The uncompressed records of the batch that `view` begins with, of at most `limit` bytes.
+def inflated_records(
+    view: Buffer, header: BatchHeader, limit: int, look: Callable[[], object] = no_look
+) -> Buffer:
+    """The uncompressed records of the batch that `view` begins with, of at most `limit` bytes. Calls `look`
+    between pieces.
 
     Raises :class:`InvalidBatch`: from the header and the codec; see ``iter_records``.
     """
@@ -137,7 +140,7 @@ def inflated_records(view: Buffer, header: BatchHeader, limit: int) -> Buffer:
     if header.size > len(view):
         raise corrupt(f"a batch of {header.size} bytes in {len(view)}")
     body = memoryview(view)[HEADER_BYTES : header.size]
-    inflated = body if header.codec == Codec.NONE else decompress(header.codec, body, limit)
+    inflated = body if header.codec == Codec.NONE else decompress(header.codec, body, limit, look)
     if header.count * MIN_RECORD_BYTES > len(inflated):
         raise invalid(f"{header.count} records in {len(inflated)} bytes")
     return inflated

@@ -10,11 +10,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.answers.turns import BREATH
 from gateway.api import describe_groups, join_group
 from gateway.api.join_group import MAX_PROTOCOLS, MAX_REBALANCE_TIMEOUT_MS, client_host
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
+from gateway.common.work import BREATH
 from tests.differential.groups import describe, heartbeat, join, leave, sync
 from tests.unit.gateway.api.asking import (
     ADDRESS,

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.groups.consumer_protocol import MAX_SUBSCRIBED_TOPICS, assigned_partitions, subscribed_topics
+from gateway.groups.consumer_protocol import (
+    MAX_SUBSCRIBED_TOPICS,
+    assigned_partitions,
+    subscribed_topics,
+    topics_of_all,
+)
 
 
 def subscription(*topics: str, behind: bytes = b"") -> bytes:
@@ -92,3 +97,13 @@ def test_what_is_no_assignment_is_told(data: bytes) -> None:
 def test_any_bytes_are_read_as_an_assignment_or_refused(data: bytes) -> None:
     found = assigned_partitions(data)
     assert found is None or all(isinstance(name, str) for name in found)
+
+
+def test_members_that_name_too_many_topics_together_read_everything() -> None:
+    most = [f"t{number}" for number in range(MAX_SUBSCRIBED_TOPICS)]
+    alike = {subscription(*most)}
+    assert topics_of_all(alike) == frozenset(most)
+    full = [subscription(*most, behind=bytes([number])) for number in range(4)]
+    assert topics_of_all(full) == frozenset(most)
+    assert topics_of_all([*full, subscription("one more")]) is None
+    assert topics_of_all([b"not a consumer's"]) is None

@@ -14,7 +14,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wireproto.kafka.errors import ErrorCode
-from wireproto.records.compression import FRAME_MAGIC, MAX_EXPANSION, Codec, compress, decompress
+from wireproto.records.compression import (
+    DEFLATED_AT_ONCE_BYTES,
+    FRAME_MAGIC,
+    MAX_EXPANSION,
+    MAX_ZSTD_BLOCKS,
+    Codec,
+    compress,
+    decompress,
+)
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.output import PIECE_BYTES
 from wireproto.records.snappy import XERIAL_HEADER, XERIAL_MAGIC, compress_raw
@@ -257,3 +265,62 @@ def test_a_changed_byte(form: str, position: int, value: int, limit: int) -> Non
         assert len(decompress(codec, data, limit)) <= limit
     except InvalidBatch:
         pass
+
+
+class Gone(Exception):
+    """What a look raises when nobody wants the result any more."""
+
+
+def look_that_ends_after(looks: int) -> Callable[[], None]:
+    left = [looks]
+
+    def look() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Gone
+
+    return look
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_deflating_looks_between_pieces_and_ends_there(codec: Codec) -> None:
+    data = random.Random(2).randbytes(3 * DEFLATED_AT_ONCE_BYTES)
+    looked: list[None] = []
+    whole = compress(codec, data, look=lambda: looked.append(None))
+    assert bytes(decompress(codec, whole, len(data))) == data
+    assert len(looked) >= 3
+    with pytest.raises(Gone):
+        compress(codec, data, look=look_that_ends_after(1))
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+def test_inflating_looks_between_pieces_and_ends_there(codec: Codec) -> None:
+    data = random.Random(3).randbytes(4 * PIECE_BYTES)
+    looked: list[None] = []
+    packed = compress(codec, data)
+    assert bytes(decompress(codec, packed, len(data), lambda: looked.append(None))) == data
+    assert len(looked) >= 3
+    with pytest.raises(Gone):
+        decompress(codec, packed, len(data), look_that_ends_after(1))
+
+
+def test_snappy_of_very_many_tiny_chunks_is_refused_before_they_are_all_looked_at() -> None:
+    """A million empty chunks took 2.4 s. A stream that is flushed now and then is read."""
+
+    def chunks(block: bytes, count: int) -> bytes:
+        return XERIAL_HEADER + (struct.pack(">i", len(block)) + block) * count
+
+    empty, one = compress_raw(b""), compress_raw(b"x")
+    assert bytes(decompress(Codec.SNAPPY, chunks(one, 200), 1 << 20)) == b"x" * 200
+    full = compress_raw(bytes(1024))
+    assert bytes(decompress(Codec.SNAPPY, chunks(full, 1000), 1 << 20)) == bytes(1_024_000)
+    for block in (empty, one):
+        assert refusal(Codec.SNAPPY, chunks(block, 1_000_000)) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_zstd_frame_of_very_many_empty_blocks_is_refused() -> None:
+    def frame(blocks: int) -> bytes:
+        return FRAME_MAGIC[Codec.ZSTD] + b"\x00\x58" + bytes(3) * (blocks - 1) + b"\x01\x00\x00"
+
+    assert bytes(decompress(Codec.ZSTD, frame(MAX_ZSTD_BLOCKS), 1 << 20)) == b""
+    assert refusal(Codec.ZSTD, frame(MAX_ZSTD_BLOCKS + 1)) is ErrorCode.CORRUPT_MESSAGE

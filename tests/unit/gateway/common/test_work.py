@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from gateway.answers.turns import BREATH
+from gateway.common.costs import ELEMENT
+from gateway.common.work import TURN
 from tests.unit.gateway.answers.large_requests import requests
 from tests.unit.gateway.api.asking import FakeBroker, ask_async
 
@@ -23,7 +24,7 @@ def test_others_have_their_turn_while_a_large_request_is_worked_off(index: int) 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other)
-            await ask_async(FakeBroker(), requests(10 * BREATH)[index])
+            await ask_async(FakeBroker(), requests(10 * (TURN // ELEMENT))[index])
             nursery.cancel_scope.cancel()
 
     trio.run(main)

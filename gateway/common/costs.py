@@ -1,0 +1,38 @@
+"""What steps of work are charged: nanoseconds of processor time.
+
+Only roughly right. DECODED_KIB, PRODUCED_BATCH, PRODUCED_KIB, CONFIGS and LOADED_GROUP are estimates; ELEMENT
+and LOADED_MEMBER are rounded up from runs of one machine, by the loop's own time divided by the elements done
+in it (`python -m tests.in_process.loop_stretches` prints both sums beside each other); RECORD is what
+`wireproto.records.walk` was measured at. They need to be right within a factor of some, no more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ELEMENT: Final = 8_000
+"""An element of a request that is looked up and answered: a name, a partition, a member. 2,000 to 5,000 for
+most APIs."""
+
+CONFIGS: Final = 100_000
+"""A topic or resource whose configs are checked or described one by one: CreateTopics, AlterConfigs,
+DescribeConfigs."""
+
+DECODED_KIB: Final = 40_000
+"""A KiB of a request that is decoded into objects on the loop."""
+
+PRODUCED_BATCH: Final = 10_000
+"""A batch that is checked and appended, or refused."""
+
+RECORD: Final = 350
+"""A record of it that is looked through: 100 to 350 compiled, 900 in Python, and 3,000 where it is named as
+well."""
+
+PRODUCED_KIB: Final = 400
+"""A KiB of it, for its CRC and a copy."""
+
+LOADED_GROUP: Final = 20_000
+"""A group that is taken over from the log."""
+
+LOADED_MEMBER: Final = 5_000
+"""A member of it: 3,600."""
