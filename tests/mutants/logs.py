@@ -265,7 +265,7 @@ MUTANTS = (
         "newest-producer-forgotten",
         "With many producers the one that is busy loses its protection against duplicates.",
         "gateway/log/idempotence/state.py",
-        "                self._producers.popitem(last=False)\n",
+        "                del self._producers[self._dispensable(client, now_ms)]\n",
         "                self._producers.popitem()\n",
         (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
     ),

@@ -583,7 +583,12 @@ def test_a_store_is_told_where_it_was_decided_which_log_and_which_epoch() -> Non
         entry = setup.catalog.get(keys.segment_tombstone_key(D))
         assert entry is not None
         await setup.catalog.transact(
-            [], {keys.segment_tombstone_key(A): keys.pack({"members": [GOOD], "log": "x/0", "epoch": 7})}
+            [],
+            {
+                keys.segment_tombstone_key(A): keys.pack(
+                    {"members": [GOOD], "log": f"{TOPIC.hex()}/1", "epoch": 7}
+                )
+            },
         )
         await setup.catalog.transact([], {"/other": b""})
         async with trio.open_nursery() as nursery:
@@ -595,7 +600,7 @@ def test_a_store_is_told_where_it_was_decided_which_log_and_which_epoch() -> Non
         }
         filled = entry.mod_revision
         assert (D, "", NO_EPOCH, "H1", filled) in told, "an older version noted neither log nor epoch"
-        assert (A, "x/0", 7, "H1", filled + 1) in told
+        assert (A, f"{TOPIC.hex()}/1", 7, "H1", filled + 1) in told
         assert (B, f"{TOPIC.hex()}/0", NO_EPOCH, "H1", filled) in told
         assert {one.at.life for one in setup.stores.told} == {setup.stores.prefix}
 

@@ -300,6 +300,7 @@ async def note_closed(life: Life) -> None:
 async def forget_segment(life: Life) -> None:
     deletion = Deletion(life.context, life.stores)
     deletion._old = life.catalog.revision
+    await deletion._take_changes()
     await deletion._delete_dropped()
 
 

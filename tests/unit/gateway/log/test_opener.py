@@ -478,7 +478,7 @@ def test_what_the_catalog_does_not_know_of_another_life_withholds_the_log(
 def test_what_the_catalog_knows_of_another_life_does_not(place: str) -> None:
     async def body(setup: Setup) -> None:
         key = keys.segment_key(setup.log.topic.id, 0, 0, DEPOSED) if place == "the chain" else place
-        await setup.log.context.catalog.transact([], {key: b"{}"})
+        await setup.log.catalog.transact([], {key: b"{}"})
         setup.stores.sealed = {store: [SealedHead(DEPOSED, 7)] for store in STORES}
         setup.append()
         await trio.sleep(1)

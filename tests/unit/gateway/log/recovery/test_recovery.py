@@ -16,6 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.log.compaction.left_over import Noted
+from gateway.log.epoch_counter import NONE_DRAWN
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery import one_partition, verification
 from gateway.log.recovery.one_partition import PartitionRecovery
@@ -1107,7 +1108,10 @@ def test_a_segment_that_another_catalog_opened_is_sealed_and_the_log_withheld(cl
             record["next_epoch"] += 1
             await copied.transact([], {keys.partition_key(TOPIC_ID, 0): keys.pack(record)})
             other = Life(setup.store, copied)
-            with patch.object(verification, "_further", lambda *_: None):
+            with (
+                patch.object(verification, "_further", lambda *_: None),
+                patch.object(verification, "_unknown", lambda *_: None),
+            ):
                 async with other.running():
                     await other.write(1)
                     assert deposed in refuted(other)
@@ -1128,7 +1132,7 @@ def test_a_seal_that_a_newer_epoch_refuses_refutes_the_catalog(cluster: Cluster)
         record = keys.unpack(entry.value)
         record["next_epoch"] = 0
         older = await copy_of(setup.catalog)
-        await older.transact([], {entry.key: keys.pack(record)})
+        await older.transact([], {entry.key: keys.pack(record), keys.LEADER_EPOCH: keys.pack(NONE_DRAWN)})
         with (
             patch.object(verification, "_newer", lambda *_: None),
             patch.object(one_partition, "what_contradicts", lambda *_: ""),
