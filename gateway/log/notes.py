@@ -3,7 +3,8 @@ and what compactions have begun.
 
 A note belongs to whoever leads the partition that it is about: its transaction compares the partition
 (`gateway.log.fences`), or the tombstone of a topic that was deleted, and the note itself with what was read
-of it. Notes that an older version has put do not say whose they are, and are compared by themselves alone.
+of it. Notes that an older version has put do not say whose they are, and are compared by themselves alone; so
+is what comes in their place.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import Compare, CompareFailed, unchanged
 from gateway.log.fences import Overtaken
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ async def _take(
     puts: dict[str, bytes] = {}
     for note in now:
         puts |= note.puts
+        if not note.log:
+            compares += unchanged(context.catalog, note.puts)
     try:
         compares = list(dict.fromkeys(compares))
         await context.fences.transact(partitions, puts, [note.key for note in now], compares)

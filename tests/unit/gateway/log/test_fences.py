@@ -239,6 +239,21 @@ def test_notes_of_a_deleted_topic_go_with_its_tombstone_and_after_it(tmp_path: P
     run(tmp_path, body)
 
 
+def test_what_an_older_version_noted_of_a_compaction_is_forgotten(tmp_path: Path) -> None:
+    """Nobody knows whose it is: it is compared by itself, and so is the tombstone in its place."""
+
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        older = Noted("A" * 32, (STORE,), 1, "", -1)
+        await catalog.transact([], {keys.compacting_key(older.address): keys.pack({"members": [STORE]})})
+        await forget_outputs(life.context, [older])
+        assert [entry.key for entry in catalog.range(keys.COMPACTING)] == []
+        (tombstone,) = catalog.range(keys.SEGMENT_TOMBSTONES)
+        assert tombstone.key == keys.segment_tombstone_key(older.address)
+        assert keys.unpack(tombstone.value) == {"members": [STORE], "log": "", "epoch": -1}
+
+    run(tmp_path, body)
+
+
 def test_a_swap_whose_note_is_gone_changes_nothing(tmp_path: Path) -> None:
     """Another gateway has given the compaction up, and has its outputs forgotten."""
 
