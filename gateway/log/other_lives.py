@@ -4,6 +4,9 @@ A store that takes an OPEN seals what other lives have open of the same log, and
 known to the catalog, as long as any store keeps it: it came into the catalog before the first store heard of
 it, and leaves it when the last one has deleted it. So one that is not known was opened by a gateway on
 another copy of this catalog: one of both is behind the other, and whatever is given now may be given already.
+
+Rule: what a store names is judged when it says so, and not again when another store answers, which may be an
+hour later: what was to be deleted then is deleted by now, and the catalog has forgotten it.
 """
 
 from typing import TYPE_CHECKING
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 
 def what_is_unknown(context: "LogContext", partition: "Partition", opening: "Opening") -> str:
     """Which segment that stores have sealed because of this opening the catalog does not know, and what to
-    do; "" if it knows all of them.
+    do; "" if it knows all of them. What was judged is taken from the opening.
     """
-    for member, sealed in opening.sealed.items():
+    while opening.sealed:
+        member, sealed = opening.sealed.popitem()
         for address, head in sealed:
             if not partition.chain.holds(address) and not _is_known(context.catalog, partition, address):
                 has = "without a record" if head < 0 else f"with records up to sequence {head}"

@@ -486,3 +486,24 @@ def test_what_the_catalog_knows_of_another_life_does_not(place: str) -> None:
         assert setup.partition.high_watermark == 1
 
     run(body)
+
+
+def test_what_was_known_when_a_store_named_it_is_not_judged_again() -> None:
+    """It is deleted while another member of the new segment is away, and the catalog forgets it."""
+
+    async def body(setup: Setup) -> None:
+        key = keys.segment_tombstone_key(DEPOSED)
+        await setup.log.catalog.transact([], {key: b"{}"})
+        setup.stores.sealed = {ONE: [SealedHead(DEPOSED, -1)], TWO: [SealedHead(DEPOSED, -1)]}
+        setup.stores.away = {THREE}
+        setup.append()
+        await trio.sleep(1)
+        setup.acknowledge(ONE, TWO)
+        assert setup.partition.high_watermark == 1
+        await setup.log.catalog.transact([], {}, [key])
+        setup.stores.back(THREE)
+        await trio.sleep(1)
+        assert (THREE, setup.segments()[-1].address) in setup.stores.opens
+        assert (setup.partition.state, setup.partition.withheld) == (PartitionState.READY, False)
+
+    run(body)
