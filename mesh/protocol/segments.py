@@ -7,7 +7,7 @@ that is refused has changed nothing.
 Rule: an OPEN of a higher epoch seals, in its own commit, what is open of the same log, has a lower epoch and
 is of another gateway life: nobody else would, where the newer life does not know of it. It takes no SEAL's
 place, because the members of the two may be others; and it leaves the same life's alone, which may still
-write them.
+write them. The answer names what this store is a member of.
 
 Rule: a request of a gateway that is not the newest one any more, or whose catalog is an older one, changes
 nothing: SEAL carries the epoch of its round, which is above the address's; DELETE a place in the catalog's
@@ -155,7 +155,7 @@ class Segments:
         if state is None:
             return AddressStatus(segment.address, STATUS_NOT_HERE, -1)
         if state.announcement == segment and state.phase is Phase.OPEN:
-            return Opened(state, self._unended.before(segment)[:MAX_NAMED])
+            return Opened(state, self._named(self._unended.before(segment)))
         if state.phase is not Phase.NATIVE:
             return AddressStatus(segment.address, STATUS_SEALED, state.head)
         if segment.epoch < self.addresses.highest_epoch(segment.log)[0] or self._is_of_another_life(segment):
@@ -172,7 +172,15 @@ class Segments:
         if sources_of(state, self.incarnation):
             self.queue.latest.unfinished[state.address] = True
             self.gaps.watch(state)
-        return Opened(state, before[:MAX_NAMED])
+        return Opened(state, self._named(before))
+
+    def _named(self, before: list[AddressState]) -> list[AddressState]:
+        """Those of these addresses that the answer to OPEN names: those that this store counts for. What it
+        keeps of the store that it was before says nothing: the catalog has forgotten that one, and what only
+        that one had not deleted yet.
+        """
+        named = [one for one in before if one.announcement and self.incarnation in one.announcement.members]
+        return named[:MAX_NAMED]
 
     def _copy(self, copy: Copy) -> Answered:
         segment = copy.announcement

@@ -449,6 +449,7 @@ def test_what_the_catalog_does_not_know_of_another_life_withholds_the_log(
 
     async def body(setup: Setup) -> None:
         setup.stores.sealed = {TWO: [SealedHead(DEPOSED, head)]}
+        setup.stores.away = {THREE}  # or two others might be enough before it is named
         setup.append()
         await trio.sleep(60)
         partition = setup.partition

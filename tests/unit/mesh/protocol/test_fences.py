@@ -124,6 +124,19 @@ def test_another_logs_is_left_alone() -> None:
     assert phase(machine, ADDRESS) is Phase.OPEN
 
 
+def test_what_is_left_of_the_store_that_this_one_was_is_sealed_and_not_named() -> None:
+    """`dafka store restored`: the catalog has forgotten what only the store before counted for."""
+    before = Machine()
+    opens(before, announcement(epoch=3)._replace(members=("6" * 32, STORE)))
+    state = before.known(ADDRESS)
+    assert state is not None
+    assert state.announcement is not None
+    state.announcement = state.announcement._replace(members=("6" * 32, "7" * 32))
+    assert opens(before, announcement(OTHER, epoch=4)) == ()
+    assert phase(before, ADDRESS) is Phase.SEALED
+    assert opens(before, announcement(OTHER, epoch=4)) == (), "nor is it when that is repeated"
+
+
 def test_a_refused_open_seals_nothing() -> None:
     machine = Machine()
     opens(machine, announcement(epoch=3))
