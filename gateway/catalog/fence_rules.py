@@ -43,6 +43,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.BROKER_CONFIGS: Demand.KEY,
     keys.PRODUCER_IDS: Demand.KEY,
     keys.LEADER_EPOCH: Demand.KEY,
+    keys.LEFT_OVER: Demand.KEY,
     keys.LINEAGE: Demand.KEY,
     keys.LIVES: Demand.KEY,
     keys.LIVES_BEFORE: Demand.KEY,

@@ -12,6 +12,7 @@
 /replacing/<incarnation>              a store whose place another one takes: the new one's incarnation
 /broker-configs/<node id or cluster>  broker configs that were set while a gateway ran, by name
 /dropped/<address>                    a segment that left its chain, for the members to forget, and its log
+/left-over/<address>                  a segment that an import knew of by a note which it did not take
 /compacting/<address>                 a segment that a compaction writes, and that is in no chain yet; its log
 /producers/<topic id>/<index>         the idempotent producers of a partition that has no segment left
 /producer-ids                         the first producer id that no block has covered
@@ -38,6 +39,7 @@ SEGMENT_TOMBSTONES = "/dropped/"
 REPLACING = "/replacing/"
 BROKER_CONFIGS = "/broker-configs/"
 COMPACTING = "/compacting/"
+LEFT_OVER = "/left-over/"
 PRODUCERS = "/producers/"
 PRODUCER_IDS = "/producer-ids"
 LEADER_EPOCH = "/leader-epoch"
@@ -98,6 +100,10 @@ def segment_tombstone_key(address: str) -> str:
 
 def compacting_key(address: str) -> str:
     return COMPACTING + address
+
+
+def left_over_key(address: str) -> str:
+    return LEFT_OVER + address
 
 
 def producers_key(topic_id: bytes, index: int) -> str:

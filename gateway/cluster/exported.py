@@ -6,7 +6,8 @@ the last has their number and the SHA-256 of all lines before it, so that a file
 An imported catalog begins a new lineage, which names the exported one and its sequence. So stores that
 remember more than that refute it (`gateway.cluster.lineage`), unless the operator has said that it is to
 count although it is older. Notes of work under way and tombstones are not taken: what was to be deleted then
-may be something else by now, and nothing is deleted on the word of a catalog that may be old.
+may be something else by now, and nothing is deleted on the word of a catalog that may be old. That their
+segments are known stays (`/left-over/`): stores may keep them, and that is no news which refutes the catalog.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ NOT_TAKEN: Final = (
     keys.CLUSTER,
 )
 """What the keys begin with of entries that an import leaves out, or makes itself."""
+
+IN_NO_CHAIN: Final = (keys.COMPACTING, keys.SEGMENT_TOMBSTONES)
+"""Those of them that are about segments which stores keep and no chain has."""
 
 
 class NotAnExport(Exception):
@@ -172,6 +176,8 @@ def imported_entries(catalog: Exported, *, older: bool) -> dict[str, bytes]:
     `older`: it is to count even if stores remember more.
     """
     entries = {key: value for key, value in catalog.entries.items() if not key.startswith(NOT_TAKEN)}
+    notes = [key for key in catalog.entries if key.startswith(IN_NO_CHAIN)]
+    entries |= {keys.left_over_key(key.rpartition("/")[2]): keys.pack({}) for key in notes}
     before = catalog.entries.get(keys.LINEAGE)
     if before is not None:
         lineage = Lineage.unpack(before).child(catalog.sequence, settled=older)

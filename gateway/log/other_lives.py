@@ -39,9 +39,11 @@ def what_is_unknown(context: "LogContext", partition: "Partition", opening: "Ope
 
 
 def _is_known(catalog: "Catalog", partition: "Partition", address: str) -> bool:
-    """Whether the catalog has it in the log's chain, among its notes, or among what is to be deleted."""
-    places = keys.compacting_key(address), keys.closing_key(address), keys.segment_tombstone_key(address)
-    if any(catalog.get(key) is not None for key in places):
+    """Whether the catalog has it in the log's chain, among its notes, or among what is to be deleted, or had
+    when it was exported.
+    """
+    notes = keys.compacting_key(address), keys.closing_key(address), keys.segment_tombstone_key(address)
+    if any(catalog.get(key) is not None for key in (*notes, keys.left_over_key(address))):
         return True
     chain = f"{keys.segments_prefix(partition.topic.id)}{partition.index:06d}/"
     return any(entry.key.endswith(f"-{address}") for entry in catalog.range(chain))

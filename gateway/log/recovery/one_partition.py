@@ -125,7 +125,8 @@ class PartitionRecovery:
         chain = {segment.address for segment in segments}
 
         def is_known(address: str) -> bool:
-            places = keys.compacting_key(address), keys.segment_tombstone_key(address)
+            notes = keys.compacting_key(address), keys.segment_tombstone_key(address)
+            places = (*notes, keys.left_over_key(address))
             return address in chain or any(catalog.get(key) is not None for key in places)
 
         return Known(unended, ended[-1].address if ended else "", end, beyond, is_known)

@@ -30,6 +30,7 @@ OWN = {
     keys.BROKER_CONFIGS: keys.broker_configs_key(1),
     keys.PRODUCER_IDS: keys.PRODUCER_IDS,
     keys.LEADER_EPOCH: keys.LEADER_EPOCH,
+    keys.LEFT_OVER: keys.left_over_key("A"),
     keys.LINEAGE: keys.LINEAGE,
     keys.LIVES: keys.LIVES + "L",
     keys.LIVES_BEFORE: keys.LIVES_BEFORE,

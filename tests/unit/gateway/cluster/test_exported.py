@@ -157,7 +157,10 @@ def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
     assert Life.unpack(entries[keys.LIVES + "G1"]) == Life(found.lineage, 2, 3)
     assert Life.unpack(entries[keys.LIVES + "G2"]) == Life(found.lineage, 3, 4)
     assert sorted(key for key in entries if not key.startswith(keys.LIVES)) == sorted(
-        [keys.LINEAGE, keys.topic_key("orders"), keys.PRODUCER_IDS, keys.LEADER_EPOCH, *SNAPSHOT]
+        [
+            *(keys.LINEAGE, keys.topic_key("orders"), keys.PRODUCER_IDS, keys.LEADER_EPOCH, *SNAPSHOT),
+            *(keys.left_over_key(address) for address in "BC"),
+        ]
     )
     assert keys.unpack(entries[keys.PRODUCER_IDS]) > 5000
     assert keys.unpack(entries[keys.LEADER_EPOCH]) == 70

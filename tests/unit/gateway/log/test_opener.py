@@ -473,6 +473,7 @@ def test_what_the_catalog_does_not_know_of_another_life_withholds_the_log(
         keys.compacting_key(DEPOSED),
         keys.closing_key(DEPOSED),
         keys.segment_tombstone_key(DEPOSED),
+        keys.left_over_key(DEPOSED),
         "the chain",
     ],
 )

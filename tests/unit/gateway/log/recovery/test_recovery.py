@@ -15,6 +15,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
+from gateway.cluster.exported import Exported, imported_entries
 from gateway.log.compaction.left_over import Noted
 from gateway.log.epoch_counter import NONE_DRAWN
 from gateway.log.partition import Partition, PartitionState
@@ -787,6 +788,33 @@ def test_what_a_store_has_not_forgotten_yet_refutes_nothing(cluster: Cluster) ->
                 await setup.catalog.transact([], {}, [entry.key for entry in tombstones])
             async with setup.life().running() as life:
                 assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+
+    cluster(body)
+
+
+def test_what_an_import_knew_only_by_its_notes_refutes_nothing(cluster: Cluster) -> None:
+    """An empty segment at the log's end, which was to be deleted when the catalog was exported."""
+
+    async def body(setup: Setup) -> None:
+        await write_three_segments(setup, same_epoch=True)
+        async with setup.life().running() as life:
+            partition = life.partition
+            partition.chain.begin(life.context.opener.start(partition, NOW_MS))
+            await life.settle()
+        async with setup.life().running():
+            pass
+        (tombstone,) = setup.catalog.range(keys.SEGMENT_TOMBSTONES)
+        found = Exported("", "", "", 0, {entry.key: entry.value for entry in setup.catalog.range("")})
+        imported = imported_entries(found, older=False).items()
+        left_over = {key: value for key, value in imported if key.startswith(keys.LEFT_OVER)}
+        await setup.catalog.transact([], {}, [tombstone.key])
+        async with setup.life().running() as life:
+            assert life.partition.state is PartitionState.FAILED, "else it is news"
+        await setup.catalog.transact([], left_over)
+        async with setup.life().running() as life:
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 30)
+            await life.write(1)
+            assert life.partition.high_watermark == 31
 
     cluster(body)
 
