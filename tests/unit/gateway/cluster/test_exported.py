@@ -22,6 +22,7 @@ from gateway.cluster.exported import (
 )
 from gateway.cluster.identity import cluster_entry
 from gateway.cluster.lineage import CatalogHistory, Life, Lineage
+from gateway.cluster.rebuild import SPARE_EPOCHS
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 ENTRIES: dict[str, Any] = {
@@ -163,8 +164,20 @@ def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
         ]
     )
     assert keys.unpack(entries[keys.PRODUCER_IDS]) > 5000
-    assert keys.unpack(entries[keys.LEADER_EPOCH]) == 70
+    assert keys.unpack(entries[keys.LEADER_EPOCH]) == 70 + SPARE_EPOCHS
     assert Lineage.unpack(imported_entries(found, older=True)[keys.LINEAGE]).settled
+
+
+@pytest.mark.parametrize("counter", [None, 3, 12])
+def test_leader_epochs_go_on_above_all_that_an_export_tells_of(counter: int | None) -> None:
+    entries = cluster_entry("C1") | {
+        keys.partition_key(bytes(16), 0): keys.pack({"next_epoch": 8, "epochs": [], "log_start": 0}),
+        keys.segment_key(bytes(16), 1, 0, "A"): keys.pack({"address": "A", "epoch": 9}),
+    }
+    if counter is not None:
+        entries[keys.LEADER_EPOCH] = keys.pack(counter)
+    imported = imported_entries(Exported("C1", "", "", 7, entries), older=True)
+    assert keys.unpack(imported[keys.LEADER_EPOCH]) == max(9, counter or 0) + SPARE_EPOCHS
 
 
 def test_an_export_of_before_lineages_gets_one_at_its_start() -> None:
