@@ -19,6 +19,9 @@ from gateway.log.segment import Segment
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest offset, sequence, epoch or id that an entry may have: Kafka's numbers end there."""
 
+MAX_EPOCH: Final = (1 << 30) - 1
+"""The highest leader epoch: Kafka's end at twice that, and there is room to go on from it."""
+
 SHOWN_CHARACTERS: Final = 200
 """How much of what is wrong with an entry is shown."""
 
@@ -77,8 +80,9 @@ def _topic(name: str, value: bytes) -> None:
 def _partition(name: str, value: bytes) -> None:
     record = _record(keys.unpack(value))
     _need(_PARTITION.fullmatch(name), "key")
-    _number(record, "next_epoch")
+    _need(_number(record, "next_epoch") <= MAX_EPOCH, "next_epoch")
     _number(record, "log_start")
+    _need(_is_number(record.get("end", 0)), "end")
     _epochs(record)
 
 
@@ -89,6 +93,10 @@ def _producers(name: str, _value: bytes) -> None:
 
 def _producer_ids(_name: str, value: bytes) -> None:
     _need(_is_number(keys.unpack(value)), "value")
+
+
+def _leader_epoch(_name: str, value: bytes) -> None:
+    _need(_is_epoch(keys.unpack(value)), "value")
 
 
 def _store(name: str, value: bytes) -> None:
@@ -111,8 +119,9 @@ def _tombstone(name: str, value: bytes) -> None:
 def _segment(name: str, value: bytes) -> None:
     segment = Segment.unpack(value)
     _need(_PARTITION.fullmatch(name.rpartition("/")[0]), "key")
-    numbers = (segment.epoch, segment.start_offset, segment.w, segment.opened_ms)
-    _need(all(map(_is_number, numbers)), "epoch, start, w or opened_ms")
+    _need(_is_epoch(segment.epoch), "epoch")
+    numbers = (segment.start_offset, segment.w, segment.opened_ms)
+    _need(all(map(_is_number, numbers)), "start, w or opened_ms")
     ends = (segment.end_offset, segment.last_sequence)
     _need(ends == (None, None) or all(isinstance(one, int) for one in ends), "end or last_sequence")
     _need(all(isinstance(one, str) for one in (segment.address, *segment.members)), "address or members")
@@ -140,6 +149,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.PARTITIONS: _partition,
     keys.PRODUCERS: _producers,
     keys.PRODUCER_IDS: _producer_ids,
+    keys.LEADER_EPOCH: _leader_epoch,
     keys.STORES: _store,
     keys.BROKER_CONFIGS: _configs,
     keys.TOMBSTONES: _tombstone,
@@ -160,6 +170,10 @@ def _need(truth: object, what: str) -> None:
 
 def _is_number(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_NUMBER
+
+
+def _is_epoch(value: Any) -> bool:
+    return _is_number(value) and value <= MAX_EPOCH
 
 
 def _record(value: Any) -> dict[str, Any]:

@@ -136,6 +136,7 @@ UNREADABLE = {
     "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),
     "a topic without end": whole(CLUSTER_LINE, {"key": keys.topic_key("a"), "base64": "W1tb" * 50_000}),
     "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
+    "a leader epoch that is none": whole(CLUSTER_LINE, {"key": keys.LEADER_EPOCH, "value": 1 << 31}),
 }
 
 

@@ -107,7 +107,14 @@ DAMAGED = [
         keys.pack({"next_epoch": 1, "epochs": [[5, 0], [4, 1]], "log_start": 0}),
     ),
     (keys.STORES + "x", keys.pack({"incarnation": "A", "name": "a"})),
+    (keys.partition_key(bytes(16), 0), keys.pack({"next_epoch": 1 << 31, "epochs": [], "log_start": 0})),
+    (
+        keys.partition_key(bytes(16), 0),
+        keys.pack({"next_epoch": 1, "epochs": [], "log_start": 0, "end": "9"}),
+    ),
     (keys.PRODUCER_IDS, b'"many"'),
+    (keys.LEADER_EPOCH, b'"many"'),
+    (keys.LEADER_EPOCH, keys.pack(1 << 31)),
     (keys.LIVES + "G1", b"7"),
     (keys.topic_key("t00"), b" " * (MAX_VALUE_BYTES - len(TOPIC) + 1) + TOPIC),
 ]
