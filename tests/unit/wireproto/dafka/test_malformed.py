@@ -1,5 +1,6 @@
 """What strangers may send: every way to break a message is refused with `MalformedMessage`, nothing else."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -376,6 +377,69 @@ def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: p
     with pytest.raises(MalformedMessage, match="list of 4294967295 entries"):
         decode([b"sR7/S1\0\1\xff\xff\xff\xff" + STATUS * 10])
     assert made == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2^32-1 subjects",
+        "2^32-1 entries",
+        "2^32-1 statuses",
+        "2^32-1 logs",
+        "a COPY from 2^32-1 sources",
+        "OPENED with 2^32-1 addresses",
+        "RECALLED with 2^32-1 entries",
+    ],
+)
+def test_a_forged_count_is_refused_for_itself(name: str) -> None:
+    with pytest.raises(MalformedMessage, match="list of 4294967295 entries"):
+        decode(BROKEN[name])
+
+
+@pytest.mark.parametrize(
+    "at", [Remembered("", "G1", 5), Remembered("H1", "G1", -1), Remembered("H1", "", -2)]
+)
+def test_an_entry_at_a_place_that_is_none_is_not_encoded(at: Remembered) -> None:
+    for entry in (
+        OpenEntry(SEGMENT, at),
+        CloseEntry("A9", 5, at),
+        DeleteEntry("A9", "L0", 3, at),
+        Copy(SEGMENT, 5, (), at),
+    ):
+        with pytest.raises(ValueError, match=r"lineage|not a sequence"):
+            entry.pack()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SealEntry("A9", -1),
+        SealEntry("A9", 2**32),
+        SealEntry("", 4),
+        SealEntry("A/9", 4),
+        CloseEntry("A9", -2),
+        CloseEntry("A9", 2**63),
+        DeleteEntry("@A9"),
+        DeleteEntry("A9", "l" * 256),
+        DeleteEntry("A9", "l\0"),
+        DeleteEntry("A9", "L0", -2),
+        DeleteEntry("A9", "L0", 2**63),
+    ],
+)
+def test_an_entry_that_nobody_would_decode_is_not_encoded(entry: Any) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        entry.pack()
+
+
+@pytest.mark.parametrize("sealed", [SealedHead("", 5), SealedHead("A/8", 5), SealedHead("A8", -2)])
+def test_a_sealed_address_that_is_none_is_not_encoded(sealed: SealedHead) -> None:
+    with pytest.raises(ValueError, match=r"not a name|not a sequence"):
+        SealedHead.pack_all([sealed])
+
+
+def test_no_more_sealed_addresses_are_encoded_than_are_decoded() -> None:
+    with pytest.raises(ValueError, match="holds at most"):
+        SealedHead.pack_all([SealedHead("A8", 5)] * (MAX_LIST_ENTRIES + 1))
 
 
 def accepted_encodes_to_the_same(frames: Sequence[bytes]) -> None:
