@@ -240,7 +240,7 @@ def test_the_table_breaks_one_thing_at_a_time() -> None:
     assert len(decode(asking(b"S", *[SEAL] * MAX_LIST_ENTRIES)).entries) == MAX_LIST_ENTRIES
     assert SealEntry.unpack(SEAL) == ("A9", 4)
     for place, at in ((NOWHERE, NOTHING_REMEMBERED), (PLACE, Remembered("H1", "G1", 5))):
-        entries = {
+        entries: dict[bytes, Any] = {
             b"C": CloseEntry("A9", 5, at),
             b"X": DeleteEntry("A9", "L0", 5, at),
             b"O": OpenEntry(SEGMENT, at),
