@@ -172,6 +172,7 @@ class SessionConsumer:
             body=body,
             header=SimpleNamespace(api_version=VERSION),
             frame=b"",
+            client="simulation",
             shutting_down=trio.Event(),
             try_reserve=lambda _size: True,
             park=lambda _give_up: None,

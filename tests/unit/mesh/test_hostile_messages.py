@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,35 +35,46 @@ from tests.unit.wireproto.dafka.test_round_trip import (
     SEGMENTS,
     STATUSES,
     VERIFIED,
+    built,
 )
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
+    KEEP_CHANGES,
+    KEEP_LAST_PIECE,
+    KEEP_PIECE,
+    KEEP_QUESTION,
     NOTHING_REMEMBERED,
     AddressStatus,
     Announcement,
     Answer,
+    Beginning,
     CloseEntry,
     Copy,
     DeleteEntry,
     End,
     Found,
+    Keep,
+    Kept,
     Listed,
     OpenEntry,
     Ping,
     Pong,
+    Recalled,
     Remembered,
     Request,
     Rows,
+    SealedHead,
     SealEntry,
     Verified,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
-from wireproto.dafka.messages import Record
+from wireproto.dafka.messages import Record, decode
 from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
 STORE = "5" * 32
 LIFE = "A" * 16
 ADDRESSES = [f"{LIFE}{number:016X}" for number in range(4)]
-ASKED_AT_ONCE = 11
+ASKED_AT_ONCE = 14
 """Requests of the gateway that may wait for an answer; their ids follow those of the addresses."""
 
 REQUESTERS = st.integers(len(ADDRESSES), len(ADDRESSES) + ASKED_AT_ONCE - 1).map(lambda n: f"{LIFE}{n:016X}")
@@ -115,16 +125,31 @@ SOURCES = st.lists(NAMES, max_size=3, unique=True).map(tuple)
 ENDS = st.one_of(st.just(-1), SEQUENCES)
 PLACES = st.one_of(
     st.just(NOTHING_REMEMBERED),
-    st.builds(Remembered, st.sampled_from(["H1", "H2"]), st.sampled_from(["", "G1"]), SEQUENCES),
+    built(Remembered, st.just(""), st.just("G1"), st.just(-1)),
+    built(Remembered, st.sampled_from(["H1", "H2"]), st.sampled_from(["", "G1"]), SEQUENCES),
 )
-EPOCHS = st.integers(0, 9)
+EPOCHS = st.one_of(st.integers(0, 9), st.just(2**32 - 1))
+LOGS_EPOCHS = st.one_of(st.integers(-1, 9), st.just(MAX_SEQUENCE))
 ENTRIES = {
-    b"O": st.builds(OpenEntry, known(SEGMENTS), PLACES),
-    b"S": st.builds(SealEntry, NAMES, EPOCHS),
-    b"C": st.builds(CloseEntry, NAMES, ENDS, PLACES),
-    b"X": st.builds(DeleteEntry, NAMES, st.sampled_from(["", "log/0", "log/1"]), st.integers(-1, 9), PLACES),
-    b"Y": st.builds(Copy, known(SEGMENTS), ENDS, SOURCES, PLACES),
+    ids.OPEN: built(OpenEntry, known(SEGMENTS), PLACES),
+    ids.SEAL: built(SealEntry, NAMES, EPOCHS),
+    ids.CLOSE: built(CloseEntry, NAMES, ENDS, PLACES),
+    ids.DELETE: built(DeleteEntry, NAMES, st.sampled_from(["", "log/0", "log/1"]), LOGS_EPOCHS, PLACES),
+    ids.COPY: built(Copy, known(SEGMENTS), ENDS, SOURCES, PLACES),
+    ids.BEGINNINGS: known(STATUSES),
 }
+KEEPS = built(
+    Keep,
+    STORES,
+    NAMES,
+    st.sampled_from(["cluster", "cluster", "other", ""]),
+    st.sampled_from([KEEP_QUESTION, KEEP_CHANGES, KEEP_PIECE, KEEP_LAST_PIECE]),
+    PLACES,
+    st.sampled_from(["", "H1", "H2"]),
+    SEQUENCES,
+    st.dictionaries(st.sampled_from(["/t/a", "/t/b"]), BYTES),
+    st.lists(st.sampled_from(["/t/a", "/t/b"]), max_size=2).map(tuple),
+)
 
 
 @st.composite
@@ -134,23 +159,41 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(letter, STORE, draw(NAMES), tuple(entry.pack() for entry in entries))
 
 
-def _with_id(letter: bytes, answer: Answer) -> Answer:
-    return answer._replace(id=letter)
+SEALED_ROWS = st.lists(built(SealedHead, NAMES, ENDS), max_size=3).map(SealedHead.pack_all)
+BEGUN_ROWS = st.one_of(BYTES, built(Beginning, known(SEGMENTS), BYTES).map(Beginning.pack))
 
 
-ANSWERS = st.builds(
-    Answer, st.sampled_from([b"o", b"s", b"c", b"x"]), NAMES, NAMES, lists(known(STATUSES)), NONCES
-)
-LISTS = st.builds(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))), NONCES)
+def answers(answer_id: bytes) -> st.SearchStrategy[Answer]:
+    """To a request with a list; the rows in OPEN's are decoded with the message, so they are good ones."""
+    statuses = known(STATUSES)
+    if answer_id in (ids.OPENED, ids.BEGUN):
+        statuses = built(
+            AddressStatus,
+            NAMED,
+            st.one_of(st.just(0), st.integers(0, 255)),
+            ENDS,
+            SEALED_ROWS if answer_id == ids.OPENED else BEGUN_ROWS,
+        )
+    return built(Answer, st.just(answer_id), NAMES, NAMES, lists(statuses), NONCES)
+
+
+ANSWERS = st.one_of([answers(ids.answer_id(letter)) for letter in ENTRIES])
+LISTS = built(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))), NONCES)
 OTHERS = [known(made) for kind, made in MESSAGES.items() if kind not in (Request, Answer, Listed)]
 TYPES = [
-    *(ANSWERS.map(partial(_with_id, letter)) for letter in (b"o", b"s", b"c", b"x")),
+    answers(ids.OPENED),
+    answers(ids.SEALED),
+    answers(ids.CLOSED),
+    answers(ids.DELETED),
     *(known(MESSAGES[kind]) for kind in (Pong, End, Found, Rows)),
+    answers(ids.BEGUN),
     LISTS,
-    LISTS,
-    st.builds(
+    built(
         Rows, NAMES, STORES, STATUSES, st.lists(VERIFIED, max_size=3).map(Verified.pack_all) | BYTES, NONCES
     ),
+    answers(ids.COPIED),
+    known(MESSAGES[Kept]),
+    known(MESSAGES[Recalled]),
 ]
 """An answer for each of `Gateway.tasks`, in their order."""
 
@@ -164,7 +207,9 @@ def fitting_answers(draw: st.DrawFn) -> Any:
 
 
 RECORDS = known(MESSAGES[Record])
-ANY = st.one_of(requests(), fitting_answers(), ANSWERS, LISTS, st.one_of(OTHERS), RECORDS, RECORDS)
+ANY = st.one_of(
+    requests(), requests(), KEEPS, fitting_answers(), ANSWERS, LISTS, st.one_of(OTHERS), RECORDS, RECORDS
+)
 
 
 class Owner:
@@ -178,6 +223,7 @@ def announcement(address: str) -> Announcement:
 
 
 OPENED = Request(b"O", STORE, "R1", (OpenEntry(announcement(ADDRESSES[0])).pack(),))
+COPY = Copy(announcement(ADDRESSES[0]), 3, (STORE,))
 
 
 class Gateway:
@@ -207,6 +253,11 @@ class Gateway:
             lambda: reader.beginning([STORE], first, 9),
             lambda: reader.segments(STORE),
             lambda: reader.verify(STORE, [("log/0", first), ("log/1", "")]),
+            lambda: producer.segments.copies.answer(STORE, first, COPY.pack()),
+            lambda: self.requests.ask(
+                STORE, lambda requester: Keep(STORE, requester, "cluster", KEEP_QUESTION)
+            ),
+            lambda: reader.recall(STORE, ""),
         ]
 
     async def expects(self, task: Callable[[], Awaitable[Any]]) -> None:
@@ -230,8 +281,24 @@ def commit_all(store: Store) -> None:
             store.node.send(again)
 
 
+def serve_all(store: Store) -> None:
+    """What readers asked for, as the threads of the server do it."""
+    while True:
+        try:
+            serve = store.server._work.receive_nowait()
+        except trio.WouldBlock:
+            return
+        for frames in serve():
+            decode(frames)
+
+
 def batch_at_the_last_offset() -> bytes:
     return HEADER.pack(MAX_SEQUENCE, HEADER_BYTES - 12, 0, MAGIC, 0, 0, 1, 0, 0, -1, -1, -1, 1)
+
+
+def test_every_request_with_a_list_is_among_them() -> None:
+    assert set(ENTRIES) == set(ids.LIST_REQUESTS)
+    assert len(TYPES) == ASKED_AT_ONCE
 
 
 @given(st.lists(st.tuples(ANY, st.booleans()), min_size=10, max_size=40))
@@ -260,6 +327,7 @@ def test_nothing_but_a_malformed_message_escapes_a_handler(messages: list[tuple[
                         gateway.node._on_frames(frames)
                         if committed:
                             commit_all(store)
+                        serve_all(store)
                         await wait_all_tasks_blocked()
                     commit_all(store)
                     nursery.cancel_scope.cancel()

@@ -1,5 +1,6 @@
 """What strangers may send: every way to break a message is refused with `MalformedMessage`, nothing else."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,19 @@ from hypothesis import strategies as st
 
 from tests.unit.wireproto.dafka.vectors import OWN, SEGMENT, c_vectors, own_vectors
 from wireproto.dafka import beacons
-from wireproto.dafka.additions import AddressStatus, Announcement, Copy, Verified
+from wireproto.dafka.additions import (
+    NOTHING_REMEMBERED,
+    AddressStatus,
+    Announcement,
+    CloseEntry,
+    Copy,
+    DeleteEntry,
+    OpenEntry,
+    Remembered,
+    SealedHead,
+    SealEntry,
+    Verified,
+)
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.fields import MAX_LIST_ENTRIES, Cursor
 from wireproto.dafka.messages import decode
@@ -21,6 +34,29 @@ SEQUENCE = b"\0\0\0\0\0\0\0\5"
 TOO_HIGH = b"\x80\0\0\0\0\0\0\0"
 NO_SEQUENCE = b"\xff" * 8
 STATUS = b"\2A9\0" + NO_SEQUENCE + b"\0\0\0\0"
+NOWHERE = b"\0\0" + NO_SEQUENCE
+PLACE = b"\2H1\2G1" + SEQUENCE
+SEAL = b"\2A9\0\0\0\4"
+CLOSE = b"\2A9" + SEQUENCE
+DELETE = b"\2A9\2L0" + SEQUENCE
+
+
+def asking(message_id: bytes, *entries: bytes) -> list[bytes]:
+    """A request with a list."""
+    packed = b"".join(len(entry).to_bytes(4, "big") + entry for entry in entries)
+    return [message_id + b"@S1/\0\1\2R7" + len(entries).to_bytes(4, "big") + packed]
+
+
+def opened(row: bytes) -> list[bytes]:
+    """An answer to OPEN with this row."""
+    return [b"oR7/S1\0\1\0\0\0\1\2A9\0" + NO_SEQUENCE + len(row).to_bytes(4, "big") + row]
+
+
+def announcing(place: bytes) -> bytes:
+    """An entry of OPEN."""
+    packed = SEGMENT.pack()
+    return len(packed).to_bytes(4, "big") + packed + place
+
 
 BROKEN: dict[str, list[bytes]] = {
     "no frame": [],
@@ -87,7 +123,62 @@ BROKEN: dict[str, list[bytes]] = {
     "no sequence in an ACK": [b"KA9\0\1\1t" + NO_SEQUENCE],
     "no sequence in a record": [b"Mt\0\1\2A9\1t" + NO_SEQUENCE, b""],
     "sequence 2^64-1 in a FETCH": [b"FA9\0\1\2R7\1t" + NO_SEQUENCE + b"\xff\xff\xff\xff"],
-    "sequence 2^63 in a CLOSE": [b"C@S1/\0\1\2R7\0\0\0\1\0\0\0\x10\2A9\0" + TOO_HIGH + b"\0\0\0\0"],
+    "sequence 2^63 in a CLOSE": asking(b"C", b"\2A9" + TOO_HIGH + NOWHERE),
+    "a CLOSE without a place": asking(b"C", CLOSE),
+    "a CLOSE at a place of no lineage": asking(b"C", CLOSE + b"\0\2G1" + SEQUENCE),
+    "a CLOSE at a lineage without a sequence": asking(b"C", CLOSE + b"\2H1\2G1" + NO_SEQUENCE),
+    "a CLOSE at sequence 2^63": asking(b"C", CLOSE + b"\2H1\2G1" + TOO_HIGH),
+    "a CLOSE at a lineage of 255 bytes that are not there": asking(b"C", CLOSE + b"\xff\2G1" + SEQUENCE),
+    "a CLOSE at a lineage that is not UTF-8": asking(b"C", CLOSE + b"\2H\xff\2G1" + SEQUENCE),
+    "a CLOSE at a life that is not UTF-8": asking(b"C", CLOSE + b"\2H1\2G\xff" + SEQUENCE),
+    "a CLOSE at a lineage with NUL": asking(b"C", CLOSE + b"\2H\0\2G1" + SEQUENCE),
+    "a CLOSE of no address": asking(b"C", b"\0" + SEQUENCE + NOWHERE),
+    "a CLOSE with a byte left over": asking(b"C", CLOSE + PLACE + b"\0"),
+    "a second CLOSE that is cut": asking(b"C", CLOSE + PLACE, CLOSE + PLACE[:-1]),
+    "a SEAL without an epoch": asking(b"S", b"\2A9"),
+    "a SEAL with half an epoch": asking(b"S", SEAL[:-2]),
+    "a SEAL with an epoch of eight bytes": asking(b"S", b"\2A9" + SEQUENCE),
+    "a SEAL of no address": asking(b"S", b"\0\0\0\0\4"),
+    "a SEAL of an address with a slash": asking(b"S", b"\3A/9\0\0\0\4"),
+    "a SEAL as older gateways send it": asking(b"S", STATUS),
+    "a CLOSE as older gateways send it": asking(b"C", STATUS),
+    "a DELETE as older gateways send it": asking(b"X", STATUS),
+    "an OPEN without a place": asking(b"O", announcing(b"")),
+    "an OPEN as older gateways send it": asking(b"O", SEGMENT.pack()),
+    "an OPEN at a place of no lineage": asking(b"O", announcing(b"\0\0" + SEQUENCE)),
+    "an OPEN at a lineage without a sequence": asking(b"O", announcing(b"\2H1\0" + NO_SEQUENCE)),
+    "an OPEN with an announcement of 2^32-1 bytes": asking(b"O", b"\xff\xff\xff\xff" + SEGMENT.pack()),
+    "an OPEN with a byte left over": asking(b"O", announcing(PLACE + b"\0")),
+    "a COPY without a place": asking(b"Y", announcing(SEQUENCE + bytes(4))),
+    "a COPY at a place of no lineage": asking(b"Y", announcing(SEQUENCE + bytes(4) + b"\0\0" + SEQUENCE)),
+    "a COPY from 2^32-1 sources": asking(b"Y", announcing(SEQUENCE + b"\xff\xff\xff\xff" + NOWHERE)),
+    "a COPY with a byte left over": asking(b"Y", announcing(SEQUENCE + bytes(4) + PLACE + b"\0")),
+    "a DELETE without a place": asking(b"X", DELETE),
+    "a DELETE without an epoch": asking(b"X", b"\2A9\2L0" + NOWHERE),
+    "a DELETE of epoch 2^63": asking(b"X", b"\2A9\2L0" + TOO_HIGH + NOWHERE),
+    "a DELETE of a log that is not UTF-8": asking(b"X", b"\2A9\2L\xff" + SEQUENCE + NOWHERE),
+    "a DELETE of a log with NUL": asking(b"X", b"\2A9\2L\0" + SEQUENCE + NOWHERE),
+    "a DELETE of a log that is cut": asking(b"X", b"\2A9\xffL0" + SEQUENCE + NOWHERE),
+    "a DELETE at a place of no lineage": asking(b"X", DELETE + b"\0\0" + SEQUENCE),
+    "a DELETE with a byte left over": asking(b"X", DELETE + PLACE + b"\0"),
+    "OPENED with half a count": opened(b"\0\0"),
+    "OPENED with a list of none": opened(b"\0\0\0\0"),
+    "OPENED with 2^32-1 addresses": opened(b"\xff\xff\xff\xff\2A8" + SEQUENCE),
+    "OPENED with more addresses than bytes": opened(b"\0\0\0\2\2A8" + SEQUENCE),
+    "OPENED with 4097 addresses": opened(b"\0\0\x10\1" + (b"\2A8" + SEQUENCE) * 4097),
+    "OPENED with an address that is empty": opened(b"\0\0\0\1\0" + SEQUENCE),
+    "OPENED with an address that has a slash": opened(b"\0\0\0\1\2A/" + SEQUENCE),
+    "OPENED with a head below none": opened(b"\0\0\0\1\2A8" + TOO_HIGH),
+    "OPENED with a byte left over in the row": opened(b"\0\0\0\1\2A8" + SEQUENCE + b"\0"),
+    "OPENED with half a nonce": [opened(b"")[0] + b"nonc"],
+    "KEPT with half a nonce": [b"uR7/S1\0\1\0\0" + NOWHERE + bytes(4) + b"nonc"],
+    "KEPT at a place of no lineage": [b"uR7/S1\0\1\0\0\0\0" + SEQUENCE + bytes(4)],
+    "RECALLED with half a nonce": [b"jR7/S1\0\1\0\0" + NOWHERE + b"\0" + bytes(4) + b"nonc"],
+    "RECALLED with 2^32-1 entries": [b"jR7/S1\0\1\0\0" + NOWHERE + b"\0\xff\xff\xff\xff"],
+    "RECALLED with a value of 2^32-1 bytes": [
+        b"jR7/S1\0\1\0\0" + NOWHERE + b"\0\0\0\0\1\0\0\0\1k\xff\xff\xff\xff"
+    ],
+    "RECALLED with a key twice": [b"jR7/S1\0\1\0\0" + NOWHERE + b"\0\0\0\0\2" + (b"\0\0\0\1k\0\0\0\0") * 2],
     "an empty address in an ACK": [b"K\0\1\1t" + SEQUENCE],
     "an empty address before an incarnation": [b"K/S1\0\1\1t" + SEQUENCE],
     "an empty incarnation in an ACK": [b"KA9/\0\1\1t" + SEQUENCE],
@@ -118,9 +209,11 @@ BROKEN: dict[str, list[bytes]] = {
     "2^32-1 entries": [b"S@S1/\0\1\2R7\xff\xff\xff\xff"],
     "2^32-1 statuses": [b"sR7/S1\0\1\xff\xff\xff\xff"],
     "more statuses than bytes": [b"sR7/S1\0\1\0\0\0\2" + STATUS],
-    "an entry of 2^32-1 bytes": [b"S@S1/\0\1\2R7\0\0\0\1\xff\xff\xff\xff" + STATUS],
-    "an entry with a byte left over": [b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\x11" + STATUS + b"\0"],
-    "an empty entry": [b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\0"],
+    "an entry of 2^32-1 bytes": [b"S@S1/\0\1\2R7\0\0\0\1\xff\xff\xff\xff" + SEAL],
+    "more entries than bytes": [b"S@S1/\0\1\2R7\0\0\0\2\0\0\0\7" + SEAL],
+    "4097 entries": asking(b"S", *[SEAL] * (MAX_LIST_ENTRIES + 1)),
+    "an entry with a byte left over": asking(b"S", SEAL + b"\0"),
+    "an empty entry": asking(b"S", b""),
     "a status where an announcement should be": [b"O@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS],
     "a row of 2^32-1 bytes": [b"NR7/S1\0\1\2A9\0" + SEQUENCE + b"\xff\xff\xff\xff"],
     "more logs than bytes": [b"V@S1/\0\1\2R7\0\0\0\2\2L0\0"],
@@ -142,7 +235,31 @@ def test_the_table_breaks_one_thing_at_a_time() -> None:
     assert decode([b"Mt\0\1\2A9\1t" + SEQUENCE, b""]).sequence == 5
     assert decode([b"FA9\0\1\2R7\1t" + SEQUENCE + b"\0\0\0\1"]).count == 1
     assert decode([b"F@S1/A9\0\1\2R7\1t" + SEQUENCE + bytes(8)]).store == "S1"
-    assert decode([b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\x10" + STATUS]).store == "S1"
+    assert decode([b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\7" + SEAL]).store == "S1"
+    assert decode(asking(b"S", SEAL)).store == "S1"
+    assert len(decode(asking(b"S", *[SEAL] * MAX_LIST_ENTRIES)).entries) == MAX_LIST_ENTRIES
+    assert SealEntry.unpack(SEAL) == ("A9", 4)
+    for place, at in ((NOWHERE, NOTHING_REMEMBERED), (PLACE, Remembered("H1", "G1", 5))):
+        entries: dict[bytes, Any] = {
+            b"C": CloseEntry("A9", 5, at),
+            b"X": DeleteEntry("A9", "L0", 5, at),
+            b"O": OpenEntry(SEGMENT, at),
+            b"Y": Copy(SEGMENT, 5, (), at),
+        }
+        packed = {
+            b"C": CLOSE + place,
+            b"X": DELETE + place,
+            b"O": announcing(place),
+            b"Y": announcing(SEQUENCE + bytes(4) + place),
+        }
+        assert {letter: entry.pack() for letter, entry in entries.items()} == packed
+        for letter, entry in packed.items():
+            assert decode(asking(letter, entry)).entries == (entry,)
+    row = b"\0\0\0\1\2A8" + SEQUENCE
+    assert decode(opened(row)).statuses[0].row == row
+    assert len(SealedHead.unpack_all(b"\0\0\x10\0" + row[4:] * 4096)) == MAX_LIST_ENTRIES
+    assert decode([b"uR7/S1\0\1\0\0" + PLACE + bytes(4) + b"nonce678"]).nonce == b"nonce678"
+    assert decode([b"jR7/S1\0\1\0\0" + NOWHERE + b"\0" + bytes(4) + b"nonce678"]).nonce == b"nonce678"
     assert decode([b"sR7/S1\0\1\0\0\0\1" + STATUS]).statuses == (AddressStatus("A9", 0, -1),)
     assert decode([b"Q@S1/\0\1\2R7\2A9\2" + SEQUENCE + SEQUENCE]).kind == 2
     assert decode([b"WS1\0\1\2R7\0\0\0\1\0\0\0\xff" + b"t" * 255]).subjects == ("t" * 255,)
@@ -170,8 +287,9 @@ def test_broken_entries_of_what_is_known_are_refused(content: bytes) -> None:
 
 
 TELL_A_NONCE = (
-    "ACK/OURS", "OPENED", "SEALED", "SEALED/NOTICE", "CLOSED", "COPIED", "DELETED", "ROWS/ANSWER",
-    "BEGINNINGS/ANSWER", "VERIFY/ANSWER", "LISTED", "PING/REMEMBERED",
+    "ACK/OURS", "OPENED", "OPENED/SEALING", "SEALED", "SEALED/STALE", "SEALED/NOTICE", "CLOSED", "COPIED",
+    "DELETED", "DELETED/REFUSED", "ROWS/ANSWER", "BEGINNINGS/ANSWER", "VERIFY/ANSWER", "LISTED", "KEPT",
+    "KEPT/REFUSED", "RECALLED", "PING/REMEMBERED",
 )  # fmt: skip
 LEFT_OUT = dict.fromkeys(TELL_A_NONCE, (8,)) | {"PONG": (16, 24), "PONG/REMEMBERED": (16, 32, 40)}
 """How many of the last bytes of a vector may be missing."""
@@ -261,6 +379,69 @@ def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: p
     assert made == 2
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2^32-1 subjects",
+        "2^32-1 entries",
+        "2^32-1 statuses",
+        "2^32-1 logs",
+        "a COPY from 2^32-1 sources",
+        "OPENED with 2^32-1 addresses",
+        "RECALLED with 2^32-1 entries",
+    ],
+)
+def test_a_forged_count_is_refused_for_itself(name: str) -> None:
+    with pytest.raises(MalformedMessage, match="list of 4294967295 entries"):
+        decode(BROKEN[name])
+
+
+@pytest.mark.parametrize(
+    "at", [Remembered("", "G1", 5), Remembered("H1", "G1", -1), Remembered("H1", "", -2)]
+)
+def test_an_entry_at_a_place_that_is_none_is_not_encoded(at: Remembered) -> None:
+    for entry in (
+        OpenEntry(SEGMENT, at),
+        CloseEntry("A9", 5, at),
+        DeleteEntry("A9", "L0", 3, at),
+        Copy(SEGMENT, 5, (), at),
+    ):
+        with pytest.raises(ValueError, match=r"lineage|not a sequence"):
+            entry.pack()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SealEntry("A9", -1),
+        SealEntry("A9", 2**32),
+        SealEntry("", 4),
+        SealEntry("A/9", 4),
+        CloseEntry("A9", -2),
+        CloseEntry("A9", 2**63),
+        DeleteEntry("@A9"),
+        DeleteEntry("A9", "l" * 256),
+        DeleteEntry("A9", "l\0"),
+        DeleteEntry("A9", "L0", -2),
+        DeleteEntry("A9", "L0", 2**63),
+    ],
+)
+def test_an_entry_that_nobody_would_decode_is_not_encoded(entry: Any) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        entry.pack()
+
+
+@pytest.mark.parametrize("sealed", [SealedHead("", 5), SealedHead("A/8", 5), SealedHead("A8", -2)])
+def test_a_sealed_address_that_is_none_is_not_encoded(sealed: SealedHead) -> None:
+    with pytest.raises(ValueError, match=r"not a name|not a sequence"):
+        SealedHead.pack_all([sealed])
+
+
+def test_no_more_sealed_addresses_are_encoded_than_are_decoded() -> None:
+    with pytest.raises(ValueError, match="holds at most"):
+        SealedHead.pack_all([SealedHead("A8", 5)] * (MAX_LIST_ENTRIES + 1))
+
+
 def accepted_encodes_to_the_same(frames: Sequence[bytes]) -> None:
     """The invariant of the decoder: a message that encodes to these bytes again, or `MalformedMessage`."""
     try:
@@ -276,12 +457,13 @@ def test_any_frames_are_a_message_or_malformed(frames: list[bytes]) -> None:
     accepted_encodes_to_the_same(frames)
 
 
-IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxYyPpQqRrIiN"]
+IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxYyBbPpQqRrVTtIiNUuJj"]
 PARTS = st.one_of(
     st.sampled_from(
         [b"\0\1", b"@S1/", b"R7/S1", b"A9", b"\2A9", b"\2R7", b"\1t", b"\0\0\0\1", b"\0\0\0\x10"]
     ),
     st.sampled_from([SEQUENCE, TOO_HIGH, NO_SEQUENCE, STATUS, b"\xff\xff\xff\xff", SEGMENT.pack()]),
+    st.sampled_from([PLACE, NOWHERE, b"\0\0\0\7", SEAL, CLOSE, DELETE, announcing(PLACE)]),
     st.binary(max_size=6),
 )
 
