@@ -311,8 +311,12 @@ class Deletion:
 
     def _retry_later(self, address: str) -> None:
         """It was asked for, and is not due."""
+        asked = self._unconfirmed.get(address)
+        if asked is None:
+            self._looked = -1  # put anew within this round, more than once: the next one looks at all
+            return
         again = trio.current_time() + RETRY_SECONDS
-        self._unconfirmed[address] = self._unconfirmed[address]._replace(again=again)
+        self._unconfirmed[address] = asked._replace(again=again)
         self._retries.append((again, address))
 
     def _waits(self, entry: Entry) -> bool:
