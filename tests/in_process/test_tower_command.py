@@ -99,4 +99,5 @@ def test_its_metrics(tmp_path: Path) -> None:
             "dafka_tower_beacons_total": 3,
             "dafka_tower_malformed_beacons_total": 1,
             "dafka_tower_refused_beacons_total": 0,
+            "dafka_tower_cut_links_total": 0,
         }
