@@ -94,14 +94,25 @@ class Opening(NamedTuple):
     names: int = MAX_NAMED_RECORDS
 
 
+def is_remade(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
+    """Whether the batch is compressed anew, with the topic's codec, as far as its header tells."""
+    codec = settings.codec
+    return codec is not None and len(records) >= HEADER_BYTES and codec != _codec(records)
+
+
+def _codec(records: memoryview) -> int:
+    return records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK
+
+
 def is_small(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
     """Whether the batch may be opened at once, as far as its size and its header tell."""
     size = len(records)
     if size < HEADER_BYTES:
         return True  # refused before it is opened
-    if settings.codec is not None and settings.codec != records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+    codec = _codec(records)
+    if settings.codec is not None and settings.codec != codec:
         return False
-    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    plain = codec == _PLAIN
     limit = MAX_OPENED_AT_ONCE_BYTES if plain else MAX_INFLATED_AT_ONCE_BYTES
     (count,) = _COUNT.unpack_from(records)
     return size <= limit and count <= MAX_OPENED_AT_ONCE_RECORDS
@@ -114,7 +125,7 @@ def elements(records: memoryview) -> int:
     if len(records) < HEADER_BYTES:
         return 0
     (count,) = _COUNT.unpack_from(records)
-    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    plain = _codec(records) == _PLAIN
     return max(0, min(int(count), MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
 
 

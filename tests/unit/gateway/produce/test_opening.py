@@ -14,6 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.common.settings import LogSettings
 from gateway.common.waiting import call_before_blocking
 from gateway.configs.effective import effective_topic_configs
+from gateway.log import context as context_module
+from gateway.log.context import MAX_WINDOW_BYTES
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
@@ -32,6 +34,7 @@ from wireproto.records.signing import sign
 from wireproto.records.walk import RecordWalk
 
 Keys = list[bytes | None]
+NOT_ENOUGH_REPLICAS = 19
 
 
 def keyed(keys: Keys, codec: int = 0, value: bytes = b"value") -> bytes:
@@ -233,6 +236,47 @@ def test_batches_are_stored_with_the_topics_codec(name: str, codec: int) -> None
         assert log.partition.producers.state.check(7, 0, 0, 3) is not None, "the producer's fields stay"
 
     run(body, configs={"compression.type": name})
+
+
+def test_batches_that_grow_are_held_one_at_a_time_and_stop_at_the_gate() -> None:
+    """A kilobyte of zstd may become a megabyte, and a request may have thousands of them."""
+
+    async def body(log: FakeLog) -> None:
+        sent = build_batch([(b"k", bytes(900_000), [], NOW_MS)], codec=NAMES.index("zstd"))
+        assert len(sent) < 1000
+        request = produce_request({})
+        parts = [ProducePartition(n % 100, memoryview(bytearray(sent))) for n in range(100)]
+        request.body.topics = [ProduceTopic("orders", None, parts)]
+        begun, waits = await began(log, request)
+        await wait_all_tasks_blocked()
+        appended = sum(partition.next_offset for partition in log.topic.partitions)
+        assert waits >= 100
+        assert 0 < appended * 900_000 < MAX_WINDOW_BYTES * 1.1
+        for partition in log.topic.partitions[:appended]:
+            log.acknowledge(partition)
+        (topic,) = (await answered(begun)).responses
+        codes = [part.error_code for part in topic.partition_responses]
+        assert codes == [0] * appended + [NOT_ENOUGH_REPLICAS] * (100 - appended)
+
+    run(body, configs={"compression.type": "uncompressed"}, partitions=100)
+
+
+def test_a_batch_that_grows_waits_at_the_gate_if_it_wants_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(log: FakeLog) -> None:
+        monkeypatch.setattr(context_module, "MAX_WINDOW_BYTES", 10_000)
+        sent = build_batch([(b"k", bytes(9_000), [], NOW_MS)], codec=NAMES.index("zstd"))
+        request = produce_request({n: sent for n in range(3)}, acks=0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(began, log, request)
+            for so_far in ([1, 1, 0], [1, 1, 1]):
+                with trio.fail_after(5):
+                    while [one.next_offset for one in log.topic.partitions] != so_far:
+                        await trio.lowlevel.checkpoint()
+                await wait_all_tasks_blocked()
+                for partition in log.topic.partitions[: sum(so_far)]:
+                    log.acknowledge(partition)
+
+    run(body, configs={"compression.type": "uncompressed"}, partitions=3)
 
 
 def test_what_grows_beyond_the_topics_limit_is_refused() -> None:
