@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.common.costs import PRODUCED_BATCH, PRODUCED_KIB, RECORD
+from gateway.common.costs import HEADER, PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
 from gateway.common.work import TURN
 from gateway.configs.effective import EffectiveTopicConfigs
@@ -270,9 +270,7 @@ class Appending:
 
     # --------------------------------------------------------------------------------------- one partition
 
-    def _outcome(
-        self, topic: ProduceTopic, data: ProducePartition
-    ) -> Append | RefusedBatch | None:
+    def _outcome(self, topic: ProduceTopic, data: ProducePartition) -> Append | RefusedBatch | None:
         """What becomes of one batch. None: it is to be opened first."""
         try:
             append = self._append(topic, data)
@@ -352,6 +350,8 @@ class Appending:
             opened = open_now(self._opening(data, topic))
             if opened is None:
                 return None
+            if opened.headers:
+                self._request.work.owes(opened.headers * HEADER)
             self._names_left -= len(opened.record_errors)
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)

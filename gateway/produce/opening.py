@@ -80,6 +80,8 @@ class Opened:
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     record_errors: Sequence[tuple[int, str | None]] = ()
+    headers: int = 0
+    """Of its records, where they were looked through at once: what that has cost besides."""
 
 
 class Opening(NamedTuple):
@@ -147,9 +149,11 @@ def open_now(opening: Opening) -> Opened | None:
         for pauses, _ in enumerate(walk.steps(), 1):
             if pauses > MAX_PAUSES_LEFT_OUT:
                 return None
+        opened = _judged(opening, records, header, walk)
     except InvalidBatch as error:
-        return _refused(opening, records, error)
-    return _judged(opening, records, header, walk)
+        opened = _refused(opening, records, error)
+    opened.headers = walk.headers
+    return opened
 
 
 async def open_in_slices(opening: Opening, client: str) -> Opened:
