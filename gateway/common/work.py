@@ -53,7 +53,7 @@ class Work:
         return left < cost and left < TURN
 
     def owes(self, cost: int) -> None:
-        """Charge a step that is done, where only that has shown what it costs: what comes next pays for it."""
+        """Charge a step that is done, if only that shows what it costs: what comes next pays for it."""
         self.charged += cost
         self.left -= cost
 

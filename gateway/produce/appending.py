@@ -4,8 +4,9 @@ Each batch is opened before it is appended (`gateway.produce.opening`), unless `
 otherwise.
 
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
-could be answered (acks=0); while large batches are opened, before anything is appended; while a worker thread
-names the records of a large batch with timestamps out of bounds; and while others have their turn. What its
+could be answered (acks=0); while large batches are opened, before anything is appended, and those that are
+compressed anew, each when it is its turn; while the records of a large batch with timestamps out of bounds are
+named; and while others have their turn. What its
 client sends on waits meanwhile: order stays.
 """
 
@@ -33,7 +34,7 @@ from gateway.produce.opening import (
     open_in_slices,
     open_now,
 )
-from gateway.produce.times import few_enough, name_in_thread, name_now
+from gateway.produce.times import few_enough, name_in_slices, name_now
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
@@ -385,7 +386,9 @@ class Appending:
     async def _name_records(self, unnamed: _Unnamed) -> None:
         self._unnamed = None
         if self._names_left > 0:
-            named = await name_in_thread(unnamed.records, unnamed.bounds, self._names_left)
+            named = await name_in_slices(
+                unnamed.records, unnamed.bounds, self._names_left, self._request.client
+            )
             self._names_left -= len(named)
             unnamed.batch.record_errors = named
 

@@ -268,7 +268,7 @@ def test_a_batch_that_grows_waits_at_the_gate_if_it_wants_no_answer(monkeypatch:
     async def body(log: FakeLog) -> None:
         monkeypatch.setattr(context_module, "MAX_WINDOW_BYTES", 10_000)
         sent = build_batch([(b"k", bytes(9_000), [], NOW_MS)], codec=NAMES.index("zstd"))
-        request = produce_request({n: sent for n in range(3)}, acks=0)
+        request = produce_request(dict.fromkeys(range(3), sent), acks=0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(began, log, request)
             for so_far in ([1, 1, 0], [1, 1, 1]):
