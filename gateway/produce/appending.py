@@ -5,9 +5,8 @@ otherwise.
 
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
 could be answered (acks=0); while large batches are opened, before anything is appended, and those that are
-compressed anew, each when it is its turn; while the records of a large batch with timestamps out of bounds are
-named; and while others have their turn. What its
-client sends on waits meanwhile: order stays.
+compressed anew, each in its turn; while the records of a large batch with timestamps out of bounds are named;
+and while others have their turn. What its client sends on waits meanwhile: order stays.
 """
 
 from __future__ import annotations
