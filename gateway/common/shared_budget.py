@@ -34,6 +34,8 @@ class SharedBudget:
         self.total = total
         self._free = total
         self._waiting: dict[Share, None] = {}
+        self._blocking: _Waiting | None = None
+        """Whose turn it is, when nobody has been served: the others wait for it."""
 
     @property
     def used(self) -> int:
@@ -49,11 +51,18 @@ class SharedBudget:
         """The clients of which somebody has waited so long at `now` (trio's clock)."""
         return (share for share in self._waiting if now - share.waits_since >= seconds)
 
+    def _gave_up(self, entry: _Waiting) -> None:
+        """It waits no more. What is free may suffice for those that waited for it."""
+        if entry is self._blocking or self._blocking is None:
+            self._serve_waiting()
+
     def _serve_waiting(self) -> None:
+        self._blocking = None
         while True:
             served = False
             for share in sorted(self._waiting, key=attrgetter("held")):
                 if not share.serve_first():
+                    self._blocking = next(iter(share.queue))
                     break  # those after it hold as much, or more
                 served = True
             if not served:
@@ -132,8 +141,7 @@ class Share:
             del self.queue[entry]
             if not self.queue:
                 del waiting[self]
-            # What is free may suffice for those that wait after the one that gave up.
-            self._budget._serve_waiting()
+            self._budget._gave_up(entry)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)

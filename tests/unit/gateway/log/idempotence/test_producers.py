@@ -46,7 +46,7 @@ def test_who_makes_up_ids_in_all_partitions_leaves_others_theirs() -> None:
     """
     count = ProducerCount(most=2000)
     ids = iter(range(1_000_000))
-    for _ in range(100):
+    for _ in range(20):
         partition = PartitionProducers(count)
         write(partition, *(next(ids) for _ in range(150)), client="greedy")
     victim = PartitionProducers(count)
