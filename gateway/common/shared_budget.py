@@ -35,8 +35,8 @@ class SharedBudget:
         self._free = total
         self._waiting: dict[Share, None] = {}
         self._blocking: Share | None = None
-        """The client whose turn it is, while anybody waits: the others wait for it. Thousands may, so they are
-        looked through only when that one has its turn, or has given up."""
+        """The client whose turn it is, while anybody waits: the others wait for it. Thousands may, so they
+        are looked through only when that one has its turn, or has given up."""
 
     @property
     def used(self) -> int:
