@@ -28,6 +28,9 @@ RECORD: Final = 350
 """A record of it that is looked through: 100 to 350 compiled, 900 in Python, and 3,000 where it is named as
 well."""
 
+HEADER: Final = 250
+"""A header of such a record. How many there are is known only afterwards."""
+
 PRODUCED_KIB: Final = 400
 """A KiB of it, for its CRC and a copy."""
 

@@ -26,7 +26,7 @@ HELD_PER_FREE: Final = 3
 class SharedBudget:
     """`total` bytes, shared by the clients of one trio run: `Share` is the part of one."""
 
-    __slots__ = ("_free", "_waiting", "total")
+    __slots__ = ("_blocking", "_free", "_waiting", "total")
 
     def __init__(self, total: int) -> None:
         if total <= 0:
@@ -34,6 +34,9 @@ class SharedBudget:
         self.total = total
         self._free = total
         self._waiting: dict[Share, None] = {}
+        self._blocking: Share | None = None
+        """The client whose turn it is, while anybody waits: the others wait for it. Thousands may, so they
+        are looked through only when that one has its turn, or has given up."""
 
     @property
     def used(self) -> int:
@@ -49,11 +52,29 @@ class SharedBudget:
         """The clients of which somebody has waited so long at `now` (trio's clock)."""
         return (share for share in self._waiting if now - share.waits_since >= seconds)
 
+    def _waits(self, share: Share) -> None:
+        self._waiting[share] = None
+        if self._blocking is None or share.held < self._blocking.held:
+            self._blocking = share
+
+    def _gave_up(self, share: Share, *, was_first: bool) -> None:
+        if not share.queue:
+            del self._waiting[share]
+        if was_first and share is self._blocking:
+            self._serve_waiting()  # what is free may suffice for those that waited for it
+
+    def _released(self, share: Share) -> None:
+        first = self._blocking
+        if first is not None and (share.held < first.held or first.fits()):
+            self._serve_waiting()
+
     def _serve_waiting(self) -> None:
+        self._blocking = None
         while True:
             served = False
             for share in sorted(self._waiting, key=attrgetter("held")):
                 if not share.serve_first():
+                    self._blocking = share
                     break  # those after it hold as much, or more
                 served = True
             if not served:
@@ -125,15 +146,12 @@ class Share:
             return
         entry = _Waiting(min(size, self.total))
         self.queue[entry] = None
-        waiting = self._budget._waiting
-        waiting[self] = None
+        self._budget._waits(self)
 
         def abort(_: object) -> trio.lowlevel.Abort:
+            was_first = next(iter(self.queue)) is entry
             del self.queue[entry]
-            if not self.queue:
-                del waiting[self]
-            # What is free may suffice for those that wait after the one that gave up.
-            self._budget._serve_waiting()
+            self._budget._gave_up(self, was_first=was_first)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
@@ -147,20 +165,24 @@ class Share:
         self.held -= size
         budget._free += size
         if budget._waiting:
-            budget._serve_waiting()
+            budget._released(self)
+
+    def fits(self) -> bool:
+        """Whether what the first that waits wants is there for it."""
+        size = next(iter(self.queue)).size
+        free, held = self._budget._free - size, self.held
+        return free >= 0 and (not held or held + size <= free * HELD_PER_FREE)
 
     def serve_first(self) -> bool:
         """The first that waits takes what it wants, if that is there for it; whether it was."""
-        budget = self._budget
-        entry = next(iter(self.queue))
-        free, held = budget._free - entry.size, self.held
-        if free < 0 or (held and held + entry.size > free * HELD_PER_FREE):
+        if not self.fits():
             return False
-        del self.queue[entry]
+        budget = self._budget
+        entry, _ = self.queue.popitem(last=False)
         if not self.queue:
             del budget._waiting[self]
-        budget._free = free
-        self.held = held + entry.size
+        budget._free -= entry.size
+        self.held += entry.size
         trio.lowlevel.reschedule(entry.task)
         return True
 

@@ -52,6 +52,11 @@ class Work:
         self.left = left - cost
         return left < cost and left < TURN
 
+    def owes(self, cost: int) -> None:
+        """Charge a step that is done, if only that shows what it costs: what comes next pays for it."""
+        self.charged += cost
+        self.left -= cost
+
     async def before(self, cost: int) -> None:
         """Charge a step that is about to be done, and let others have their turn if this one is spent."""
         if self.is_over_with(cost):

@@ -4,9 +4,9 @@ Each batch is opened before it is appended (`gateway.produce.opening`), unless `
 otherwise.
 
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
-could be answered (acks=0); while large batches are opened, before anything is appended; while a worker thread
-names the records of a large batch with timestamps out of bounds; and while others have their turn. What its
-client sends on waits meanwhile: order stays.
+could be answered (acks=0); while large batches are opened, before anything is appended, and those that are
+compressed anew, each in its turn; while the records of a large batch with timestamps out of bounds are named;
+and while others have their turn. What its client sends on waits meanwhile: order stays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.common.costs import PRODUCED_BATCH, PRODUCED_KIB, RECORD
+from gateway.common.costs import HEADER, PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
 from gateway.common.work import TURN
 from gateway.configs.effective import EffectiveTopicConfigs
@@ -28,11 +28,12 @@ from gateway.produce.opening import (
     Opened,
     Opening,
     elements,
+    is_remade,
     is_small,
     open_in_slices,
     open_now,
 )
-from gateway.produce.times import few_enough, name_in_thread, name_now
+from gateway.produce.times import few_enough, name_in_slices, name_now
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
@@ -117,6 +118,7 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
+        "_has_room",
         "_names_left",
         "_now_ms",
         "_opened",
@@ -131,6 +133,7 @@ class Appending:
         self._broker = broker
         self._completion = completion
         self._now_ms = 0
+        self._has_room = True
         self._opened: dict[int, Opened] = {}
         """What came of opening batches, by the id of their data."""
         self._unnamed: _Unnamed | None = None
@@ -145,8 +148,9 @@ class Appending:
         # What was there may be gone when the next thing is.
         while (wait := self._to_wait_for()) is not None:
             await wait
-        # Judged once: if it closed between two batches of a producer, the second would overtake the first.
-        has_room = self._broker.context.window_gate.is_open
+        # Judged again only after a wait, and never for the better: the second batch of a producer would
+        # overtake the first.
+        self._has_room = self._broker.context.window_gate.is_open
         self._now_ms = self._broker.context.now_ms()
         work = self._request.work
         for topic in body.topics:
@@ -156,8 +160,10 @@ class Appending:
             for data in topic.partitions:
                 if work.is_over_with(cost := _cost(data.records)):
                     await self._pause(partial(work.turn, cost))
-                while (outcome := self._outcome(topic, data, has_room)) is None:
+                while (outcome := self._outcome(topic, data)) is None:
                     await self._pause(partial(self._open_again, topic, data))
+                if self._opened:
+                    self._opened.pop(id(data), None)  # it may be much larger than what was sent
                 if self._unnamed is not None:
                     await self._pause(partial(self._name_records, self._unnamed))
                 results.append((data.index, outcome))
@@ -165,12 +171,27 @@ class Appending:
     # ------------------------------------------------------------------------------------------------ waits
 
     async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
-        """Wait in the middle of the work: stores are given what was appended so far."""
+        """Wait in the middle of the work: stores are given what was appended so far.
+
+        A request may have gigabytes to append, by what its batches become; so whether there is room is judged
+        again. One that wants no answer waits for it.
+        """
         self._broker.deliver()
         await self._request.wait(wait)
+        gate = self._broker.context.window_gate
+        if gate.is_open:
+            return
+        if self._request.body.acks == 0:
+            await self._request.wait_for_room(partial(gate.wait, inf))
+        else:
+            self._has_room = False
 
     def _to_wait_for(self) -> Awaitable[None] | None:
-        """What has to be waited for before anything is appended."""
+        """What has to be waited for before anything is appended.
+
+        Batches that are compressed anew are opened when it is their turn, one after the other: what they
+        become may be a thousand times as large, and counts nowhere until it is appended.
+        """
         if self._request.body.acks == 0 and (room := self._missing_room()) is not None:
             return self._request.wait_for_room(room)
         openings = [
@@ -181,6 +202,7 @@ class Appending:
             and (not topic.internal or self._may_write_internal)
             for data in wanted.partitions
             if data.records
+            and not is_remade(data.records, topic.settings)
             and not is_small(data.records, topic.settings)
             and not self._is_open(data, topic.settings)
         ]
@@ -248,12 +270,10 @@ class Appending:
 
     # --------------------------------------------------------------------------------------- one partition
 
-    def _outcome(
-        self, topic: ProduceTopic, data: ProducePartition, has_room: bool
-    ) -> Append | RefusedBatch | None:
+    def _outcome(self, topic: ProduceTopic, data: ProducePartition) -> Append | RefusedBatch | None:
         """What becomes of one batch. None: it is to be opened first."""
         try:
-            append = self._append(topic, data, has_room)
+            append = self._append(topic, data)
         except RefusedBatch as error:
             self.failed = True
             return error.bare()
@@ -261,7 +281,7 @@ class Appending:
             append.wait_with(self._completion)
         return append
 
-    def _append(self, wanted: ProduceTopic, data: ProducePartition, has_room: bool) -> Append | None:
+    def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append | None:
         """None: the batch is to be opened first. Raises RefusedBatch."""
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
@@ -300,7 +320,7 @@ class Appending:
                 records,
                 body.acks,
                 self._now_ms,
-                gateway_has_room=has_room,
+                gateway_has_room=self._has_room,
                 client=self._request.client,
             )
         except RefusedBatch:
@@ -330,6 +350,8 @@ class Appending:
             opened = open_now(self._opening(data, topic))
             if opened is None:
                 return None
+            if opened.headers:
+                self._request.work.owes(opened.headers * HEADER)
             self._names_left -= len(opened.record_errors)
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
@@ -363,7 +385,9 @@ class Appending:
     async def _name_records(self, unnamed: _Unnamed) -> None:
         self._unnamed = None
         if self._names_left > 0:
-            named = await name_in_thread(unnamed.records, unnamed.bounds, self._names_left)
+            named = await name_in_slices(
+                unnamed.records, unnamed.bounds, self._names_left, self._request.client
+            )
             self._names_left -= len(named)
             unnamed.batch.record_errors = named
 

@@ -80,6 +80,8 @@ class Opened:
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     record_errors: Sequence[tuple[int, str | None]] = ()
+    headers: int = 0
+    """Of its records, where they were looked through at once: what that has cost besides."""
 
 
 class Opening(NamedTuple):
@@ -94,14 +96,25 @@ class Opening(NamedTuple):
     names: int = MAX_NAMED_RECORDS
 
 
+def is_remade(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
+    """Whether the batch is compressed anew, with the topic's codec, as far as its header tells."""
+    codec = settings.codec
+    return codec is not None and len(records) >= HEADER_BYTES and codec != _codec(records)
+
+
+def _codec(records: memoryview) -> int:
+    return records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK
+
+
 def is_small(records: memoryview, settings: EffectiveTopicConfigs) -> bool:
     """Whether the batch may be opened at once, as far as its size and its header tell."""
     size = len(records)
     if size < HEADER_BYTES:
         return True  # refused before it is opened
-    if settings.codec is not None and settings.codec != records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+    codec = _codec(records)
+    if settings.codec is not None and settings.codec != codec:
         return False
-    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    plain = codec == _PLAIN
     limit = MAX_OPENED_AT_ONCE_BYTES if plain else MAX_INFLATED_AT_ONCE_BYTES
     (count,) = _COUNT.unpack_from(records)
     return size <= limit and count <= MAX_OPENED_AT_ONCE_RECORDS
@@ -114,7 +127,7 @@ def elements(records: memoryview) -> int:
     if len(records) < HEADER_BYTES:
         return 0
     (count,) = _COUNT.unpack_from(records)
-    plain = records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == _PLAIN
+    plain = _codec(records) == _PLAIN
     return max(0, min(int(count), MAX_OPENED_AT_ONCE_RECORDS)) + (0 if plain else INFLATING_COUNT)
 
 
@@ -136,9 +149,11 @@ def open_now(opening: Opening) -> Opened | None:
         for pauses, _ in enumerate(walk.steps(), 1):
             if pauses > MAX_PAUSES_LEFT_OUT:
                 return None
+        opened = _judged(opening, records, header, walk)
     except InvalidBatch as error:
-        return _refused(opening, records, error)
-    return _judged(opening, records, header, walk)
+        opened = _refused(opening, records, error)
+    opened.headers = walk.headers
+    return opened
 
 
 async def open_in_slices(opening: Opening, client: str) -> Opened:

@@ -58,6 +58,19 @@ def iter_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
     expect_end(body, position)
 
 
+def iter_times(body: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp (ms) of each record of a batch whose inflated records are ``body``, in its order.
+
+    However large a record is, what lies behind these two is not looked at. Raises :class:`InvalidBatch`.
+    """
+    position = 0
+    for _ in range(header.count):
+        start, end = record_bounds(body, position)
+        offset, timestamp, _ = _decode_place(body, start, end, header)
+        yield offset, timestamp
+        position = end
+
+
 def find_timestamp(
     view: Buffer, target_ms: int, limit: int = MAX_DECOMPRESSED_BYTES, *, first_offset: int = 0
 ) -> tuple[int, int] | None:

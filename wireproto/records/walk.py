@@ -36,6 +36,9 @@ have a header in every two bytes: 10 ms at the worst. Larger records are looked 
 FEW_RECORDS: Final = 3
 """Up to so many, Python is done before the parser has begun."""
 
+MIN_HEADER_BYTES: Final = 2
+"""Bytes of the smallest header: the lengths of its key and its value."""
+
 MAX_KEYLESS: Final = 10_000
 """Records without a key whose places are noted; all are counted."""
 
@@ -61,6 +64,7 @@ class RecordWalk:
         "_notes_keys",
         "_place",
         "_position",
+        "headers",
         "keyless",
         "keyless_count",
         "largest_delta",
@@ -77,6 +81,8 @@ class RecordWalk:
         """Bytes that they take."""
         self.smallest_delta = _INT64_MAX
         self.largest_delta = _INT64_MIN
+        self.headers = 0
+        """Headers that were looked through, or as many as there may have been."""
         self.keyless: list[int] = []
         self.keyless_count = 0
 
@@ -108,9 +114,11 @@ class RecordWalk:
         """Look through the next records. False: our own code has to, and nothing was taken."""
         here, first, left = self._position, self._place, self._header.count - self._place
         window = compiled.Window(self._body[here : here + WINDOW_BYTES])
+        before = self.headers
+        self.headers = before + window.size // MIN_HEADER_BYTES  # if nothing comes of it
         # Without `chain` each slice would begin anew.
         records: Iterator[Any] = chain(window.records(left, window.size))
-        count = size = 0
+        count = size = held = 0
         smallest, largest = _INT64_MAX, _INT64_MIN
         keyless: list[int] = []
         refused = False
@@ -130,6 +138,9 @@ class RecordWalk:
                 return False
             deltas = list(map(compiled.timestamp_delta_of, some))
             keys = list(map(compiled.key_of, some))
+            headers = list(map(compiled.headers_of, some))
+            if any(headers):
+                held += sum(map(len, headers))
             size += sum(
                 map(
                     compiled.shortest_size_of,
@@ -137,7 +148,7 @@ class RecordWalk:
                     deltas,
                     keys,
                     map(compiled.value_of, some),
-                    map(compiled.headers_of, some),
+                    headers,
                 )
             )
             smallest, largest = min(smallest, min(deltas)), max(largest, max(deltas))  # noqa: PLW3301
@@ -152,6 +163,7 @@ class RecordWalk:
             deque(records, maxlen=0)
         except compiled.REFUSALS:
             return False
+        self.headers = before + held
         self._take(count, size, smallest, largest, keyless)
         return True
 
@@ -186,9 +198,9 @@ class RecordWalk:
             key_bytes, place = _past_field(body, place, end)
             _, place = _past_field(body, place, end)
             headers, place = read_varint(body, place, end)
-            # A header takes two bytes at least: the lengths of its key and its value.
-            if not 0 <= headers <= (end - place) // 2:
+            if not 0 <= headers <= (end - place) // MIN_HEADER_BYTES:
                 raise invalid(f"{headers} record headers in {end - place} bytes")
+            self.headers += headers
             for _ in range(headers):
                 place = _past_header(body, place, end)
                 left -= 1

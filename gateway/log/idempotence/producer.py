@@ -20,8 +20,9 @@ has no such bound and can be filled up by short-lived producers. 2,000 take abou
 snapshot."""
 
 MAX_PRODUCERS_IN_ALL: Final = 250_000
-"""Producers kept of all partitions together: about 200 MB. Beyond it each partition that takes a new one
-forgets one of its own, if it has FEW_PRODUCERS."""
+"""Producers kept of all partitions together: about 200 MB; half of them for one client, or of what others
+leave. Beyond it a partition that takes a new one of that client forgets one of its own, if it has
+FEW_PRODUCERS."""
 
 FEW_PRODUCERS: Final = 10
 """Producers that a partition may keep whatever others do: as many write to one at a time, and 20,000

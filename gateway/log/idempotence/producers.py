@@ -6,6 +6,7 @@ long as this life lasts.
 """
 
 from gateway.common.clients import NOBODY
+from gateway.common.shares import Shares
 from gateway.log.idempotence.producer import MAX_PRODUCERS_IN_ALL
 from gateway.log.idempotence.refused import RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
@@ -13,29 +14,36 @@ from wireproto.records.header import BatchHeader
 
 
 class ProducerCount:
-    """How many producers the partitions of this gateway keep together, and how many they may."""
+    """How many producers the partitions of this gateway keep together, and how many they may: one client's
+    are half of what the others leave (`gateway.common.shares`).
+    """
 
-    __slots__ = ("kept", "most")
+    __slots__ = ("_shares", "charge")
 
     def __init__(self, most: int = MAX_PRODUCERS_IN_ALL) -> None:
-        self.kept = 0
-        self.most = most
+        self._shares = Shares(most)
+        self.charge = self._shares.charge
+        """(client, how many more, or fewer, are kept of it)"""
 
     @property
-    def is_short(self) -> bool:
-        """There are as many as there may be."""
-        return self.kept >= self.most
+    def kept(self) -> int:
+        """Producers of all clients."""
+        return self._shares.used
+
+    def is_short(self, client: str) -> bool:
+        """There are as many of this client as there may be."""
+        return not self._shares.has_room(client, 1)
 
 
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_count", "_counted", "_refused", "_state")
+    __slots__ = ("_count", "_refused", "_state")
 
     def __init__(self, count: ProducerCount) -> None:
         self._count = count
-        self._counted = 0
         self._state = ProducerState()
+        self._state.charge_to(count.charge)
         self._refused = RefusedProducers()
 
     @property
@@ -45,18 +53,13 @@ class PartitionProducers:
 
     def begin(self, state: ProducerState) -> None:
         """The partition was recovered: this is what is known of its producers."""
+        self._state.charge_to(None)
         self._state = state
-        self._account()
+        state.charge_to(self._count.charge)
 
     def end(self) -> None:
         """The partition was deleted."""
         self.begin(ProducerState())
-
-    def _account(self) -> None:
-        kept = self._state.count
-        if kept != self._counted:
-            self._count.kept += kept - self._counted
-            self._counted = kept
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
@@ -75,8 +78,9 @@ class PartitionProducers:
         """This batch of an idempotent producer, which `client` sent, is in the log; its last record has
         `last_offset`.
         """
-        self._state.applied(
-            header.producer_id,
+        state, producer_id = self._state, header.producer_id
+        state.applied(
+            producer_id,
             header.producer_epoch,
             header.base_sequence,
             last_offset,
@@ -84,11 +88,10 @@ class PartitionProducers:
             header.max_timestamp,
             now_ms,
             client,
-            is_short=self._count.is_short,
+            is_short=producer_id not in state and self._count.is_short(client),
         )
-        self._account()
         if self._refused:
-            self._refused.accepted(header.producer_id)
+            self._refused.accepted(producer_id)
 
     def refused(self, header: BatchHeader) -> None:
         """This batch, of any producer, was refused and will be sent again: no later one of a producer without
@@ -108,6 +111,4 @@ class PartitionProducers:
         """The states as bytes for a segment's OPEN, b"" if there are none."""
         if not self._state.count:
             return b""
-        snapshot = self._state.snapshot(now_ms)
-        self._account()  # it leaves out those that have expired, and they are forgotten
-        return snapshot
+        return self._state.snapshot(now_ms)

@@ -28,6 +28,7 @@ appended, before it is durable: whoever answers a duplicate must itself wait unt
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -68,12 +69,29 @@ class Duplicate:
 class ProducerState:
     """The idempotent producers of one partition."""
 
-    __slots__ = ("_max_producers", "_producers")
+    __slots__ = ("_charge", "_max_producers", "_producers")
 
     def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
         # The one heard from longest ago is first.
         self._producers: OrderedDict[int, Producer] = OrderedDict()
         self._max_producers = max_producers
+        self._charge: Callable[[str, int], None] | None = None
+
+    def charge_to(self, charge: Callable[[str, int], None] | None) -> None:
+        """Have `charge` called with a client and how many more producers of it are known, or fewer; now with
+        all that are known. Who was called before is told that there are none.
+        """
+        for client, known in Counter(producer.client for producer in self._producers.values()).items():
+            if self._charge is not None:
+                self._charge(client, -known)
+            if charge is not None:
+                charge(client, known)
+        self._charge = charge
+
+    def _forget(self, producer_id: int) -> None:
+        client = self._producers.pop(producer_id).client
+        if self._charge is not None:
+            self._charge(client, -1)
 
     @property
     def count(self) -> int:
@@ -166,7 +184,7 @@ class ProducerState:
             timestamp: Its maximum timestamp as stored, ms.
             now_ms: The gateway's clock, ms since 1970.
             client: Whose batch it is.
-            is_short: All partitions together keep as many producers as they may.
+            is_short: All partitions together keep as many producers of this client as they may.
         """
         if producer_id < 0:
             return
@@ -181,8 +199,10 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None:
             if len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers):
-                del self._producers[self._dispensable(client, now_ms)]
+                self._forget(self._dispensable(client, now_ms))
             self._producers[producer_id] = Producer(epoch, now_ms, [batch], client)
+            if self._charge is not None:
+                self._charge(client, 1)
             return
         self._producers.move_to_end(producer_id)
         producer.used_ms = now_ms
@@ -239,7 +259,7 @@ class ProducerState:
         # different.
         expired = [key for key, producer in self._producers.items() if producer.used_ms <= oldest]
         for key in expired:
-            del self._producers[key]
+            self._forget(key)
         return len(expired)
 
     def snapshot(self, now_ms: int) -> bytes:
