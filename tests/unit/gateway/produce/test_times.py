@@ -17,6 +17,7 @@ from gateway.produce.times import (
 )
 from wireproto.records.builder import build_batch
 from wireproto.records.header import read_header
+from wireproto.records.iteration import iter_times
 from wireproto.records.signing import sign
 
 NOW_MS: Final = 1_700_000_000_000
@@ -42,7 +43,6 @@ def test_a_large_batch_lets_others_have_their_turns_and_ends_with_its_client(
             looked_at += 1
             yield one
 
-    iter_times = times.iter_times
     monkeypatch.setattr(times, "iter_times", counted)
 
     async def main() -> None:
