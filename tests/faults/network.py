@@ -53,6 +53,7 @@ class Network:
         # Short: an interface name has 15 characters at most.
         self._id = f"df{os.getpid() % 100_000}{next(_numbers)}"
         self._hosts: list[Host] = []
+        self._more = itertools.count()
 
     def __enter__(self) -> Self:
         for _ in range(20):
@@ -82,6 +83,12 @@ class Network:
         ip("-n", name, "link", "set", "lo", "up")
         ip("-n", name, "link", "set", "eth0", "up")
         return host
+
+    def another_address(self, host: Host) -> str:
+        """One more address of a host."""
+        address = f"{self._net}.{100 + next(self._more)}"
+        ip("-n", host.name, "addr", "add", f"{address}/24", "dev", "eth0")
+        return address
 
     def place(self, mesh: MeshCluster) -> dict[ServerProcess, Host]:
         """A host for each process of a mesh that is not started yet."""

@@ -1,7 +1,8 @@
 """What an attacker without any rights does to a server, one function for each.
 
 Each goes on until its time is over (`Target.going`), and takes refusals and closed connections as they come.
-Run as a process of its own: ``-m tests.faults.abuse.attacks NAME HOST PORT METRICS_PORT SECONDS SEED``.
+Run as a process of its own:
+``python -m tests.faults.abuse.attacks NAME HOST PORT METRICS_PORT SECONDS SEED [SOURCE ADDRESSES]``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import zstandard
@@ -30,10 +31,13 @@ SNAPPY_HEADER: Final = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 
 class Target:
-    """The server, and how long it is attacked."""
+    """The server, how long it is attacked, and the addresses from where: "" for the host's own."""
 
-    def __init__(self, host: str, port: int, metrics_port: int, seconds: float, seed: int) -> None:
+    def __init__(
+        self, host: str, port: int, metrics_port: int, seconds: float, seed: int, sources: Sequence[str]
+    ) -> None:
         self.host, self.port, self.metrics_port = host, port, metrics_port
+        self._sources = sources
         self.random = random.Random(seed)
         self._ends = time.monotonic() + seconds
 
@@ -44,7 +48,7 @@ class Target:
 
     def peer(self) -> wire.Peer:
         """A connection. Raises OSError."""
-        return wire.Peer(self.host, self.port)
+        return wire.Peer(self.host, self.port, source=self.random.choice(self._sources))
 
     def peers(self) -> Iterator[wire.Peer]:
         """Connections, one after the other, until the time is over; each is closed after its use."""
@@ -297,11 +301,11 @@ def scrapers(target: Target) -> None:
             one.close()
 
 
-def main(name: str, host: str, *numbers: str) -> None:
+def main(name: str, host: str, *rest: str) -> None:
     """One attack."""
-    port, metrics_port, seconds, seed = map(int, numbers)
+    port, metrics_port, seconds, seed = map(int, rest[:4])
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    target = Target(host, port, metrics_port, seconds, seed)
+    target = Target(host, port, metrics_port, seconds, seed, rest[4:] or ("",))
     while target.going:
         with contextlib.suppress(OSError):  # hung up on, or not let in
             ATTACKS[name](target)

@@ -97,8 +97,8 @@ def records(count: int, *, key: bytes | None = None, value: bytes = b"") -> byte
 class Peer:
     """One connection of an attacker's."""
 
-    def __init__(self, host: str, port: int, timeout: float = LOCAL_ANSWER_SECONDS) -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout)
+    def __init__(self, host: str, port: int, timeout: float = LOCAL_ANSWER_SECONDS, source: str = "") -> None:
+        self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> Self:
