@@ -219,7 +219,7 @@ def run(directory: Path, seconds: float, seed: int, only: Sequence[str]) -> int:
             everything: list[dict[str, Any]] = []
             waiting: list[str] = []
             while time.monotonic() < ends and scene.server.returncode is None:
-                if len(waiting) < 2:
+                while len(waiting) < 2:
                     waiting += chooser.sample(names, len(names))
                 chosen = [waiting.pop() for _ in range(1 if outcomes and len(outcomes) % 3 else 2)][
                     : len(names)
