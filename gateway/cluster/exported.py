@@ -22,7 +22,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
 from gateway.cluster.lineage import Life, Lineage
-from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS
+from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS, highest_epoch
 from gateway.log.idempotence.producer_ids import BLOCK
 
 if TYPE_CHECKING:
@@ -186,24 +186,12 @@ def imported_entries(catalog: Exported, *, older: bool) -> dict[str, bytes]:
         if key.startswith(keys.LIVES):
             life = Life.unpack(value)
             entries[key] = life._replace(last=catalog.sequence if life.last is None else life.last).pack()
-    entries[keys.LEADER_EPOCH] = keys.pack(_highest_epoch(entries) + SPARE_EPOCHS)
+    entries[keys.LEADER_EPOCH] = keys.pack(highest_epoch(entries) + SPARE_EPOCHS)
     # Blocks were handed out since: leave room for a few.
     given = catalog.entries.get(keys.PRODUCER_IDS)
     floor = 0 if given is None else int(keys.unpack(given))
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
     return entries
-
-
-def _highest_epoch(entries: Mapping[str, bytes]) -> int:
-    """The highest leader epoch that an export tells of, -1 for none."""
-    drawn = entries.get(keys.LEADER_EPOCH)
-    highest = -1 if drawn is None else int(keys.unpack(drawn))
-    for key, value in entries.items():
-        if key.startswith(keys.PARTITIONS):
-            highest = max(highest, int(keys.unpack(value)["next_epoch"]) - 1)
-        elif key.startswith(keys.SEGMENTS):
-            highest = max(highest, int(keys.unpack(value)["epoch"]))
-    return highest
 
 
 def cluster_part(catalog: Exported) -> dict[str, bytes]:

@@ -43,7 +43,7 @@ from gateway.cluster.found_segments import (
     check_row,
     superseded_by_compactions,
 )
-from gateway.cluster.kept_copy import KeptCopy, add_kept, check_missing, ended_by, kept_partition, recall
+from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.notes import tombstone
@@ -123,7 +123,9 @@ async def read_back(
     # A block may have been taken behind the last announcement's back: leave room for a few.
     entries[keys.PRODUCER_IDS] = keys.pack(floor + LOST_BLOCKS * BLOCK)
     await _raise_epochs(reader, incarnations, entries)
-    entries[keys.LEADER_EPOCH] = keys.pack(_highest_epoch(entries, found.values(), copy) + SPARE_EPOCHS)
+    drawn = copy.under(keys.LEADER_EPOCH).values()
+    used = (segment.announcement.epoch for segment in found.values())
+    entries[keys.LEADER_EPOCH] = keys.pack(max([highest_epoch(entries), *drawn, *used]) + SPARE_EPOCHS)
     return entries
 
 
@@ -210,12 +212,16 @@ def raise_epochs(entries: dict[str, bytes], epochs: Mapping[str, int]) -> None:
             entries[key] = keys.pack({**record, "next_epoch": epoch + 1})
 
 
-def _highest_epoch(entries: Mapping[str, bytes], found: Iterable[FoundSegment], copy: KeptCopy) -> int:
-    """The highest leader epoch that is known of any log, or that the lost catalog had drawn; -1 for none."""
-    records = [keys.unpack(value) for key, value in entries.items() if key.startswith(keys.PARTITIONS)]
-    used = [record["next_epoch"] - 1 for record in records]
-    used += [segment.announcement.epoch for segment in found]
-    return max([*used, *copy.under(keys.LEADER_EPOCH).values()], default=-1)
+def highest_epoch(entries: Mapping[str, bytes]) -> int:
+    """The highest leader epoch that a catalog's entries tell of, drawn or in use; -1 for none."""
+    drawn = entries.get(keys.LEADER_EPOCH)
+    highest = -1 if drawn is None else int(keys.unpack(drawn))
+    for key, value in entries.items():
+        if key.startswith(keys.PARTITIONS):
+            highest = max(highest, int(keys.unpack(value)["next_epoch"]) - 1)
+        elif key.startswith(keys.SEGMENTS):
+            highest = max(highest, int(keys.unpack(value)["epoch"]))
+    return highest
 
 
 # what is made of it ---------------------------------------------------------------------------------------

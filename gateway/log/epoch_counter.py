@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Catalog, Compare, CompareFailed
+from gateway.catalog.interface import Catalog, Compare, CompareFailed, unchanged
 from gateway.log.segment import Segment
 
 NONE_DRAWN: Final = -1
@@ -91,8 +91,7 @@ class EpochCounter:
         highest, last = self.highest, max(undrawn)
         if self.is_taken(min(undrawn)):
             raise CompareFailed(keys.LEADER_EPOCH)
-        entry = self._catalog.get(keys.LEADER_EPOCH)
-        compares.append(Compare(keys.LEADER_EPOCH, 0 if entry is None else entry.mod_revision))
+        compares += unchanged(self._catalog, [keys.LEADER_EPOCH])
         puts[keys.LEADER_EPOCH] = keys.pack(last)
         over = self._drawn = trio.Event()
         try:

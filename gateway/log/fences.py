@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed
+from gateway.catalog.interface import Compare, CompareFailed, unchanged
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Entry
@@ -119,8 +119,7 @@ class Fences:
         return [tombstone, self._as_read(keys.partition_key(topic_id, index))]
 
     def _as_read(self, key: str) -> Compare:
-        entry = self._context.catalog.get(key)
-        return Compare(key, 0 if entry is None else entry.mod_revision)
+        return unchanged(self._context.catalog, [key])[0]
 
     async def free(self, partitions: Iterable[Partition]) -> None:
         """Return when the records of none of these are being put; at once, if that is so."""
