@@ -7,6 +7,7 @@ first, and compared.
 """
 
 import contextlib
+import logging
 import os
 import socket
 import stat
@@ -15,6 +16,12 @@ from typing import NamedTuple
 
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 """Once ZeroMQ closes it nothing is kept for the peer, which would wait for room that never comes."""
+
+
+CUT_LOGGED = 10
+"""Connections that were cut and are logged, of one socket; further ones are only counted."""
+
+logger = logging.getLogger(__name__)
 
 
 class Connection(NamedTuple):
@@ -40,6 +47,20 @@ def cut(found: Connection) -> bool:
             opened.shutdown(socket.SHUT_RDWR)
             return True
     return False
+
+
+class Cuts:
+    """The connections of one socket that were cut: counted, and the first ones logged."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def cut(self, found: Connection, why: str) -> None:
+        """End this connection, unless it is gone already. `why`: what its peer has done."""
+        if cut(found):
+            self.count += 1
+            if self.count <= CUT_LOGGED:
+                logger.warning("cut the link of %s: %s", found.peer, why)
 
 
 def _duplicate(descriptor: int) -> socket.socket:

@@ -10,14 +10,13 @@ assertions `!_io_error` and `_input_stopped`.)
 On Linux; elsewhere the kernel does not tell.
 """
 
-import logging
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable
 
-from mesh.connections import Connection, connection, cut
+from mesh.connections import Connection, Cuts, connection
 from mesh.protocol.subscriptions import MAX_PEER_BYTES
 
 LOOK_SECONDS = 0.02
@@ -29,27 +28,26 @@ HEARTBEAT_BYTES_PER_SECOND = 64
 BYTES_RECEIVED = struct.Struct("=128xQ")
 """Where `struct tcp_info` of Linux has how many bytes have come."""
 
-CUT_LOGGED = 10
-"""Connections that were cut and are logged, of one socket; further ones are only counted."""
-
 Events = Callable[[float], list[tuple[int, bool]] | None]
 """Waits for so many seconds at most: descriptors whose connection was accepted (true) or is gone; None at the
 end."""
-
-logger = logging.getLogger(__name__)
 
 
 class LinkWatch:
     """Watches the connections that one socket accepts, in a thread, from its making until `stop`."""
 
     def __init__(self, events: Events) -> None:
-        self.cut = 0
-        """Connections that were cut."""
+        self._cuts = Cuts()
         self._events = events
         self._links: dict[int, Link] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="link watch", daemon=True)
         self._thread.start()
+
+    @property
+    def cut(self) -> int:
+        """Connections that were cut."""
+        return self._cuts.count
 
     def stop(self) -> None:
         """Nothing is cut any more. The thread ends with the next events."""
@@ -72,10 +70,8 @@ class LinkWatch:
             now = time.monotonic()
             for link in [link for link in self._links.values() if link.has_too_much(now)]:
                 del self._links[link.connection.descriptor]
-                if not self._stopping.is_set() and cut(link.connection):
-                    self.cut += 1
-                    if self.cut <= CUT_LOGGED:
-                        logger.warning("cut the link of %s: it sends too much", link.connection.peer)
+                if not self._stopping.is_set():
+                    self._cuts.cut(link.connection, "it sends too much")
 
 
 class Link:
@@ -105,11 +101,15 @@ class Gathering:
     """
 
     def __init__(self, allowed: int) -> None:
-        self.cut = 0
-        """Links that were cut."""
+        self._cuts = Cuts()
         self.taken: dict[int, int] = {}
         self._allowed = allowed
         self._links: dict[int, Link] = {}
+
+    @property
+    def cut(self) -> int:
+        """Links that were cut."""
+        return self._cuts.count
 
     def connected(self, descriptor: int, now: float) -> None:
         found = connection(descriptor)
@@ -120,10 +120,7 @@ class Gathering:
         for descriptor, link in list(self._links.items()):
             if link.has_too_much(now, self.taken.get(descriptor, 0)):
                 del self._links[descriptor]
-                if cut(link.connection):
-                    self.cut += 1
-                    if self.cut <= CUT_LOGGED:
-                        logger.warning("cut the link to %s: its message has no end", link.connection.peer)
+                self._cuts.cut(link.connection, "its message has no end")
 
 
 def _bytes_received(descriptor: int) -> int:

@@ -3,27 +3,25 @@
 `mesh.protocol.subscriptions` counts and decides; this knows the connections.
 """
 
-import logging
 from collections.abc import Set as AbstractSet
 
-from mesh.connections import Connection, connection, cut
+from mesh.connections import Connection, Cuts, connection
 from mesh.protocol.subscriptions import Subscriptions
-
-CUT_LOGGED = 10
-"""Connections that were cut and are logged, of one socket; further ones are only counted."""
-
-logger = logging.getLogger(__name__)
 
 
 class Subscribers:
     """Told of each subscription as ZeroMQ tells it, and of the descriptor that it came on."""
 
     def __init__(self) -> None:
-        self.cut = 0
-        """Connections that were cut."""
+        self._cuts = Cuts()
         self._subscriptions: Subscriptions[Connection] = Subscriptions()
         self._connections: dict[int, Connection] = {}
         """Descriptor -> the connection on it that subscribed last."""
+
+    @property
+    def cut(self) -> int:
+        """Connections that were cut."""
+        return self._cuts.count
 
     @property
     def prefixes(self) -> AbstractSet[bytes]:
@@ -39,10 +37,7 @@ class Subscribers:
         greedy = self._subscriptions.to_cut(peer)
         if greedy is not None:
             self._connections.pop(greedy.descriptor, None)
-            if cut(greedy):
-                self.cut += 1
-                if self.cut <= CUT_LOGGED:
-                    logger.warning("cut the link of %s: it subscribed to too much", greedy.peer)
+            self._cuts.cut(greedy, "it subscribed to too much")
         return prefix
 
     def _connection(self, descriptor: int) -> Connection | None:

@@ -55,14 +55,6 @@ class Outcome(NamedTuple):
     after: int
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that the process has."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 class GoodOnes:
     """What the good client has said so far."""
 
@@ -128,6 +120,10 @@ class Scene:
     def _start(self, host: Host, module: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*host.prefix, sys.executable, "-m", *module], cwd=ROOT, **streams)
 
+    def resident(self) -> int:
+        """Bytes of memory that the server has, 0 once it has ended."""
+        return self.server.rss_bytes if self.server.returncode is None else 0
+
     def attack(self, name: str, seconds: int, seed: int) -> subprocess.Popen[bytes]:
         """Begin one, at a low priority: it must not win by taking the processor. Of two seeds, one's comes
         from many addresses.
@@ -151,13 +147,13 @@ def make_topics(host: str, port: int) -> None:
 
 def watch(scene: Scene, good: GoodOnes, name: str, running: Sequence[subprocess.Popen[bytes]]) -> Outcome:
     """See how the good client fares until the attacks have ended and the server has rested."""
-    before = peak = resident(scene.server.pid)
+    before = peak = scene.resident()
     good.news()
     while any(one.poll() is None for one in running):
-        peak = max(peak, resident(scene.server.pid))
+        peak = max(peak, scene.resident())
         time.sleep(0.2)
     time.sleep(REST_SECONDS)
-    after = resident(scene.server.pid)
+    after = scene.resident()
     return outcome(name, good.news(), before, peak, after)
 
 
@@ -211,7 +207,7 @@ def run(directory: Path, seconds: float, seed: int, only: Sequence[str]) -> int:
             print(HEAD, flush=True)
             good.news()
             time.sleep(ALONE_SECONDS)
-            size = resident(scene.server.pid)
+            size = scene.resident()
             alone = outcome("(alone)", good.news(), size, size, size)
             print(line(alone), flush=True)
             ends = time.monotonic() + seconds
@@ -229,7 +225,7 @@ def run(directory: Path, seconds: float, seed: int, only: Sequence[str]) -> int:
                 one = watch(scene, Tee(good, everything), " + ".join(chosen), running)
                 outcomes.append(one)
                 print(line(one), *one.errors[:3], sep="\n    " if one.errors else "", flush=True)
-            whole = outcome("(all attacks)", everything, size, size, resident(scene.server.pid))
+            whole = outcome("(all attacks)", everything, size, size, scene.resident())
             print(line(whole))
             found = problems(alone, outcomes, whole)
             if scene.server.returncode is not None:
