@@ -22,6 +22,7 @@ from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request, Response, api
 from gateway.fetch.full import FetchJob
 from gateway.fetch.incremental import SessionJob, SessionTaken
+from gateway.fetch.job import ClientLeft
 from gateway.fetch.session_cache import NO_SESSION
 from gateway.fetch.sessions import SessionRefused
 from wireproto.kafka.errors import ErrorCode
@@ -39,7 +40,15 @@ FINAL_EPOCH = -1
 
 @api(key=1, name="Fetch", min_version=4, max_version=18, decoder=decode_fetch)
 async def fetch(request: Request, broker: Broker) -> Response:
-    """Answer one Fetch."""
+    """Answer one Fetch; None if its client has gone while it waited."""
+    try:
+        return await _fetch(request, broker)
+    except ClientLeft:
+        return None
+
+
+async def _fetch(request: Request, broker: Broker) -> Response:
+    """Raises ClientLeft."""
     body: FetchRequest = request.body
     if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return await _fetch_all(request, broker)

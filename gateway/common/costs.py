@@ -25,8 +25,10 @@ PRODUCED_BATCH: Final = 10_000
 """A batch that is checked and appended, or refused."""
 
 RECORD: Final = 350
-"""A record of it that is looked through: 100 to 350 compiled, 900 in Python, and 3,000 where it is named as
-well."""
+"""A record of it that is looked through: 100 to 350 compiled, 900 in Python."""
+
+NAMED_RECORD: Final = 3_000
+"""A record of it that is refused and named in the answer. How many there are is known only afterwards."""
 
 HEADER: Final = 250
 """A header of such a record. How many there are is known only afterwards."""

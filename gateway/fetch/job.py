@@ -23,6 +23,10 @@ MAX_WAIT_MS = 300_000
 _Changed = TypeVar("_Changed")
 
 
+class ClientLeft(Exception):
+    """Nobody is there any more who could be answered: nothing more is read for him."""
+
+
 class Job(abc.ABC, Generic[_Changed]):
     """What a Fetch of all its partitions and one of a session have in common.
 
@@ -42,13 +46,16 @@ class Job(abc.ABC, Generic[_Changed]):
         self._woken = trio.Event()
 
     async def run(self) -> list[TopicResults]:
-        """Read, waiting if there is too little, and give the results."""
+        """Read, waiting if there is too little, and give the results. Raises ClientLeft."""
         reading, body = self.reading, self._body
         await self._read_all()
         if not self._enough() and body.max_wait_ms > 0:
             await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
         wanted = self._wanted_in_order()
-        await reading.hold(len(wanted))
+        await reading.reserve(len(wanted))
+        if reading.waited and self._request.gone:
+            raise ClientLeft
+        await reading.take()
         await reading.read_cold(wanted)
         return await self._results(wanted)
 
@@ -74,12 +81,12 @@ class Job(abc.ABC, Generic[_Changed]):
     async def _wait(self, seconds: float) -> None:
         parked = self._broker.parked
         parked.add(self)
+        self.reading.waited = True
         self._request.park(self.hurry)
         try:
             await self._park()
             with trio.move_on_after(seconds):
                 while not self._enough() and not self._hurried:
-                    self.reading.let_go()
                     await self._woken.wait()
                     self._woken = trio.Event()
                     changed, self._changed = self._changed, {}

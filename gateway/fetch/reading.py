@@ -1,9 +1,9 @@
 """What one answer has so far: batches from memory and from stores, within the limits of its request.
 
 Memory. The records of an answer count against the gateway's budget of answers, and are held only once that
-much of it is reserved: a Fetch that waits, for more records or for memory, knows how many bytes it found and
-has let the batches themselves go. It reads them again when it may answer. (They would otherwise outlive the
-tail cache's bound: ten thousand parked consumers that each hold half of what they ask for.)
+much of it is reserved: until then a Fetch knows how many bytes there are for it, and takes them when it may
+answer. (They would otherwise outlive the tail cache's bound: ten thousand parked consumers that each hold
+half of what they ask for.)
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Reading:
         self._request = request
         self._hot: dict[FetchedPartition, None] = {}
         """Those that give records from memory."""
-        self._went = False
-        """Some of these were let go."""
+        self.waited = False
+        """Others had their turn since something was read: it may be gone, or of another leader."""
 
     @property
     def enough(self) -> bool:
         return self.failed or bool(self.cold) or self.found >= self.min_bytes
 
     def read(self, wanted: FetchedPartition, partition: Partition) -> None:
-        """Read what is in memory of one partition, in the room that the others leave."""
+        """See how much is in memory of one partition, in the room that the others leave."""
         self.found -= wanted.size
-        wanted.records, wanted.size = (), 0
+        wanted.size = 0
         self._hot.pop(wanted, None)
         wanted.error = self._check(wanted, partition)
         if wanted.error is not ErrorCode.NONE:
@@ -69,43 +69,39 @@ class Reading:
         wanted.limit = max(0, min(self.max_bytes - self.found, wanted.ask.max_bytes))
         if not wanted.limit and not wanted.whole:
             return
-        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
-        if records is None:
+        size = partition.hot_bytes(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
+        if size is None:
             self.cold.append(wanted)
             wanted.size = max(1, wanted.limit)
-        elif records:
-            wanted.records = records
-            wanted.size = bytes_of(records)
+        elif size:
+            wanted.size = size
             self._hot[wanted] = None
         self.found += wanted.size
 
     def drop(self, wanted: FetchedPartition, error: ErrorCode) -> None:
         """There is no such partition, or not any more."""
         self.found -= wanted.size
-        wanted.records, wanted.size = (), 0
+        wanted.size = 0
         self._hot.pop(wanted, None)
         wanted.partition, wanted.error = None, error
 
-    def let_go(self) -> None:
-        """Hold no records while this waits."""
-        for wanted in self._hot:
-            wanted.records = ()
-            self._went = True
-
-    async def hold(self, partitions: int) -> None:
-        """Wait for the memory of an answer that tells of so many partitions, and have its records again."""
+    async def reserve(self, partitions: int) -> None:
+        """Wait for the memory of an answer that tells of so many partitions."""
         request = self._request
-        if self.found or partitions > BREATH:
+        many = partitions > BREATH
+        self.waited |= many
+        if self.found or many:
             memory = self._memory(partitions)
             if not request.try_reserve(memory):
-                self.let_go()
+                self.waited = True
                 await request.reserve(memory)
-        if self._went:
-            for done, wanted in enumerate(tuple(self._hot), 1):
-                if not wanted.records:
-                    self._read_again(wanted)
-                if not done % BREATH:
-                    await trio.lowlevel.checkpoint()
+
+    async def take(self) -> None:
+        """Have the records that are in memory."""
+        for done, wanted in enumerate(tuple(self._hot), 1):
+            self._take(wanted)
+            if not done % BREATH:
+                await trio.lowlevel.checkpoint()
 
     async def read_cold(self, others: Iterable[FetchedPartition]) -> None:
         """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""
@@ -135,15 +131,16 @@ class Reading:
         error = partition.check_leader_epoch(max(-1, wanted.ask.current_leader_epoch))
         return partition.check_fetch_offset(wanted.ask.fetch_offset) if error is ErrorCode.NONE else error
 
-    def _read_again(self, wanted: FetchedPartition) -> None:
-        """Read what was let go, no more of it than was reserved; what has left memory since is cold."""
+    def _take(self, wanted: FetchedPartition) -> None:
+        """The records of one partition, no more than was reserved; what has left memory since is cold."""
         partition = wanted.partition
         assert partition is not None
-        wanted.error = self._check(wanted, partition)
-        if wanted.error is not ErrorCode.NONE:
-            return
-        wanted.limit, wanted.whole = wanted.size, False
-        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=False)
+        if self.waited:
+            wanted.error = self._check(wanted, partition)
+            if wanted.error is not ErrorCode.NONE:
+                return
+            wanted.limit, wanted.whole = wanted.size, False
+        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
         if records is None:
             self.cold.append(wanted)
         else:

@@ -24,9 +24,9 @@ leave in one system call. Whatever makes it wait flushes them first.
 
 End. When the client closes, or sends what it may not, or the gateway stops, the reader ends; the writer
 still writes the answers of what was begun, then the connection is closed. That the client has closed its
-sending side is seen also while nobody reads (`client_left`, called by `gateway.front.departures`): a Fetch
-that is parked is answered then with what there is, JoinGroup and SyncGroup not at all; what else was sent is
-taken as far as it can be within LEFT_SECONDS.
+sending side is seen also while nobody reads (`client_left`, called by `gateway.front.departures`): what is
+parked then (Fetch, JoinGroup, SyncGroup) is not answered; what else was sent is taken as far as it can be
+within LEFT_SECONDS.
 """
 
 from __future__ import annotations

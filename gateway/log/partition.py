@@ -428,6 +428,12 @@ class Partition:
             return []
         return self.hot.read(offset, self.high_watermark, max_bytes, whole=whole)
 
+    def hot_bytes(self, offset: int, max_bytes: int, *, whole: bool) -> int | None:
+        """Bytes that `read_hot` would give, without a look at each batch."""
+        if offset >= self.high_watermark:
+            return 0
+        return self.hot.size(offset, self.high_watermark, max_bytes, whole=whole)
+
     async def read_cold(self, offset: int, max_bytes: int) -> Sequence[Batch]:
         """Visible batches from a store, at least one. Raises KafkaError."""
         return await self._context.cold.read(self, offset, max_bytes)

@@ -5,7 +5,7 @@ what a partition has here is always a run without gaps that ends at its log's en
 this life, or has left, is read from a store.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 
 DEFAULT_BYTES = 64 * 1024 * 1024
@@ -41,10 +41,13 @@ class TailCache:
 class HotBatches:
     """One partition's part of the cache."""
 
-    __slots__ = ("_batches", "_cache", "_first", "_lasts", "start_offset")
+    __slots__ = ("_batches", "_bytes", "_cache", "_ends", "_first", "_lasts", "start_offset")
 
     def __init__(self, cache: TailCache) -> None:
         self._cache = cache
+        self._bytes = 0
+        self._ends: list[int] = []
+        """How many bytes were appended up to the end of each batch: thousands may ask how much there is."""
         self._lasts: list[int] = []
         self._batches: list[Batch | None] = []
         self._first = 0
@@ -56,8 +59,11 @@ class HotBatches:
             self.start_offset = base_offset
         self._lasts.append(last_offset)
         self._batches.append(batch)
+        size = len(batch)
+        self._bytes += size
+        self._ends.append(self._bytes)
         cache = self._cache
-        cache.bytes += len(batch) + ENTRY_OVERHEAD_BYTES
+        cache.bytes += size + ENTRY_OVERHEAD_BYTES
         cache.order.append(self)
         if cache.bytes > cache.limit_bytes:
             cache.evict()
@@ -76,7 +82,7 @@ class HotBatches:
         self.start_offset = max(self.start_offset or 0, self._lasts[first] + 1)
         self._first = first + 1
         if self._first >= COMPACT_AFTER and self._first * 2 >= len(self._lasts):
-            del self._lasts[: self._first], self._batches[: self._first]
+            del self._lasts[: self._first], self._batches[: self._first], self._ends[: self._first]
             self._first = 0
         return ENTRY_OVERHEAD_BYTES + (len(batch) if batch is not None else 0)
 
@@ -91,6 +97,13 @@ class HotBatches:
                 self._batches[position] = None
             self.start_offset = max(self.start_offset or 0, self._lasts[position] + 1)
 
+    def size(self, offset: int, high_watermark: int, max_bytes: int, *, whole: bool) -> int | None:
+        """Bytes that `read` would give; None if not all are here. As quick for thousands as for one."""
+        if not self.holds(offset):
+            return None
+        first, last = self._span(offset, high_watermark, max_bytes, whole=whole)
+        return self._ends[last - 1] - self._begin(first) if last > first else 0
+
     def read(self, offset: int, high_watermark: int, max_bytes: int, *, whole: bool) -> list[Batch] | None:
         """Batches from the one that holds `offset`, below `high_watermark`, up to `max_bytes`; None if not
         all here.
@@ -99,18 +112,20 @@ class HotBatches:
         """
         if not self.holds(offset):
             return None
-        lasts, batches = self._lasts, self._batches
-        index = bisect_left(lasts, offset, self._first)
-        found: list[Batch] = []
-        room = max_bytes
-        for position in range(index, len(lasts)):
-            if lasts[position] >= high_watermark:
-                break
-            batch = batches[position]
-            if batch is None:
-                break
-            room -= len(batch)
-            if room < 0 and (found or not whole):
-                break
-            found.append(batch)
-        return found
+        first, last = self._span(offset, high_watermark, max_bytes, whole=whole)
+        return self._batches[first:last]  # type: ignore[return-value]  # what was dropped ends below offset
+
+    def _span(self, offset: int, high_watermark: int, max_bytes: int, *, whole: bool) -> tuple[int, int]:
+        """Places of the first of these batches, and after the last."""
+        lasts = self._lasts
+        first = bisect_left(lasts, offset, self._first)
+        last = bisect_left(lasts, high_watermark, first)
+        if first == last:
+            return first, last
+        most = self._begin(first) + max_bytes
+        if self._ends[last - 1] > most:
+            last = max(bisect_right(self._ends, most, first, last), first + whole)
+        return first, last
+
+    def _begin(self, place: int) -> int:
+        return self._ends[place] - len(self._batches[place] or b"")

@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.common.costs import HEADER, PRODUCED_BATCH, PRODUCED_KIB, RECORD
+from gateway.common.costs import HEADER, NAMED_RECORD, PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
 from gateway.common.work import TURN
 from gateway.configs.effective import EffectiveTopicConfigs
@@ -352,7 +352,7 @@ class Appending:
                 return None
             if opened.headers:
                 self._request.work.owes(opened.headers * HEADER)
-            self._names_left -= len(opened.record_errors)
+            self._named(len(opened.record_errors))
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
         return opened.records, opened.header
@@ -377,10 +377,16 @@ class Appending:
             partition.log_start_offset,
             name_now(records, bounds, self._names_left) if at_once else (),
         )
-        self._names_left -= len(refused.record_errors)
+        self._named(len(refused.record_errors))
         if not at_once:
             self._unnamed = _Unnamed(refused, records, bounds)
         raise refused
+
+    def _named(self, records: int) -> None:
+        """So many were named at once: what comes next pays for it."""
+        if records:
+            self._names_left -= records
+            self._request.work.owes(records * NAMED_RECORD)
 
     async def _name_records(self, unnamed: _Unnamed) -> None:
         self._unnamed = None

@@ -10,8 +10,9 @@ from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 MAX_COMMIT_BYTES = 8 * 1024 * 1024
 """Content in one commit: bounds the time of one write and so the latency of what comes after it."""
 
-MAX_COMMIT_RECORDS = 4096
-"""Records in one commit: each costs the write some microseconds, however small it is."""
+MAX_COMMIT_RECORDS = 2048
+"""Records in one commit: each costs the write some microseconds, however small it is, and as many more when
+it is acknowledged, all of them in one stretch."""
 
 
 class CommitQueue:

@@ -47,6 +47,9 @@ CREATE_TOPICS = 19
 LONGEST_SECONDS: Final = 0.05
 """Of one stretch, in the loop's own processor time."""
 
+TRIES: Final = 4
+"""The shortest of so many tells what a request takes."""
+
 WAITING: Final = frozenset({"JoinGroup"})
 """APIs whose good requests wait by themselves, for seconds."""
 
@@ -171,7 +174,7 @@ async def stretches(made: Scene, api: Api, version: int) -> list[Stretch]:
     gc.collect()
     for shapes in (DIFFERENT, NESTED, (ALL_THERE,)) if _has_arrays(api, version) else ((ALL_THERE,),):
         for shape in shapes:
-            one = await shorter_of_two(made, api, version, shape)
+            one = await shortest_of_some(made, api, version, shape)
             if one is not None:
                 found.append(one)
                 if one.outcome != "closed":
@@ -179,14 +182,18 @@ async def stretches(made: Scene, api: Api, version: int) -> list[Stretch]:
     return found
 
 
-async def shorter_of_two(made: Scene, api: Api, version: int, shape: Shape) -> Stretch | None:
-    """Once more if it took too long: a page fault or a cold cache may have been in the way."""
-    first = await made.stretch(api, version, shape)
-    if first is None or first.longest < LONGEST_SECONDS:
-        return first
-    second = await made.stretch(api, version, shape)
-    assert second is not None
-    return min(first, second, key=lambda one: one.longest)
+async def shortest_of_some(made: Scene, api: Api, version: int, shape: Shape) -> Stretch | None:
+    """Again if it took too long: page faults, cold caches or other work of the machine may have been in the
+    way.
+    """
+    best = await made.stretch(api, version, shape)
+    for _ in range(TRIES - 1):
+        if best is None or best.longest < LONGEST_SECONDS:
+            break
+        again = await made.stretch(api, version, shape)
+        assert again is not None
+        best = min(best, again, key=lambda one: one.longest)
+    return best
 
 
 def _has_arrays(api: Api, version: int) -> bool:

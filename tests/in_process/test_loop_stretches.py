@@ -24,7 +24,7 @@ from tests.in_process.loop_stretches import (
     WAITING,
     Scene,
     scene,
-    shorter_of_two,
+    shortest_of_some,
     stretches,
 )
 from tests.in_process.worst_requests import Shape
@@ -107,7 +107,7 @@ def test_no_shape_of_a_request_keeps_the_loop_for_long(gateway: Running) -> None
         def any_shape(api: Api, part: float, outer: int, inner: int, name: Any) -> None:
             version = api.min_version + round(part * (api.max_version - api.min_version))
             shape = Shape(min(outer, 150_000 // (1 + inner)), inner, name)
-            one = trio.from_thread.run(partial(shorter_of_two, made, api, version, shape), trio_token=token)
+            one = trio.from_thread.run(partial(shortest_of_some, made, api, version, shape), trio_token=token)
             assert one is None or one.longest < LONGEST_SECONDS, (one.row(), one.where)
 
         await trio.to_thread.run_sync(any_shape)

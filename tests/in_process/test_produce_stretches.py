@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from tests.differential.batches import Record, batch
-from tests.in_process.loop_stretches import LONGEST_SECONDS, Scene, scene
+from tests.in_process.loop_stretches import LONGEST_SECONDS, TRIES, Scene, scene
 from wireproto.records.snappy import XERIAL_HEADER
 
 PRODUCE: Final = 0
@@ -73,11 +73,13 @@ def test_a_produce_of_very_much_work_is_done_in_small_steps(
 
     async def body(made: Scene) -> None:
         shortest, where = 1e9, ""
-        for _ in range(2):
+        for _ in range(TRIES):
             made.watch.forget()
             assert "bytes" in await made.ask(data)
             if made.watch.longest < shortest:
                 shortest, where = made.watch.longest, made.watch.where
+            if shortest < LONGEST_SECONDS:
+                break
         assert shortest < LONGEST_SECONDS, where
 
     async def main() -> None:

@@ -11,12 +11,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.api.fetch import fetch
 from gateway.common.budget import Budget
 from gateway.fetch.full import FetchJob
 from gateway.fetch.session import FetchSession
 from tests.differential.wire import header
 from tests.unit.gateway.fetch.consumer import BY_ID, BY_NAME, CONTENT, SIZE, Consumer, put
-from tests.unit.gateway.fetch.test_full import fill
+from tests.unit.gateway.fetch.test_full import count_reads, fill
 from tests.unit.gateway.log.fake_log import FakeLog, batch, fetch_request, make_request
 from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.log.test_partition_appends import logged
@@ -136,6 +137,45 @@ def test_no_more_is_read_than_was_reserved() -> None:
         assert isinstance(result, FetchPartitionResult)
         assert sum(map(len, result.records)) == 2 * SIZE == request.reserved
         assert result.high_watermark == 4
+
+    logged(body)
+
+
+@pytest.mark.parametrize("waits_for", ["records", "memory"])
+def test_nothing_is_read_for_a_client_that_has_gone(waits_for: str) -> None:
+    async def body(log: FakeLog) -> None:
+        await put(log, 0)
+        reads: list[int] = []
+        count_reads(log.partition, [], reads)
+        memory = Budget(10 * SIZE)
+        await memory.reserve(10 * SIZE)
+        by_records = waits_for == "records"
+        request = fetch_request(
+            (0, 0, 9 * SIZE), min_bytes=3 * SIZE if by_records else 1, max_wait_ms=NEVER_MS
+        )
+        request.response_memory = memory
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await fetch(request, log.broker))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            request.client_left()
+            memory.release(10 * SIZE)
+        assert answers == [None]
+        assert not reads
+
+    logged(body)
+
+
+def test_who_has_sent_all_and_need_not_wait_is_answered() -> None:
+    async def body(log: FakeLog) -> None:
+        await put(log, 0)
+        request = fetch_request((0, 0, 9 * SIZE), max_wait_ms=NEVER_MS)
+        request.client_left()
+        assert await fetch(request, log.broker) is not None
 
     logged(body)
 
