@@ -26,6 +26,10 @@ from tests.faults.abuse import wire
 VICTIM_TOPIC: Final = "victim"
 COMPACTED_TOPIC: Final = "compacted"
 ZSTD_TOPIC: Final = "zstd-22"
+FILLING_TOPIC: Final = "filling"
+"""What was written to it fills the caches."""
+QUIET_TOPIC: Final = "quiet"
+"""Nobody ever writes to it."""
 OPEN_FILES: Final = 20_000
 SNAPPY_HEADER: Final = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
@@ -238,13 +242,21 @@ def topics_without_end(target: Target) -> None:
 @attack
 def gone_while_waiting(target: Target) -> None:
     """Fetches that wait for ever, of clients that have gone."""
-    target.crowd(2_000, lambda peer: peer.send(wire.fetch(VICTIM_TOPIC, 2**40, wire.FOREVER_MS)), 0)
+    target.crowd(2_000, lambda peer: peer.send(wire.fetch(QUIET_TOPIC, 0, wire.FOREVER_MS)), 0)
 
 
 @attack
 def parked_on_one_partition(target: Target) -> None:
     """Thousands of fetches that all wake up with each record."""
-    target.crowd(3_000, lambda peer: peer.send(wire.fetch(VICTIM_TOPIC, 0, wire.FOREVER_MS)))
+    with target.peer() as peer:
+        end = wire.end_offset(peer, VICTIM_TOPIC)
+    target.crowd(3_000, lambda peer: peer.send(wire.fetch(VICTIM_TOPIC, end, wire.FOREVER_MS)))
+
+
+@attack
+def read_from_the_start(target: Target) -> None:
+    """Thousands who read what no cache has any more, and do not take it."""
+    target.crowd(3_000, lambda peer: peer.send(wire.fetch(FILLING_TOPIC, 0, wire.FOREVER_MS)))
 
 
 @attack

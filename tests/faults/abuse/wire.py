@@ -10,7 +10,7 @@ from typing import Self
 
 from tests.differential.batches import Record, encode_record
 
-PRODUCE, FETCH, METADATA, OFFSET_COMMIT, FIND_COORDINATOR = 0, 1, 3, 8, 10
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, FIND_COORDINATOR = 0, 1, 2, 3, 8, 10
 JOIN_GROUP, CREATE_TOPICS, DESCRIBE_CONFIGS = 11, 19, 32
 
 LOCAL_ANSWER_SECONDS = 60.0
@@ -61,6 +61,13 @@ def fetch(topic: str, offset: int, wait_ms: int, *, partitions: int = 1) -> byte
     wanted = array([int32(index) + int64(offset) + int32(1 << 20) for index in range(partitions)])
     body = struct.pack(">iiiib", -1, wait_ms, 1 << 20, 1 << 20, 0) + array([text(topic) + wanted])
     return request(FETCH, 4, body)
+
+
+def end_offset(peer: Peer, topic: str) -> int:
+    """Where partition 0 of a topic ends now (ListOffsets 1). Raises ConnectionError."""
+    wanted = array([int32(0) + int64(-1)])
+    peer.send(request(LIST_OFFSETS, 1, int32(-1) + array([text(topic) + wanted])))
+    return int(struct.unpack(">q", peer.answer()[-8:])[0])
 
 
 def commit(group: str, topic: str, partitions: Iterable[int], metadata: str = "") -> bytes:
@@ -119,6 +126,10 @@ class Peer:
         while left > 0:
             left -= len(self._some(min(left, 1 << 20)))
         return int(size[0])
+
+    def answer(self) -> bytes:
+        """Read one answer. Raises ConnectionError."""
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def ask(self, data: bytes) -> int:
         """Send a request and read its answer; the answer's size. Raises ConnectionError."""
