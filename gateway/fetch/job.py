@@ -31,8 +31,9 @@ class Job(abc.ABC, Generic[_Changed]):
     """What a Fetch of all its partitions and one of a session have in common.
 
     Everything is read once. If that is too little, the job is parked: the log says what advanced, and only
-    that is read again. A client may name 100,000 partitions: whatever is done for each of them lets others
-    have their turn after every `BREATH`.
+    that is read again, in the log's own call: most of the time it is still too little, and the job's task
+    sleeps on. A client may name 100,000 partitions: whatever is done for each of them lets others have their
+    turn after every `BREATH`.
     """
 
     def __init__(self, request: Request, broker: Cluster) -> None:
@@ -43,6 +44,8 @@ class Job(abc.ABC, Generic[_Changed]):
         self._hurried = request.shutting_down.is_set()
         self._changed: dict[_Changed, None] = {}
         """What said that it is not as it was read."""
+        self._asleep = False
+        """Nothing else happens to what was read: what says so is read again at once."""
         self._woken = trio.Event()
 
     async def run(self) -> list[TopicResults]:
@@ -72,7 +75,12 @@ class Job(abc.ABC, Generic[_Changed]):
         self._woken.set()
 
     def _change(self, what: _Changed) -> None:
-        self._changed[what] = None
+        if self._asleep:
+            self._read_changed(what)
+            if not self._enough():
+                return
+        else:
+            self._changed[what] = None
         self._woken.set()
 
     def _enough(self) -> bool:
@@ -87,14 +95,23 @@ class Job(abc.ABC, Generic[_Changed]):
             await self._park()
             with trio.move_on_after(seconds):
                 while not self._enough() and not self._hurried:
-                    await self._woken.wait()
-                    self._woken = trio.Event()
+                    await self._sleep()
                     changed, self._changed = self._changed, {}
                     await _with_breaths(changed, self._read_changed)
         finally:
             self._request.unpark()
             parked.discard(self)
             self._unpark()
+
+    async def _sleep(self) -> None:
+        """Until something is to be done; at once if something changed meanwhile."""
+        if not self._changed:
+            self._asleep = True
+            try:
+                await self._woken.wait()
+            finally:
+                self._asleep = False
+        self._woken = trio.Event()
 
     @abc.abstractmethod
     async def _read_all(self) -> None:

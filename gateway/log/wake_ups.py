@@ -1,8 +1,8 @@
 """Parked fetches are called a few in each turn of the loop: thousands may wait for the same records.
 
-A call costs little, but each makes a Fetch read again, all in the next turn, and who produces waits for that.
-Here most calls are made at once, as long as there are few; those of a partition that too many wait for are
-queued, in order, and the partitions take turns.
+Each call has a Fetch look again at how much there is, and who produces waits for that. Here most calls are
+made at once, as long as there are few; those of a partition that too many wait for are queued, in order, and
+the partitions take turns.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import trio
 
 from gateway.common.waiting import Waiter
 
-CALLED_A_TURN = 32
-"""Parked fetches that are called in one turn of the loop: they take a millisecond to read again."""
+CALLED_A_TURN = 128
+"""Parked fetches that are called in one turn of the loop: half a millisecond."""
 
 
 class Round(Protocol):

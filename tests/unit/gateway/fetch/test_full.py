@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.log.partition import Partition
+from gateway.log.wake_ups import WakeUps
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, fetch_request, header_of
 from tests.unit.gateway.log.test_partition_appends import logged
 
@@ -227,5 +229,30 @@ def test_a_parked_fetch_that_is_hurried_answers_with_what_there_is() -> None:
             waiter.hurry()
         assert trio.current_time() == began
         assert results == [(0, 0, 1)]
+
+    logged(body)
+
+
+def test_who_wants_more_than_there_is_sleeps_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's own call shows that it is still too little: no task is woken for that."""
+    monkeypatch.setattr(WakeUps, "may_call", lambda _self, _many: True)
+    steps = Counter[str]()
+
+    class Watch(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            steps[task.name] += 1
+
+    async def wants_three(log: FakeLog) -> None:
+        assert await fetched(log, (0, 0, 9 * SIZE), min_bytes=3 * SIZE, max_wait_ms=60_000) == [(0, 0, 3)]
+
+    async def body(log: FakeLog) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: wants_three(log), name="parked")
+            await wait_all_tasks_blocked()
+            trio.lowlevel.add_instrument(Watch())
+            for count in (0, 0, 1):
+                await log.write(batch(b"x" * 1000))
+                await wait_all_tasks_blocked()
+                assert steps["parked"] == count
 
     logged(body)

@@ -189,7 +189,6 @@ def test_others_have_their_turn_when_many_partitions_advance_at_once(steps: Step
                 log.acknowledge(partition)
         assert results == [(index, 0, 1) for index in range(MANY)]
         steps.assert_breathes("add", MANY)
-        steps.assert_breathes("hot_bytes", 2 * MANY)
         steps.assert_breathes("read_hot", MANY)
 
     logged(body, partitions=MANY)
