@@ -50,9 +50,6 @@ LONGEST_SECONDS: Final = 0.05
 TRIES: Final = 4
 """The shortest of so many tells what a request takes."""
 
-WAITING: Final = frozenset({"JoinGroup"})
-"""APIs whose good requests wait by themselves, for seconds."""
-
 MANY = MAX_ARRAY_ELEMENTS - 1
 
 
@@ -236,7 +233,7 @@ async def _table(keys: set[int]) -> None:
     with tempfile.TemporaryDirectory() as data:
         async with scene(Path(data), monkeypatch) as made:
             for api in load_apis().all():
-                if (keys and api.key not in keys) or api.name in WAITING:
+                if keys and api.key not in keys:
                     continue
                 found = []
                 for version in sorted({api.min_version, api.max_version}):

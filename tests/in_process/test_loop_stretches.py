@@ -21,7 +21,6 @@ from gateway.common.handlers import Api
 from gateway.front.registry import load_apis
 from tests.in_process.loop_stretches import (
     LONGEST_SECONDS,
-    WAITING,
     Scene,
     scene,
     shortest_of_some,
@@ -64,7 +63,7 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     return Running(tmp_path, monkeypatch)
 
 
-APIS: Final = [api for api in load_apis().all() if api.name not in WAITING]
+APIS: Final = load_apis().all()
 
 
 @pytest.mark.parametrize("newest", [True, False], ids=["newest", "oldest"])
