@@ -1,7 +1,7 @@
 """The first process of a container, where signals have no actions of their own.
 
-The system ignores a signal to process 1 that it has no handler for, so a SIGTERM while it starts, or the second
-one while it stops, would do nothing until the container is killed. Such a process gets handlers that end it.
+The system ignores a signal to process 1 that it has no handler for, so a SIGTERM while it starts, or the
+second one while it stops, would do nothing until the container is killed. It gets handlers that end it.
 """
 
 import os

@@ -5,6 +5,8 @@ import shutil
 from typing import NoReturn
 
 HOW_TO_GET = {
+    "buildah": "apt-get install buildah",
+    "debootstrap": "apt-get install debootstrap",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",

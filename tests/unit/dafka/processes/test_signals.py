@@ -37,7 +37,10 @@ trio.run(main, sys.argv[1] == "slow")
 @contextmanager
 def program(how: str, *prefix: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [*prefix, sys.executable, "-c", PROGRAM, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*prefix, sys.executable, "-c", PROGRAM, how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
