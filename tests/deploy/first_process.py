@@ -1,7 +1,7 @@
 """Become the first process of a container: this file is run, alone, in namespaces of its own.
 
-Its argument is the container as JSON (see `Container`). The root is read-only; only the volume and /tmp can be
-written to. What runs there has the user, the environment and the command of the image, and no privileges.
+Its argument is the container as JSON (see `Container`). The root is read-only; only the volume and /tmp can
+be written to. What runs there has the user, the environment and the command of the image, and no privileges.
 """
 
 import ctypes

@@ -196,14 +196,14 @@ def status_field(pid: int, name: str) -> str:
 
 def write(bootstrap: str) -> None:
     failures: list[object] = []
+
+    def done(error: object, _message: object) -> None:
+        if error is not None:
+            failures.append(error)
+
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
     for value in RECORDS:
-        producer.produce(
-            "orders",
-            value,
-            partition=0,
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )
+        producer.produce("orders", value, partition=0, on_delivery=done)
     assert producer.flush(WAIT_SECONDS) == 0
     assert failures == []
 
