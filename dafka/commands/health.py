@@ -30,8 +30,8 @@ MAX_SECONDS: Final = 3600
 HELP: Final = """Ask a running process of this machine whether it is ready.
 
 The process (standalone, gateway, store or tower) must serve --metrics; where is read from $DAFKA_METRICS,
-which both of them see, or given here. It needs neither a shell nor curl, as a container may have none. Exit code
-0: ready, or with --live just alive; 1: not, or nothing answers, and the line on standard error says why.
+which both of them see, or given here. It needs neither a shell nor curl, as a container may have none. Exit
+code 0: ready, or with --live just alive; 1: not, or nothing answers, and the line on standard error says why.
 
 \b
 Examples:
