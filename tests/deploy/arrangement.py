@@ -1,7 +1,8 @@
 """The processes that a file in deploy/ describes, started with its flags and variables.
 
-Each has a host of its own (a network namespace) where ports are as they are written, finds the others by the names
-that the file gives them, and has the file's volumes as directories. Its command is `dafka` from this checkout.
+Each has a host of its own (a network namespace) where ports are as they are written, finds the others by the
+names that the file gives them, and has the file's volumes as directories. Its command is `dafka` from this
+checkout.
 """
 
 from __future__ import annotations
