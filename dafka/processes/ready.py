@@ -24,7 +24,7 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
 def _told(listener: Listener) -> str:
     """The address that Metadata gives to who comes in on a listener, and the listener's name."""
     if listener.is_wildcard and listener.advertised_host is None:
-        told = f"the address that they reached, port {listener.port} (where that is not right: --listen ...@HOST:PORT)"
+        told = f"the address that they reached, port {listener.port} (or what --listen says after an @)"
     else:
         told = join_host_port(*listener.advertised(listener.host))
     return told if listener.name == DEFAULT_LISTENER_NAME else f"{told} (listener {listener.name})"

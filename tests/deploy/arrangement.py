@@ -34,10 +34,12 @@ FOREIGN = ("DAFKA_", "KUBERNETES_")
 class Running(ServerProcess):
     """One part."""
 
-    def __init__(self, part: Part, host: Host, directory: Path, volumes: Path) -> None:
+    def __init__(
+        self, part: Part, host: Host, directory: Path, volumes: Path, prefix: Sequence[str] = ()
+    ) -> None:
         super().__init__(directory)
         self.part, self.host = part, host
-        self.prefix = host.prefix
+        self.prefix = [*host.prefix, *prefix]
         self._folders = {path: volumes / name for path, name in part.volumes.items()}
         for folder in self._folders.values():
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,9 +94,13 @@ class Running(ServerProcess):
 
 
 class Arrangement:
-    """A context manager around all parts, started at once and in no order, as containers are."""
+    """A context manager around all parts, started at once and in no order, as containers are.
 
-    def __init__(self, parts: Sequence[Part], directory: Path) -> None:
+    prefix: in front of each command; must leave the process its id.
+    """
+
+    def __init__(self, parts: Sequence[Part], directory: Path, prefix: Sequence[str] = ()) -> None:
+        self._prefix = prefix
         self._network = Network()
         self._directory = directory
         self._parts = parts
@@ -117,7 +123,9 @@ class Arrangement:
                 folder.mkdir(parents=True)
                 (folder / "hosts").write_text("\n".join(lines) + "\n")
             for part, host in zip(self._parts, hosts, strict=True):
-                running = Running(part, host, self._directory / part.name, self._directory / "volumes")
+                running = Running(
+                    part, host, self._directory / part.name, self._directory / "volumes", self._prefix
+                )
                 self.running[part.name] = running
                 stack.callback(running.kill9)
                 running.launch()

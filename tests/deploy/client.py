@@ -1,7 +1,7 @@
 """A client as a program of its own, for hosts where only programs can be: it writes numbers, or reads them.
 
-    python -m tests.deploy.client write BOOTSTRAP TOPIC    until SIGTERM; a line for each hundred that is acked
-    python -m tests.deploy.client read BOOTSTRAP TOPIC     all there is, as JSON: partition -> numbers
+    python -m tests.deploy.client write BOOTSTRAP TOPIC   until SIGTERM; says how many are acknowledged
+    python -m tests.deploy.client read BOOTSTRAP TOPIC    all there is, as JSON: partition -> numbers
 
 The number n goes to partition n % 4.
 """

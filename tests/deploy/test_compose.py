@@ -18,8 +18,6 @@ from tests.peers.requirements import require
 STANDALONE, MESH = ROOT / "deploy" / "compose.yaml", ROOT / "deploy" / "mesh.yaml"
 BOOTSTRAP = {STANDALONE: "dafka:9092", MESH: "gateway:9092"}
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("path", [STANDALONE, MESH], ids=lambda path: path.stem)
 def test_its_schema_holds(path: Path) -> None:
@@ -64,6 +62,7 @@ def test_everything_ours_is_scraped() -> None:
     assert job["static_configs"][0]["targets"] == [f"{part.name}:9404" for part in read_compose(MESH)]
 
 
+@pytest.mark.deploy
 def test_standalone_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None:
     require("ip")
     with Arrangement(read_compose(STANDALONE), tmp_path) as arrangement:
@@ -80,6 +79,7 @@ def test_standalone_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None:
             load.judge()
 
 
+@pytest.mark.deploy
 def test_a_mesh_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
     require("ip")
     with Arrangement(read_compose(MESH), tmp_path) as arrangement:

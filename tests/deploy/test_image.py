@@ -25,7 +25,7 @@ ADDED_BYTES = 100_000_000
 RECORDS = [f"record {number}".encode() for number in range(100)]
 WAIT_SECONDS = 60.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.image]
+pytestmark = [pytest.mark.slow, pytest.mark.deploy]
 
 
 @pytest.fixture(scope="module")

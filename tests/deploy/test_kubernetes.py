@@ -1,5 +1,5 @@
-"""The manifests hold to Kubernetes' schemas and to what is good practice there; and what they describe is started
-for real, killed and upgraded as a cluster does it, under a load.
+"""The manifests hold to Kubernetes' schemas and to what is good practice there; and what they describe is
+started for real, killed and upgraded as a cluster does it, under a load.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ OVERLAYS = ("development", "production")
 VERSIONS = ("1.31", "1.37")
 BOOTSTRAP = "kafka:9092"
 """The service; a client is then told the pod's own name."""
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=OVERLAYS)
@@ -106,6 +104,7 @@ def test_variables_are_written_in_as_kubernetes_does_it() -> None:
     assert expanded("$(A).x.$(B)", {"A": "a"}) == "a.x.$(B)"
 
 
+@pytest.mark.deploy
 def test_development_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None:
     require("ip")
     parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "development"))
@@ -124,6 +123,7 @@ def test_development_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None
             load.judge()
 
 
+@pytest.mark.deploy
 def test_a_production_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
     """In the order of a cluster: the pod with the highest number first, the next one when that is ready."""
     require("ip")

@@ -8,12 +8,14 @@ from typing import NoReturn
 HOW_TO_GET = {
     "buildah": "apt-get install buildah",
     "debootstrap": "apt-get install debootstrap",
+    "ip": "apt-get install iproute2",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
+    "systemd-analyze": "apt-get install systemd",
 }
 
 
