@@ -26,6 +26,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024
 """Bytes: an answer has a hundred; more comes from something else."""
 
 MAX_SECONDS: Final = 3600
+"""Seconds: an hour. Whoever runs a check gives up before."""
 
 HELP: Final = """Ask a running process of this machine whether it is ready.
 
