@@ -8,12 +8,13 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-NO_NEW_PRIVILEGES = 38
-"""prctl's PR_SET_NO_NEW_PRIVS."""
+SIGNAL_OF_PARENTS_DEATH, NO_NEW_PRIVILEGES = 1, 38
+"""prctl's PR_SET_PDEATHSIG and PR_SET_NO_NEW_PRIVS."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -39,14 +40,19 @@ def main(text: str) -> None:
     os.setgroups([])
     os.setgid(container["group"])
     os.setuid(container["user"])
-    if ctypes.CDLL(None).prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
-        raise SystemExit("no_new_privs cannot be set")
+    prctl(NO_NEW_PRIVILEGES, 1)
+    prctl(SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)  # another user has not what was asked for before
     environment, command = container["environment"], container["command"]
     program = shutil.which(command[0], path=environment["PATH"])
     if program is None:
         raise SystemExit(f"{command[0]} is not in the image")
     os.umask(0o022)
     os.execve(program, command, environment)
+
+
+def prctl(what: int, value: int) -> None:
+    if ctypes.CDLL(None).prctl(what, value, 0, 0, 0) != 0:
+        raise SystemExit(f"prctl({what}, {value}) failed")
 
 
 def mount(*arguments: object) -> None:

@@ -154,6 +154,15 @@ def test_each_role_of_a_mesh_is_healthy(image: Image, network: Network, tmp_path
             container.kill9()
 
 
+def test_none_is_left_when_it_is_killed_from_outside(image: Image, network: Network, tmp_path: Path) -> None:
+    with served(image, network, tmp_path) as (container, _):
+        first = container.first_pid
+    deadline = time.monotonic() + WAIT_SECONDS
+    while Path(f"/proc/{first}").exists():
+        assert time.monotonic() < deadline, "it outlives what started it"
+        time.sleep(0.05)
+
+
 # what they share -------------------------------------------------------------------------------------------
 
 
