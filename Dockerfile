@@ -17,7 +17,7 @@ COPY dafka dafka
 COPY dafka_pipeline dafka_pipeline
 # pip stays behind. The root of a container is read-only, so all bytecode is made here: that of the packages, which does
 # not look at its sources again, and that of Python's own library where the base has none.
-RUN touch /begun && mkdir -p /image/data \
+RUN touch /begun && mkdir -p /image/data /image/usr \
  && python3 -m venv /pip && python3 -m venv --without-pip /opt/dafka \
  && /pip/bin/pip --python /opt/dafka/bin/python3 install --no-cache-dir --no-compile --disable-pip-version-check \
       -c constraints.txt . \

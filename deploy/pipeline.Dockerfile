@@ -1,10 +1,11 @@
 # The Spark jobs, with Java: docker build -f deploy/pipeline.Dockerfile -t dafka-pipeline .
-# At its first start a job takes Spark's Kafka connector and Delta from Maven into /archive/.ivy; without a network give
-# them in a folder (docs/pipelines.md, "Without a network").
+# At its first start a job takes Spark's Kafka connector and Delta from Maven, and keeps them in /archive beside what it
+# archives; without a network give them in a folder (docs/pipelines.md, "Without a network"). Debian's default Java is one
+# that Spark runs on: 17 in Debian 12, 21 in Debian 13.
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless python3-venv \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends default-jre-headless python3-venv \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dafka_pipeline.commands.archive import archive
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.compose import IMAGE_ENVIRONMENT, read_compose
 from tests.deploy.image import ROOT
@@ -60,6 +61,16 @@ def test_everything_ours_is_scraped() -> None:
     scraped = yaml.safe_load(yaml.safe_load(MESH.read_text())["configs"]["scrape"]["content"])
     (job,) = scraped["scrape_configs"]
     assert job["static_configs"][0]["targets"] == [f"{part.name}:9404" for part in read_compose(MESH)]
+
+
+def test_the_archives_options_are_such() -> None:
+    service = yaml.safe_load(MESH.read_text())["services"]["archive"]
+    command, *options = service["command"]
+    assert command == "archive"
+    understood = archive.make_context("archive", options).params
+    assert understood["bootstrap"] == BOOTSTRAP[MESH]
+    assert understood["to"].startswith("/archive/")
+    assert "archive:/archive" in service["volumes"]
 
 
 @pytest.mark.deploy

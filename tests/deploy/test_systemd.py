@@ -70,6 +70,22 @@ def parts() -> list[Part]:
 
 
 @pytest.mark.deploy
+def test_one_process_is_upgraded_under_a_load(tmp_path: Path) -> None:
+    """An environment file has the last word: clients come from other machines here."""
+    require("ip")
+    host = "kafka.example.org"
+    part = Unit(FOLDER / "dafka.service").part(host, {"DAFKA_LISTEN": f"0.0.0.0:9092@{host}:9092"})
+    with Arrangement([part], tmp_path, WITHOUT_JIT) as arrangement:
+        bootstrap = f"{host}:9092"
+        arrangement.run("topics", "create", TOPIC, "--partitions", "4", "--bootstrap", bootstrap)
+        with Load(arrangement, bootstrap, tmp_path / "load") as load:
+            load.go_on()
+            arrangement.running[host].restart()
+            load.go_on()
+            load.judge()
+
+
+@pytest.mark.deploy
 def test_a_mesh_of_units_is_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
     require("ip")
     with Arrangement(parts(), tmp_path, WITHOUT_JIT) as arrangement:
