@@ -21,7 +21,7 @@ from typing import Self
 
 from tests.deploy.image import ROOT
 from tests.deploy.parts import Check, Part
-from tests.faults.network import Host, Network
+from tests.faults.network import Host, Network, ip
 from tests.peers.process import ServerProcess
 
 DAFKA = (sys.executable, "-m", "dafka")
@@ -104,7 +104,7 @@ class Arrangement:
         self._network = Network()
         self._directory = directory
         self._parts = parts
-        self._names: list[str] = []
+        self._placed: list[tuple[Part, Host]] = []
         self._stack = ExitStack()
         self._client: Host
         self.running: dict[str, Running] = {}
@@ -114,14 +114,12 @@ class Arrangement:
             stack.enter_context(self._network)
             hosts = [self._network.host() for _ in self._parts]
             self._client = self._network.host()
-            lines = ["127.0.0.1 localhost"]
-            for part, host in zip(self._parts, hosts, strict=True):
-                lines += [f"{host.address} {name}" for name in part.names]
+            self._placed = list(zip(self._parts, hosts, strict=True))
             for host in (*hosts, self._client):
                 folder = HOSTS_OF_NAMESPACES / host.name
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-                (folder / "hosts").write_text("\n".join(lines) + "\n")
+            self._write_names()
             for part, host in zip(self._parts, hosts, strict=True):
                 running = Running(
                     part, host, self._directory / part.name, self._directory / "volumes", self._prefix
@@ -136,6 +134,23 @@ class Arrangement:
 
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()
+
+    def _write_names(self) -> None:
+        lines = ["127.0.0.1 localhost"]
+        for part, host in self._placed:
+            lines += [f"{host.address} {name}" for name in part.names]
+        for host in (*(host for _, host in self._placed), self._client):
+            # In place: it is mounted where it is read.
+            (HOSTS_OF_NAMESPACES / host.name / "hosts").write_text("\n".join(lines) + "\n")
+
+    def move(self, running: Running) -> None:
+        """Have a part that does not run come back under another address, which its names then have."""
+        host = running.host
+        before, host.address = host.address, self._network.another_address(host)
+        # The system takes later addresses of a network away with the first one.
+        for change, address in (("del", before), ("replace", host.address)):
+            ip("-n", host.name, "addr", change, f"{address}/24", "dev", "eth0")
+        self._write_names()
 
     def of_role(self, role: str) -> list[Running]:
         """In the order of the file."""

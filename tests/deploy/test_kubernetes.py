@@ -158,3 +158,23 @@ def test_a_production_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: P
         for running in arrangement.running.values():
             assert running.terminate(running.part.grace_seconds) == 0, running.tail()
             assert "Traceback" not in running.log
+
+
+@pytest.mark.deploy
+def test_pods_that_come_back_with_other_addresses_are_found_by_their_names(tmp_path: Path) -> None:
+    """Two stores and the gateway move, so that nothing is acknowledged before the new addresses are known."""
+    require("ip")
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "production"))
+    with Arrangement(parts, tmp_path) as arrangement:
+        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
+        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", BOOTSTRAP)
+        with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
+            load.go_on()
+            for name in ("store-0", "store-1", "gateway-0", "tower-0"):
+                running = arrangement.running[name]
+                running.kill9()
+                arrangement.move(running)
+                running.launch()
+                running.wait_until_ready()
+            load.go_on()
+            load.judge()
