@@ -49,7 +49,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults kills abuse mutants groups compat pipelines clean
+.PHONY: help run test lint format bench bench-pipelines sim faults kills abuse mutants groups compat pipelines deploy clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -64,6 +64,7 @@ help:
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
 	@echo 'make pipelines  the Spark jobs, killed at every step           (QUICK=1, PIPELINE_ARGS=)'
+	@echo 'make deploy  build the container image and start it; start what the files in deploy/ describe   (as root)'
 	@echo 'make bench-pipelines  the Spark jobs beside plain Spark          (BENCH_ARGS=)'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
@@ -71,7 +72,7 @@ run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -m 'not long and not matrix' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
+	$(BIN)/python -m pytest -m 'not long and not matrix and not deploy' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
@@ -111,6 +112,9 @@ compat: $(VENV)/.test-stamp
 
 pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines
+
+deploy: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 -n 2 --dist loadfile -m deploy tests/deploy
 
 bench-pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)

@@ -10,6 +10,7 @@ import click
 
 from dafka.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
 from dafka.commands.logs import logger, tell
+from dafka.first_process import FIRST_PROCESS, end_at_stop_signals
 
 COMMANDS: Final = (
     "standalone",
@@ -24,6 +25,7 @@ COMMANDS: Final = (
     "produce",
     "consume",
     "doctor",
+    "health",
 )
 """Each is a function of this name in the module of this name in `dafka.commands`."""
 
@@ -128,6 +130,8 @@ def main() -> None:
     before there are threads.
     """
     os.umask(OWNERS_ALONE)
+    if os.getpid() == FIRST_PROCESS:
+        end_at_stop_signals()  # until a process that serves has handlers of its own
     sys.exit(run())
 
 

@@ -41,7 +41,7 @@ _MESH_LISTEN: Final = Option(
 _MESH_ADVERTISE: Final = Option(
     "The host that other nodes are told to use: needed in containers and behind NAT. Without it they are "
     "told the address that the tower sees.",
-    parsing.parse_host,
+    parsing.parse_advertised_host,
     metavar="HOST",
 )
 

@@ -6,7 +6,13 @@ from typing import Final
 
 from dafka.settings import TOWER_PORT_IN, TOWER_PORT_OUT
 from gateway.common.topic_names import invalid_topic_name
-from gateway.front.listeners import InvalidListener, ListenerSpec, parse_listener, split_host_port
+from gateway.front.listeners import (
+    WILDCARD_HOSTS,
+    InvalidListener,
+    ListenerSpec,
+    parse_listener,
+    split_host_port,
+)
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
 MAX_PARTITIONS: Final = 10_000
@@ -91,6 +97,16 @@ def _parse_tower(text: str) -> TowerAddress:
 def parse_host(text: str) -> str:
     """A host name or address, without a port."""
     host, _ = split_host_port(f"{text}:0")
+    return host
+
+
+def parse_advertised_host(text: str) -> str:
+    """A host name or address by which others can reach this one; not one that means all of its addresses."""
+    host = parse_host(text)
+    if host in WILDCARD_HOSTS:
+        raise ValueError(
+            f"others cannot connect to {text!r}; give a host name or address by which they reach this machine"
+        )
     return host
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import trio
 
+from dafka.operators.socket_names import short_name
 from gateway.common.failures import ProcessEnds
 from mesh.private_files import FILE_MODE
 
@@ -69,7 +70,8 @@ async def serve_admin(
         # On Linux the file gets the rights of the socket; elsewhere they come before anybody can connect.
         with contextlib.suppress(OSError):
             os.fchmod(listening.fileno(), FILE_MODE)
-        await listening.bind(str(path))
+        with short_name(path) as name:
+            await listening.bind(name)
         if path.lstat().st_mode & ~FILE_MODE & 0o777:
             path.chmod(FILE_MODE)
         listening.listen(MAX_CONNECTIONS)
@@ -148,7 +150,8 @@ def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
         try:
-            connection.connect(str(path))
+            with short_name(path) as name:
+                connection.connect(name)
             connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
             answer = _receive(connection)
         except OSError as error:

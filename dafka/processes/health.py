@@ -1,7 +1,8 @@
 """`/metrics` and `/health` over HTTP, for Prometheus, Docker, Kubernetes and people.
 
     GET /metrics        Prometheus' text format
-    GET /health         200 when ready to serve, 503 before and while stopping; a JSON object says which
+    GET /health         200 when ready to serve, 503 before, while stopping, and while a store fetches what it
+                        missed; a JSON object says which
     GET /health/live    200 as long as the process answers at all
     GET /health/ready   as /health
 
@@ -49,16 +50,25 @@ logger = logging.getLogger(__name__)
 
 
 class Health:
-    """Whether the gateway is ready, and why not."""
+    """Whether the process is ready, and why not.
 
-    def __init__(self) -> None:
-        self.not_ready_because: str | None = "starting"
+    Args:
+        lacks: what it lacks at the moment, once it has begun to serve; None: nothing.
+    """
+
+    def __init__(self, lacks: Callable[[], str | None] = lambda: None) -> None:
+        self._because: str | None = "starting"
+        self._lacks = lacks
 
     def ready(self) -> None:
-        self.not_ready_because = None
+        self._because = None
 
     def not_ready(self, why: str) -> None:
-        self.not_ready_because = why
+        self._because = why
+
+    @property
+    def not_ready_because(self) -> str | None:
+        return self._because or self._lacks()
 
     @property
     def is_ready(self) -> bool:

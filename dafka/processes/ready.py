@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway.front.listener_sockets import ListenerSocket
-from gateway.front.listeners import join_host_port
+from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, join_host_port
 
 
 def say_ready(sockets: Sequence[ListenerSocket]) -> None:
@@ -11,12 +11,23 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
     addresses = [join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets]
     for address in addresses:
         print(f"Kafka is ready on {address}")
+    for told in dict.fromkeys(_told(entry.listener) for entry in sockets):
+        print(f"  clients are told to use: {told}")
     host, port = sockets[0].listener.advertised(sockets[0].socket.getsockname()[0])
     client = join_host_port(host, port)
     print(f"  kcat:    kcat -b {client} -L")
     print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{client}")')
     print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{client}")')
     print(f"  check:   dafka doctor {client}", flush=True)
+
+
+def _told(listener: Listener) -> str:
+    """The address that Metadata gives to who comes in on a listener, and the listener's name."""
+    if listener.is_wildcard and listener.advertised_host is None:
+        told = f"the address that they reached, port {listener.port} (or what --listen says after an @)"
+    else:
+        told = join_host_port(*listener.advertised(listener.host))
+    return told if listener.name == DEFAULT_LISTENER_NAME else f"{told} (listener {listener.name})"
 
 
 def say_store_ready(name: str, where: str, towers: Sequence[str]) -> None:

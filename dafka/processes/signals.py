@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from dafka.first_process import STOP_SIGNALS, end_at_stop_signals
 
 logger = logging.getLogger(__name__)
 
@@ -20,18 +20,17 @@ async def watch_signals(
 ) -> None:
     """Calls `stop` at the first SIGTERM or SIGINT, then returns; from then on either ends the process.
 
-    The second signal gets the system's own action, so that it works even if the event loop hangs; the exit
-    status is then 128 + its number, and nothing is lost that was acknowledged. SIGHUP, which a terminal
+    The second signal gets the system's own action, so that it works even if the event loop hangs, or in the
+    first process of a container a handler that does the same; the exit status is then 128 + its number, and
+    nothing is lost that was acknowledged. SIGHUP, which a terminal
     sends when it is closed, is ignored from here on. Only for the main thread.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(*STOP_SIGNALS) as received:
         task_status.started()
         number = await anext(received)
-        for each in STOP_SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        end_at_stop_signals()
     # Leaving the receiver restored the old handlers; they must not come back either.
-    for each in STOP_SIGNALS:
-        signal.signal(each, signal.SIG_DFL)
+    end_at_stop_signals()
     logger.info("%s: stopping; a second one stops at once", signal.Signals(number).name)
     stop()

@@ -81,7 +81,7 @@ class StoreProcess:
     def __init__(self, settings: MeshStoreSettings, directory: DataDirectory, context: Context) -> None:
         self.settings = settings
         self.metrics = Metrics(with_clients=False)
-        self.health = Health()
+        self.health = Health(self._lacks)
         self.store = open_store(
             context,
             StoreSettings(
@@ -120,6 +120,13 @@ class StoreProcess:
             towers = [join_host_port(tower.host, tower.port_in) for tower in self.settings.tower]
             where = join_host_port(self.settings.mesh_listen.host, beacon.port)
             say_store_ready(self.name, where, towers)
+
+    def _lacks(self) -> str | None:
+        """A store that serves and still fetches what it missed: whoever restarts stores one after the other
+        should wait for it.
+        """
+        addresses = self.store.catch_up.lacking
+        return f"fetching what it missed, of {addresses} addresses" if addresses else None
 
     def _stopper(self, nursery: trio.Nursery) -> Callable[[], None]:
         def stop() -> None:

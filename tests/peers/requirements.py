@@ -2,15 +2,20 @@
 
 import os
 import shutil
+from pathlib import Path
 from typing import NoReturn
 
 HOW_TO_GET = {
+    "buildah": "apt-get install buildah",
+    "debootstrap": "apt-get install debootstrap",
+    "ip": "apt-get install iproute2",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
+    "systemd-analyze": "apt-get install systemd",
 }
 
 
@@ -36,3 +41,16 @@ def require(tool: str) -> str:
         hint = HOW_TO_GET.get(tool)
         unavailable(f"{tool} is not installed" + (f": {hint}" if hint else ""))
     return path
+
+
+def kustomize() -> list[str]:
+    """The beginning of a command that renders a folder of manifests, or the end of the test that needs it."""
+    if path := shutil.which("kustomize") or shutil.which("kustomize", path=_go_binaries()):
+        return [path, "build"]
+    if path := shutil.which("kubectl"):
+        return [path, "kustomize"]
+    unavailable("kustomize is not installed: go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1")
+
+
+def _go_binaries() -> str:
+    return os.environ.get("GOBIN") or str(Path(os.environ.get("GOPATH") or Path.home() / "go") / "bin")

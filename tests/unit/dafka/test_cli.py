@@ -154,6 +154,7 @@ def test_a_group_alone_shows_its_commands(arguments: list[str], capsys: pytest.C
         "topics describe",
         "topics delete",
         "doctor",
+        "health",
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -318,3 +318,14 @@ def test_towers(texts: tuple[str, ...], expected: list[TowerAddress]) -> None:
 def test_towers_that_are_none(text: str) -> None:
     with pytest.raises(ConfigurationError, match="--tower"):
         load(MeshStoreSettings, STORE_OPTIONS, {"tower": (text,)}, environment={})
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "[::]", "*"])
+def test_nobody_is_told_to_connect_to_all_addresses(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"mesh-advertise: others cannot connect to"):
+        load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_advertise": text}, environment={})
+
+
+def test_an_advertised_host() -> None:
+    settings = load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_advertise": "store-0.store"}, environment={})
+    assert settings.mesh_advertise == "store-0.store"

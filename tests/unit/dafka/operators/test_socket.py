@@ -95,6 +95,20 @@ def test_only_who_may_write_the_directory_may_ask(tmp_path: Path) -> None:
     assert not (tmp_path / SOCKET_NAME).exists()
 
 
+def test_a_directory_may_have_a_path_longer_than_a_sockets_address(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 200)
+    directory.mkdir()
+
+    async def body() -> None:
+        assert (directory / SOCKET_NAME).stat().st_mode & 0o777 == 0o600
+        assert await asked(directory, "double", number=2) == 4
+
+    run(directory, body)
+    assert not (directory / SOCKET_NAME).exists()
+    with pytest.raises(NoGateway):
+        ask(directory, "double", number=2)
+
+
 def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / SOCKET_NAME))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+
+from tests.peers.requirements import unavailable
 
 PROGRAM = """
 import sys, trio
@@ -31,9 +35,12 @@ trio.run(main, sys.argv[1] == "slow")
 
 
 @contextmanager
-def program(how: str) -> Iterator[subprocess.Popen[str]]:
+def program(how: str, *prefix: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*prefix, sys.executable, "-c", PROGRAM, how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
@@ -68,3 +75,17 @@ def test_a_closed_terminal_does_not_stop_it() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("stopping\nstopped\n", "")
         assert process.returncode == 0
+
+
+def test_the_first_process_of_a_container_can_be_ended_at_once() -> None:
+    """The system gives process 1 no actions of its own: without a handler the second signal does nothing."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        unavailable("process namespaces take root and unshare (apt-get install util-linux)")
+    with program("slow", "unshare", "--pid", "--fork", "--kill-child=SIGKILL") as outside:
+        children = Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split()
+        first = int(children[0])
+        os.kill(first, signal.SIGTERM)
+        assert outside.stdout is not None
+        assert outside.stdout.readline() == "stopping\n"
+        os.kill(first, signal.SIGTERM)
+        assert outside.wait(timeout=60) == 128 + signal.SIGTERM

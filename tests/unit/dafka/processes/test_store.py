@@ -47,6 +47,25 @@ def test_rates_and_rests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert (told.scrub_bytes_per_second, told.scrub_interval_seconds) == (2000, 30)
 
 
+def test_a_store_that_fetches_what_it_missed_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = SimpleNamespace(settings=StoreSettings(Path(), ""), catch_up=SimpleNamespace(lacking=0))
+    monkeypatch.setattr(store_process, "open_store", lambda *_args, **_keywords: store)
+    settings = load(MeshStoreSettings, STORE_OPTIONS, {"data": str(tmp_path / "data")}, environment={})
+    with DataDirectory(tmp_path / "data", Kind.STORE) as directory:
+        health = StoreProcess(settings, directory, cast(Any, None)).health
+    assert health.not_ready_because == "starting"
+    health.ready()
+    assert health.is_ready
+    store.catch_up.lacking = 3
+    assert (health.is_ready, health.not_ready_because) == (False, "fetching what it missed, of 3 addresses")
+    store.catch_up.lacking = 0
+    assert health.is_ready
+    health.not_ready("stopping")
+    assert health.not_ready_because == "stopping"
+
+
 def test_what_is_not_set_is_as_the_store_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     untold, own = opened_with(monkeypatch, tmp_path / "untold"), StoreSettings(Path(), "")
     for name in (

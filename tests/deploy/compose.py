@@ -1,0 +1,51 @@
+"""A file for Docker Compose, as the parts that run this project's image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.deploy.parts import Check, Part
+
+IMAGE = "dafka-gateway"
+
+IMAGE_ENVIRONMENT = {"DAFKA_DATA": "/data", "DAFKA_METRICS": "0.0.0.0:9404"}
+"""What the Dockerfile sets; a test compares them."""
+
+HEALTH = Check(command=("dafka", "health"))
+"""The image's check, where a service has none of its own."""
+
+
+def read_compose(path: Path) -> list[Part]:
+    """The services of `IMAGE`, in the file's order. Raises AssertionError on what is not understood."""
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    return [
+        _part(name, service)
+        for name, service in document["services"].items()
+        if service.get("image") == IMAGE and "profiles" not in service
+    ]
+
+
+UNDERSTOOD = {
+    *("build", "image", "command", "environment", "volumes", "ports", "stop_grace_period", "restart"),
+    *("read_only", "tmpfs", "cap_drop", "security_opt"),
+}
+
+
+def _part(name: str, service: dict[str, Any]) -> Part:
+    assert service.keys() <= UNDERSTOOD, f"{name}: {service.keys() - UNDERSTOOD} changes how it is started"
+    grace = service["stop_grace_period"]
+    assert grace.endswith("s"), grace
+    volumes = (volume.split(":") for volume in service.get("volumes", ()))
+    return Part(
+        name=name,
+        command=tuple(service["command"]),
+        environment=IMAGE_ENVIRONMENT
+        | {key: str(text) for key, text in service.get("environment", {}).items()},
+        volumes={path: volume for volume, path in volumes},
+        names=(name,),
+        grace_seconds=float(grace[:-1]),
+        ready=HEALTH,
+    )

@@ -1,0 +1,63 @@
+"""Become the first process of a container: this file is run, alone, in namespaces of its own.
+
+Its argument is the container as JSON (see `Container`). The root is read-only; only the volume and /tmp can
+be written to. What runs there has the user, the environment and the command of the image, and no privileges.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SIGNAL_OF_PARENTS_DEATH, NO_NEW_PRIVILEGES = 1, 38
+"""prctl's PR_SET_PDEATHSIG and PR_SET_NO_NEW_PRIVS."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def main(text: str) -> None:
+    container = json.loads(text)
+    root = Path(container["root"])
+    mount("--make-rprivate", "/")
+    mount("--bind", root, root)
+    mount("-t", "proc", "proc", root / "proc")
+    mount("-t", "tmpfs", "-o", "mode=0755", "dev", root / "dev")
+    for name in DEVICES:
+        (root / "dev" / name).touch()
+        mount("--bind", f"/dev/{name}", root / "dev" / name)
+    mount("-t", "tmpfs", "-o", "mode=1777", "tmp", root / "tmp")
+    for inside, outside in container["mounts"].items():
+        mount("--bind", outside, f"{root}{inside}")
+    mount("-o", "remount,bind,ro", root / "dev")
+    mount("-o", "remount,bind,ro", root)
+
+    os.chroot(root)
+    os.chdir("/")
+    os.setgroups([])
+    os.setgid(container["group"])
+    os.setuid(container["user"])
+    prctl(NO_NEW_PRIVILEGES, 1)
+    prctl(SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)  # another user has not what was asked for before
+    environment, command = container["environment"], container["command"]
+    program = shutil.which(command[0], path=environment["PATH"])
+    if program is None:
+        raise SystemExit(f"{command[0]} is not in the image")
+    os.umask(0o022)
+    os.execve(program, command, environment)
+
+
+def prctl(what: int, value: int) -> None:
+    if ctypes.CDLL(None).prctl(what, value, 0, 0, 0) != 0:
+        raise SystemExit(f"prctl({what}, {value}) failed")
+
+
+def mount(*arguments: object) -> None:
+    subprocess.run(["mount", *map(str, arguments)], check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

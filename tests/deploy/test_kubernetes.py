@@ -1,0 +1,180 @@
+"""The manifests hold to Kubernetes' schemas and to what is good practice there; and what they describe is
+started for real, killed and upgraded as a cluster does it, under a load.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from tests.deploy.arrangement import Arrangement
+from tests.deploy.image import ROOT
+from tests.deploy.load import TOPIC, Load
+from tests.deploy.manifests import Object, expanded, of_kind, read_manifests, render
+from tests.peers.requirements import require
+
+OVERLAYS = ("development", "production")
+VERSIONS = ("1.31", "1.37")
+BOOTSTRAP = "kafka:9092"
+"""The service; a client is then told the pod's own name."""
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def overlay(request: pytest.FixtureRequest) -> list[Object]:
+    return render(ROOT / "deploy" / "kubernetes" / str(request.param))
+
+
+def sets(objects: list[Object]) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["spec"] for one in of_kind(objects, "StatefulSet")}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_schemas_hold(overlay: list[Object], version: str) -> None:
+    for each in overlay:
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_there_is_one_gateway(overlay: list[Object]) -> None:
+    assert sets(overlay)["gateway"]["replicas"] == 1
+
+
+def test_pods_have_few_rights(overlay: list[Object]) -> None:
+    for name, spec in sets(overlay).items():
+        pod = spec["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"] is True
+            assert rights["allowPrivilegeEscalation"] is False
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_probes_ask_the_right_thing(overlay: list[Object]) -> None:
+    """Who is not ready, but alive, waits for others or fetches what it missed: killing it would not help."""
+    for spec in sets(overlay).values():
+        (container,) = spec["template"]["spec"]["containers"]
+        assert container["livenessProbe"]["httpGet"]["path"] == "/health/live"
+        assert container["startupProbe"]["httpGet"]["path"] == "/health/live"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/health/ready"
+        startup = container["startupProbe"]
+        assert startup["periodSeconds"] * startup["failureThreshold"] >= 600
+
+
+def test_each_pod_has_a_name_in_a_headless_service_before_it_is_ready(overlay: list[Object]) -> None:
+    services = {one["metadata"]["name"]: one["spec"] for one in of_kind(overlay, "Service")}
+    for spec in sets(overlay).values():
+        service = services[spec["serviceName"]]
+        assert service["clusterIP"] == "None"
+        assert service["publishNotReadyAddresses"] is True
+        assert service["selector"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_at_most_one_store_goes_at_a_time(overlay: list[Object]) -> None:
+    budgets = {one["metadata"]["name"]: one["spec"] for one in of_kind(overlay, "PodDisruptionBudget")}
+    for name in ("store", "gateway"):
+        assert budgets[name]["maxUnavailable"] == 1
+        labels = sets(overlay)[name]["template"]["metadata"]["labels"]
+        assert budgets[name]["selector"]["matchLabels"].items() <= labels.items()
+    assert sets(overlay)["store"]["minReadySeconds"] > 0
+
+
+def test_stores_of_a_production_are_on_machines_of_their_own() -> None:
+    objects = render(ROOT / "deploy" / "kubernetes" / "production")
+    spec = sets(objects)["store"]["template"]["spec"]
+    (rule,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["topologyKey"] == "kubernetes.io/hostname"
+    labels = sets(objects)["store"]["template"]["metadata"]["labels"]
+    assert rule["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert {each["topologyKey"] for each in spec["topologySpreadConstraints"]} == {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    }
+    waited_for = int(of_kind(objects, "ConfigMap")[0]["data"]["DAFKA_STORES"])
+    assert waited_for == sets(objects)["store"]["replicas"] == 3
+
+
+def test_variables_are_written_in_as_kubernetes_does_it() -> None:
+    assert expanded("$(A).x.$(B)", {"A": "a"}) == "a.x.$(B)"
+
+
+@pytest.mark.deploy
+def test_development_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None:
+    require("ip")
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "development"))
+    with Arrangement(parts, tmp_path) as arrangement:
+        arrangement.run("topics", "create", TOPIC, "--partitions", "4", "--bootstrap", BOOTSTRAP)
+        with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
+            load.go_on()
+            for name in ("store-0", "gateway-0", "tower-0"):
+                running = arrangement.running[name]
+                running.kill9()
+                running.launch()
+                running.wait_until_ready()
+                load.go_on()
+                running.restart()
+                load.go_on()
+            load.judge()
+
+
+@pytest.mark.deploy
+def test_a_production_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
+    """In the order of a cluster: the pod with the highest number first, the next one when that is ready."""
+    require("ip")
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "production"))
+    assert [part.name for part in parts] == [
+        "gateway-0",
+        "store-0",
+        "store-1",
+        "store-2",
+        "tower-0",
+        "tower-1",
+    ]
+    with Arrangement(parts, tmp_path) as arrangement:
+        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
+        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", BOOTSTRAP)
+        with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
+            load.go_on()
+            for running in arrangement.running.values():
+                running.kill9()
+                if running.part.role != "gateway":
+                    load.go_on()
+                running.launch()
+                running.wait_until_ready()
+                load.go_on()
+            for role in ("tower", "store", "gateway"):
+                for running in reversed(arrangement.of_role(role)):
+                    running.restart()
+                    assert running.part.live is not None
+                    assert running.answers(running.part.live)
+                    load.go_on()
+            load.judge()
+        for running in arrangement.running.values():
+            assert running.terminate(running.part.grace_seconds) == 0, running.tail()
+            assert "Traceback" not in running.log
+
+
+@pytest.mark.deploy
+def test_pods_that_come_back_with_other_addresses_are_found_by_their_names(tmp_path: Path) -> None:
+    """Two stores and the gateway move, so that nothing is acknowledged before the new addresses are known."""
+    require("ip")
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "production"))
+    with Arrangement(parts, tmp_path) as arrangement:
+        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
+        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", BOOTSTRAP)
+        with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
+            load.go_on()
+            for name in ("store-0", "store-1", "gateway-0", "tower-0"):
+                running = arrangement.running[name]
+                running.kill9()
+                arrangement.move(running)
+                running.launch()
+                running.wait_until_ready()
+            load.go_on()
+            load.judge()
