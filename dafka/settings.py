@@ -99,6 +99,20 @@ class Settings(ServingSettings, FsyncSettings):
     mesh_listen: MeshListen | None = None
     """Where native Dafka peers reach the store; None: the mesh stays in the process."""
 
+    ephemeral: bool = False
+    """For tests: the data goes with the process, and the process with the one that started it. Some other
+    defaults are those of `EPHEMERAL` then."""
+
+    port_file: Path | None = None
+    """Where HOST:PORT is written when clients can connect; None: nowhere."""
+
+    chaos: Path | None = None
+    """The Unix socket through which faults are ordered; None: there are none."""
+
+
+EPHEMERAL = {"fsync": "never", "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 0}
+"""The defaults that differ with `ephemeral`: nothing has to last, and nobody wants to wait."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GatewaySettings(ServingSettings, NodeSettings):

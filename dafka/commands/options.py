@@ -183,6 +183,25 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_mesh_listen,
         metavar="HOST[:PORT[-PORT]]",
     ),
+    "ephemeral": Option(
+        "For tests: keep the data in a temporary directory that is removed at the end, end when the process "
+        "ends that started this one, and wait for nothing that a test need not wait for (--fsync never, "
+        "--group-initial-rebalance-delay-ms 0, --group-min-session-timeout-ms 0, unless they are given).",
+        parsing.parse_switch,
+        switch=True,
+    ),
+    "port_file": Option(
+        "Write HOST:PORT, where clients connect, to this file as soon as they can. It appears whole, and is "
+        "removed at the end.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "chaos": Option(
+        "For tests: let 'dafka chaos' order faults (errors, delays, cut connections, expired members) "
+        "through a Unix socket of this path. Whoever may write it may make clients fail.",
+        parsing.parse_file,
+        metavar="SOCKET",
+    ),
     "rebuild_catalog": Option(
         "Set the catalog aside and read it back from the store: for one start, after the catalog was lost or "
         "refused.",

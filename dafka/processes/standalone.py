@@ -8,15 +8,19 @@ ways. The store stops last.
 """
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
 
+from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
+from dafka.processes.parent import STARTED_BY, Parent
+from dafka.processes.ready import PortFile
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
@@ -25,6 +29,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
+from gateway.front.listener_sockets import ListenerSocket
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -58,10 +63,19 @@ def run(settings: Settings) -> int:
     Raises what has an `exit_code` and says what to do (DataDirectoryRefused, ListenError, StoreFailed,
     CatalogFailed), possibly in an exception group.
     """
+    if settings.port_file is not None:
+        settings.port_file.unlink(missing_ok=True)  # whoever waits for it must not read of an earlier run
+    if not settings.ephemeral:
+        return _run(settings, None)
+    with temporary_data() as data:
+        return _run(replace(settings, data=data), STARTED_BY)
+
+
+def _run(settings: Settings, ends_with: Parent | None) -> int:
     directories = open_directories(settings.data)
     context = Context()
     try:
-        process = Standalone(settings, directories, context)
+        process = Standalone(settings, directories, context, ends_with)
         set_up_interpreter()
         trio.run(process.main)
     finally:
@@ -131,8 +145,11 @@ class Standalone(Life):
 
     settings: Settings
 
-    def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
+    def __init__(
+        self, settings: Settings, directories: Directories, context: Context, ends_with: Parent | None = None
+    ) -> None:
         self.directories = directories
+        self._ends_with = ends_with
         self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
@@ -165,8 +182,15 @@ class Standalone(Life):
         """Start everything, serve, stop in order."""
         async with trio.open_nursery() as outer:
             await outer.start(self.store.run)
-            await self.run()
+            if self._ends_with is not None:
+                outer.start_soon(self._ends_with.watch, self._stop)
+            with PortFile(self.settings.port_file) as self._port_file:
+                await self.run()
             outer.cancel_scope.cancel()
+
+    def _say_ready(self, sockets: Sequence[ListenerSocket]) -> None:
+        self._port_file.write(sockets)
+        super()._say_ready(sockets)
 
     async def _join(self, nursery: trio.Nursery) -> None:
         """Connect gateway and store, and confirm the link both ways before anything is published."""
