@@ -23,6 +23,7 @@ COMMANDS: Final = (
     "groups",
     "produce",
     "consume",
+    "chaos",
     "doctor",
 )
 """Each is a function of this name in the module of this name in `dafka.commands`."""

@@ -8,8 +8,10 @@ listed in `docs/constants.md`.
 A setting that several processes have is in a class of its own below, and means the same in all of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gateway.common.settings import LogSettings
 from gateway.front.listeners import DEFAULT_LISTENER_NAME, ListenerSpec
@@ -103,6 +105,9 @@ class Settings(ServingSettings, FsyncSettings):
     """For tests: the data goes with the process, and the process with the one that started it. Some other
     defaults are those of `EPHEMERAL` then."""
 
+    ends_with: int | None = None
+    """The id of a process: the server ends when that one does; None: with `ephemeral` its parent."""
+
     port_file: Path | None = None
     """Where HOST:PORT is written when clients can connect; None: nowhere."""
 
@@ -110,7 +115,11 @@ class Settings(ServingSettings, FsyncSettings):
     """The Unix socket through which faults are ordered; None: there are none."""
 
 
-EPHEMERAL = {"fsync": "never", "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 0}
+EPHEMERAL: Mapping[str, Any] = {
+    "fsync": "never",
+    "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 0,
+}
 """The defaults that differ with `ephemeral`: nothing has to last, and nobody wants to wait."""
 
 

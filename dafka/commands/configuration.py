@@ -49,11 +49,14 @@ def load_settings(
 
 def _made(**values: Any) -> Settings:
     """Settings of what was set; what keeps nothing has other defaults. Raises ConfigurationError."""
+    if "chaos" in values:
+        # Each Fetch names its topics then, so that faults can be narrowed to one.
+        values["fetch_session_slots"] = 0
     if not values.get("ephemeral"):
         return Settings(**values)
     if "data" in values:
         raise ConfigurationError("--ephemeral keeps no data: leave --data (and DAFKA_DATA) out")
-    return Settings(**EPHEMERAL | values)
+    return Settings(**{**EPHEMERAL, **values})
 
 
 def with_partitions(settings: WithTopics) -> WithTopics:

@@ -34,6 +34,9 @@ bounded apart."""
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
+MAX_PID: Final = 2**31 - 1
+"""Process ids: as many as a kernel's type for them has."""
+
 FSYNC_MODES: Final = ("always", "interval", "never")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
@@ -189,6 +192,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "--group-initial-rebalance-delay-ms 0, --group-min-session-timeout-ms 0, unless they are given).",
         parsing.parse_switch,
         switch=True,
+    ),
+    "ends_with": Option(
+        "End when the process of this id ends. With --ephemeral that is the parent, unless this says "
+        "otherwise.",
+        parsing.parse_number(1, MAX_PID),
+        metavar="PID",
     ),
     "port_file": Option(
         "Write HOST:PORT, where clients connect, to this file as soon as they can. It appears whole, and is "

@@ -7,6 +7,7 @@ Order of a start: data directories (lock, identity) -> the store is opened, then
 ways. The store stops last.
 """
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,16 @@ from pathlib import Path
 
 import trio
 
+from dafka.chaos.apis import with_faults
+from dafka.chaos.faults import Faults
+from dafka.operators.chaos import ChaosRequestHandlers
+from dafka.operators.socket import serve_admin
 from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
-from dafka.processes.parent import STARTED_BY, Parent
+from dafka.processes.parent import STARTED_BY, Process
 from dafka.processes.ready import PortFile
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
@@ -29,7 +34,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
-from gateway.front.listener_sockets import ListenerSocket
+from gateway.front.listener_sockets import ListenError, ListenerSocket
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -39,6 +44,8 @@ from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Ping
 from wireproto.dafka.messages import directed_prefix
+
+logger = logging.getLogger(__name__)
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
@@ -65,13 +72,14 @@ def run(settings: Settings) -> int:
     """
     if settings.port_file is not None:
         settings.port_file.unlink(missing_ok=True)  # whoever waits for it must not read of an earlier run
+    ends_with = None if settings.ends_with is None else Process(settings.ends_with)
     if not settings.ephemeral:
-        return _run(settings, None)
+        return _run(settings, ends_with)
     with temporary_data() as data:
-        return _run(replace(settings, data=data), STARTED_BY)
+        return _run(replace(settings, data=data), ends_with or STARTED_BY)
 
 
-def _run(settings: Settings, ends_with: Parent | None) -> int:
+def _run(settings: Settings, ends_with: Process | None) -> int:
     directories = open_directories(settings.data)
     context = Context()
     try:
@@ -146,13 +154,16 @@ class Standalone(Life):
     settings: Settings
 
     def __init__(
-        self, settings: Settings, directories: Directories, context: Context, ends_with: Parent | None = None
+        self, settings: Settings, directories: Directories, context: Context, ends_with: Process | None = None
     ) -> None:
         self.directories = directories
         self._ends_with = ends_with
         self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
+        self._faults = Faults()
+        if settings.chaos is not None:
+            self._registry = with_faults(self._registry, self._faults)
 
     def _open_catalog(self) -> SqliteCatalog:
         """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
@@ -249,6 +260,25 @@ class Standalone(Life):
                 "put back the store/ directory that was here, or start with an empty data directory",
             )
         return known
+
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """As in every life; orders to fail are taken from before clients come."""
+        await super()._recover(broker, nursery)
+        if self.settings.chaos is not None:
+            path = self.settings.chaos
+            handlers = ChaosRequestHandlers(self._faults, self._registry, broker, self._disconnect).handlers
+            try:
+                await nursery.start(serve_admin, path.parent, handlers, path.name)
+            except OSError as error:
+                raise ListenError(f"cannot listen on {path}: {error}") from error
+            logger.warning("--chaos: whoever may write %s can make clients fail", path)
+
+    def _disconnect(self) -> int:
+        """Close the connections of all clients; how many."""
+        connections = list(self._server.connections) if self._server is not None else []
+        for connection in connections:
+            connection.close("shutdown")
+        return len(connections)
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)

@@ -43,9 +43,9 @@ def started(directory: Path, *arguments: str, parent: str = "") -> Iterator[subp
         assert process.stdout.readline().startswith(b"Kafka is ready")
         yield process
     finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdout.close()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
         process.kill()
         process.wait()
 
@@ -76,6 +76,17 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
         killed.kill()
         killed.wait()
         await_that(lambda: not [*tmp_path.iterdir()])
+
+
+def test_it_ends_with_whom_it_is_told(tmp_path: Path) -> None:
+    with (
+        subprocess.Popen([sys.executable], stdin=subprocess.PIPE) as other,
+        started(tmp_path, "--ends-with", str(other.pid)) as server,
+    ):
+        other.kill()
+        other.wait()
+        assert server.wait(SECONDS) == 0
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:

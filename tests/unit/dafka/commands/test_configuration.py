@@ -48,6 +48,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
     "ephemeral": ("true", True),
+    "ends_with": ("4711", 4711),
     "port_file": ("/run/bootstrap", Path("/run/bootstrap")),
     "chaos": ("/run/chaos", Path("/run/chaos")),
     "rebuild_catalog": ("true", True),
@@ -113,7 +114,7 @@ def test_without_anything_the_defaults_hold() -> None:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_each_setting_from_each_place(tmp_path: Path, name: str) -> None:
     text, value = WRITTEN[name]
-    with_it = EPHEMERAL if name == "ephemeral" else {}
+    with_it = {"ephemeral": EPHEMERAL, "chaos": {"fetch_session_slots": 0}}.get(name, {})
     expected = dataclasses.replace(Settings(), **{name: value}, **with_it)
     assert expected != Settings(), "the value must not be the default"
     assert load_settings({name: flag_value(name, text)}, environment={}) == expected
