@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dafka.commands.decorators import json_option
+from dafka.commands.decorators import Function, json_option
 from dafka.commands.options import variable_of
 from dafka.commands.tables import print_json, print_table
 
@@ -39,10 +40,10 @@ socket_option = click.option(
 )
 
 
-def whom_options(times: int | None) -> Any:
+def whom_options(times: int | None) -> Callable[[Function], Function]:
     """How many requests meet a fault, and whose."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Function) -> Function:
         for option in (
             click.option("--client-id", metavar="ID", default="", help="Only those of clients of this id."),
             click.option("--topic", metavar="NAME", default="", help="Only those that name this topic."),

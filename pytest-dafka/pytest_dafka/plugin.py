@@ -10,7 +10,7 @@ import re
 import tempfile
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,11 +178,13 @@ def _name(kind: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
-    report: pytest.TestReport = yield  # type: ignore[misc]
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     used = item.stash.get(_USED, None)
     if report.failed and call.when == "call" and used is not None and used.servers:
         from pytest_dafka.report import sections
 
         report.sections += sections(used)
-    return report  # type: ignore[return-value]
+    return report
