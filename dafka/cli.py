@@ -23,8 +23,11 @@ COMMANDS: Final = (
     "groups",
     "produce",
     "consume",
+    "bench",
+    "top",
     "chaos",
     "doctor",
+    "completion",
 )
 """Each is a function of this name in the module of this name in `dafka.commands`."""
 

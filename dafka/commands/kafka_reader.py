@@ -65,6 +65,17 @@ class KafkaReader:
     def poll(self, wait_ms: int) -> list[StoredRecord]:
         """The next records, by partition and offset; none if none come within `wait_ms` milliseconds."""
         found: list[StoredRecord] = []
+        for where, first, batch in self.poll_batches(wait_ms):
+            try:
+                found += _records(where, first, batch)
+            except InvalidBatch as error:
+                base = read_header(batch).base_offset
+                raise CommandFailed(f"{where[0]}-{where[1]}, batch at offset {base}: {error}") from error
+        return found
+
+    def poll_batches(self, wait_ms: int) -> list[tuple[Position, int, memoryview]]:
+        """As `poll`, the batches as they are, and the first offset in each that was not read before."""
+        found: list[tuple[Position, int, memoryview]] = []
         for node_id, partitions in self._by_leader().items():
             for topic, partition in self._fetch(node_id, partitions, wait_ms):
                 found += self._take((topic, partition.partition_index), partition)
@@ -119,7 +130,7 @@ class KafkaReader:
         for topic, wanted in by_topic.items():
             yield request.FetchTopic(topic=topic, partitions=wanted)
 
-    def _take(self, where: Position, partition: Any) -> Iterator[StoredRecord]:
+    def _take(self, where: Position, partition: Any) -> Iterator[tuple[Position, int, memoryview]]:
         if partition.error_code:
             name = error_name(partition.error_code)
             if name not in MOVING:
@@ -132,17 +143,17 @@ class KafkaReader:
             if header.last_offset < self.positions[where]:
                 continue
             first, self.positions[where] = self.positions[where], header.last_offset + 1
-            if header.is_control:
-                continue
-            try:
-                for record in iter_records(batch):
-                    if record.offset >= first:
-                        yield StoredRecord(
-                            *where, record.offset, record.timestamp, record.key, record.value,
-                            tuple(record.headers),
-                        )  # fmt: skip
-            except InvalidBatch as error:
-                raise CommandFailed(f"{where[0]}-{where[1]}, offset {header.base_offset}: {error}") from error
+            if not header.is_control:
+                yield where, first, batch
+
+
+def _records(where: Position, first: int, batch: memoryview) -> Iterator[StoredRecord]:
+    """The records of a batch from an offset on. Raises InvalidBatch."""
+    for record in iter_records(batch):
+        if record.offset >= first:
+            yield StoredRecord(
+                *where, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+            )
 
 
 def whole_batches(records: bytes) -> Iterator[memoryview]:
