@@ -143,7 +143,9 @@ def _as_json(record: StoredRecord) -> dict[str, Any]:
 
 
 def _json_of(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
     try:
-        return None if data is None else data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}

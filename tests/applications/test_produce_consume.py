@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -84,7 +85,7 @@ def test_keys_go_where_other_clients_put_them(server: Standalone, topic: str) ->
 
 
 def test_json_says_everything_and_can_be_read_again(server: Standalone, topic: str) -> None:
-    records = [
+    records: list[dict[str, Any]] = [
         {"key": "k", "value": '\u2603 "quotes"', "headers": [["h", "1"], ["h", None]], "timestamp": 1000},
         {"key": None, "value": None, "headers": [], "timestamp": 2000},
         {
