@@ -57,7 +57,8 @@ def send(bootstrap: str, topic: str, numbers: range) -> None:
 def main(spark: SparkSession, bootstrap: str) -> bool:
     """Make records, archive them twice, show what came; whether it is what was expected."""
     topic = f"orders-{uuid.uuid4().hex[:8]}"
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 2)])[topic].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 2)])[topic].result()
     with tempfile.TemporaryDirectory(prefix="spark-archive-") as directory:
         to = Path(directory)
         for numbers in (range(10), range(10, 20)):
