@@ -51,7 +51,7 @@ def test_other_values_of_json_are_their_text() -> None:
     "line",
     [
         b"", b"[]", b"nonsense", b'{"headers": [1]}', b'{"headers": {"a": "b"}}', b'{"timestamp": -1}',
-        b'{"partition": "0"}', b'{"partition": true}', 
+        b'{"partition": "0"}', b'{"partition": true}',
         b'{"value": {"base64": "?"}}', b'{"value": {"base64": 1}}',
         b"[" * 100_000,
     ],
