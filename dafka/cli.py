@@ -24,8 +24,12 @@ COMMANDS: Final = (
     "groups",
     "produce",
     "consume",
+    "bench",
+    "top",
+    "chaos",
     "doctor",
     "health",
+    "completion",
 )
 """Each is a function of this name in the module of this name in `dafka.commands`."""
 

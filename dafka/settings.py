@@ -8,8 +8,10 @@ listed in `docs/constants.md`.
 A setting that several processes have is in a class of its own below, and means the same in all of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gateway.common.settings import LogSettings
 from gateway.front.listeners import DEFAULT_LISTENER_NAME, ListenerSpec
@@ -98,6 +100,27 @@ class Settings(ServingSettings, FsyncSettings):
 
     mesh_listen: MeshListen | None = None
     """Where native Dafka peers reach the store; None: the mesh stays in the process."""
+
+    ephemeral: bool = False
+    """For tests: the data goes with the process, and the process with the one that started it. Some other
+    defaults are those of `EPHEMERAL` then."""
+
+    ends_with: int | None = None
+    """The id of a process: the server ends when that one does; None: with `ephemeral` its parent."""
+
+    port_file: Path | None = None
+    """Where HOST:PORT is written when clients can connect; None: nowhere."""
+
+    chaos: Path | None = None
+    """The Unix socket through which faults are ordered; None: there are none."""
+
+
+EPHEMERAL: Mapping[str, Any] = {
+    "fsync": "never",
+    "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 0,
+}
+"""The defaults that differ with `ephemeral`: nothing has to last, and nobody wants to wait."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
-from dafka.settings import GatewaySettings, Settings
+from dafka.settings import EPHEMERAL, GatewaySettings, Settings
 
 Made = TypeVar("Made")
 WithTopics = TypeVar("WithTopics", Settings, GatewaySettings)
@@ -44,7 +44,19 @@ def load_settings(
     flags: Mapping[str, Any], *, config: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings of `dafka standalone`; as `load`."""
-    return with_partitions(load(Settings, OPTIONS, flags, config=config, environment=environment))
+    return with_partitions(load(_made, OPTIONS, flags, config=config, environment=environment))
+
+
+def _made(**values: Any) -> Settings:
+    """Settings of what was set; what keeps nothing has other defaults. Raises ConfigurationError."""
+    if "chaos" in values:
+        # Each Fetch names its topics then, so that faults can be narrowed to one.
+        values["fetch_session_slots"] = 0
+    if not values.get("ephemeral"):
+        return Settings(**values)
+    if "data" in values:
+        raise ConfigurationError("--ephemeral keeps no data: leave --data (and DAFKA_DATA) out")
+    return Settings(**{**EPHEMERAL, **values})
 
 
 def with_partitions(settings: WithTopics) -> WithTopics:

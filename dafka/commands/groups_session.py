@@ -9,6 +9,7 @@ from dafka.commands.asking import connect
 if TYPE_CHECKING:
     from dafka.commands.cluster import Cluster
     from dafka.commands.groups_cluster import Groups
+    from dafka.commands.kafka_client import KafkaClient
 
 
 class Session:
@@ -18,13 +19,13 @@ class Session:
         from dafka.commands.cluster import Cluster
         from dafka.commands.groups_cluster import Groups
 
-        self._client = connect(bootstrap)
-        self.cluster: Cluster = Cluster(self._client)
-        self.groups: Groups = Groups(self._client, self.cluster)
+        self.client: KafkaClient = connect(bootstrap)
+        self.cluster: Cluster = Cluster(self.client)
+        self.groups: Groups = Groups(self.client, self.cluster)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.cluster.close()
-        self._client.close()
+        self.client.close()

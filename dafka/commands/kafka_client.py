@@ -5,6 +5,7 @@ Requests and answers are kafka-python's containers, through `wireproto.kafka.sch
 
 import socket
 import struct
+from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Self
@@ -106,6 +107,12 @@ class KafkaClient:
         """Asks, in a version up to `highest`, and waits for the answer; fields that it lacks are left out."""
         return self._ask_version(api_key, self.version(api_key, highest), fields)
 
+    def begin(self, api_key: ApiKey, highest: int, **fields: Any) -> Callable[[], Any]:
+        """As `ask`, without waiting: what is returned waits for the answer. Answers are taken in order."""
+        version = self.version(api_key, highest)
+        correlation_id = self._send(api_key, version, fields)
+        return lambda: self._answer(api_key, version, correlation_id)
+
     def close(self) -> None:
         self._socket.close()
 
@@ -118,15 +125,25 @@ class KafkaClient:
         self.close()
 
     def _ask_version(self, api_key: ApiKey, version: int, fields: dict[str, Any]) -> Any:
+        return self._answer(api_key, version, self._send(api_key, version, fields))
+
+    def _send(self, api_key: ApiKey, version: int, fields: dict[str, Any]) -> int:
+        """The number that the answer will have."""
         self._correlation_id += 1
         request = REQUEST_CLASSES[api_key](version=version, **fields)
         request.with_header(correlation_id=self._correlation_id, client_id=_CLIENT_ID)
         try:
             self._socket.sendall(request.encode(version=version, header=True, framed=True))
+        except OSError as error:
+            raise self._trouble(error) from error
+        return self._correlation_id
+
+    def _answer(self, api_key: ApiKey, version: int, expected: int) -> Any:
+        try:
             frame = self._receive_frame()
         except OSError as error:
             raise self._trouble(error) from error
-        return self._decode(api_key, version, frame)
+        return self._decode(api_key, version, frame, expected)
 
     def _receive_frame(self) -> bytes:
         (size,) = struct.unpack(">i", self._receive(4))
@@ -143,9 +160,9 @@ class KafkaClient:
             received += chunk
         return bytes(received)
 
-    def _decode(self, api_key: ApiKey, version: int, frame: bytes) -> Any:
+    def _decode(self, api_key: ApiKey, version: int, frame: bytes, expected: int) -> Any:
         (correlation_id,) = struct.unpack_from(">i", frame)
-        if correlation_id != self._correlation_id:
+        if correlation_id != expected:
             raise KafkaTrouble(self.address, Trouble.NOT_KAFKA, "it answers another request")
         start = 4
         if api_key is ApiKey.API_VERSIONS:

@@ -34,6 +34,9 @@ bounded apart."""
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
+MAX_PID: Final = 2**31 - 1
+"""Process ids: as many as a kernel's type for them has."""
+
 FSYNC_MODES: Final = ("always", "interval", "never")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
@@ -182,6 +185,31 @@ OPTIONS: Final[dict[str, Option]] = {
         "reaches it may write and delete. Of a range the first free port is taken, without a port any.",
         parsing.parse_mesh_listen,
         metavar="HOST[:PORT[-PORT]]",
+    ),
+    "ephemeral": Option(
+        "For tests: keep the data in a temporary directory that is removed at the end, end when the process "
+        "ends that started this one, and wait for nothing that a test need not wait for (--fsync never, "
+        "--group-initial-rebalance-delay-ms 0, --group-min-session-timeout-ms 0, unless they are given).",
+        parsing.parse_switch,
+        switch=True,
+    ),
+    "ends_with": Option(
+        "End when the process of this id ends. With --ephemeral that is the parent, unless this says "
+        "otherwise.",
+        parsing.parse_number(1, MAX_PID),
+        metavar="PID",
+    ),
+    "port_file": Option(
+        "Write HOST:PORT, where clients connect, to this file as soon as they can. It appears whole, and is "
+        "removed at the end.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "chaos": Option(
+        "For tests: let 'dafka chaos' order faults (errors, delays, cut connections, expired members) "
+        "through a Unix socket of this path. Whoever may write it may make clients fail.",
+        parsing.parse_file,
+        metavar="SOCKET",
     ),
     "rebuild_catalog": Option(
         "Set the catalog aside and read it back from the store: for one start, after the catalog was lost or "

@@ -41,6 +41,13 @@ def parse_directory(text: str) -> Path:
     return Path(text)
 
 
+def parse_file(text: str) -> Path:
+    """The path of a file."""
+    if not text or "\0" in text:
+        raise ValueError("the path of a file is needed, for example ./dafka-port")
+    return Path(text)
+
+
 def parse_metrics(text: str) -> ListenerSpec:
     """HOST:PORT of the HTTP server."""
     host, port = split_host_port(text)

@@ -10,6 +10,7 @@ from dafka.commands.decorators import config_option, set_elsewhere, setting_opti
 from dafka.commands.logs import set_up_logs
 from dafka.commands.options import OPTIONS
 from dafka.processes.interpreter import loading
+from dafka.processes.parent import STARTED_BY  # noqa: F401 - noted now: it may end while all else is loaded
 from dafka.settings import Settings
 
 HELP = """Serve Kafka from one process, with all data in one directory.
@@ -23,6 +24,10 @@ Try it:
   dafka standalone --data ./data --topics orders:4
   echo hello | kcat -b 127.0.0.1:9092 -t orders -P
   kcat -b 127.0.0.1:9092 -t orders -C -e
+
+\b
+For a test, in any language (docs/testing.md):
+  dafka standalone --ephemeral --listen 127.0.0.1:0 --port-file ./bootstrap
 """
 
 

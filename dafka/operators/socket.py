@@ -54,11 +54,12 @@ class NoGateway(Exception):
 async def serve_admin(
     directory: Path,
     handlers: Mapping[str, Handler],
+    name: str = SOCKET_NAME,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer until cancelled. The directory is locked by this process: a socket that lies there is stale."""
-    path = directory / SOCKET_NAME
+    path = directory / name
     path.unlink(missing_ok=True)
     limit = trio.CapacityLimiter(MAX_CONNECTIONS)
 
@@ -146,7 +147,14 @@ async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
 
 def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
     """What the gateway that runs on this data directory did. Blocks. Raises OperatorRefused and NoGateway."""
-    path = directory / SOCKET_NAME
+    try:
+        return ask_at(directory / SOCKET_NAME, do, seconds, **details)
+    except NoGateway as nobody:
+        raise NoGateway(f"{nobody}. Start it, or name its data directory with --data") from None
+
+
+def ask_at(path: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
+    """What the process that serves a socket did. Blocks. Raises OperatorRefused and NoGateway."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
         try:
@@ -155,10 +163,7 @@ def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
             connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
             answer = _receive(connection)
         except OSError as error:
-            raise NoGateway(
-                f"no gateway answers at {path}: {error.strerror or error}. Start it, or name its data "
-                "directory with --data"
-            ) from None
+            raise NoGateway(f"no gateway answers at {path}: {error.strerror or error}") from None
     if "refused" in answer:
         raise OperatorRefused(answer["refused"])
     return answer["done"]

@@ -13,7 +13,7 @@ whose stores are elsewhere. What differs between them is in the methods that are
 
 import abc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
@@ -181,6 +181,10 @@ class Life(abc.ABC):
                     elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                         raise
 
+    def _say_ready(self, sockets: Sequence[ListenerSocket]) -> None:
+        """Clients can connect from now on."""
+        say_ready(sockets)
+
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         server = self._server = Server(
@@ -194,7 +198,7 @@ class Life(abc.ABC):
             nursery.start_soon(_wake_parked, server, broker)
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()
-            say_ready(sockets)
+            self._say_ready(sockets)
 
 
 async def _wake_parked(server: Server, broker: Broker) -> None:

@@ -1,6 +1,10 @@
 """The first line a user sees: that it serves, and how to connect. To standard output."""
 
+import contextlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 from gateway.front.listener_sockets import ListenerSocket
 from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, join_host_port
@@ -13,8 +17,7 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
         print(f"Kafka is ready on {address}")
     for told in dict.fromkeys(_told(entry.listener) for entry in sockets):
         print(f"  clients are told to use: {told}")
-    host, port = sockets[0].listener.advertised(sockets[0].socket.getsockname()[0])
-    client = join_host_port(host, port)
+    client = _advertised(sockets)
     print(f"  kcat:    kcat -b {client} -L")
     print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{client}")')
     print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{client}")')
@@ -28,6 +31,41 @@ def _told(listener: Listener) -> str:
     else:
         told = join_host_port(*listener.advertised(listener.host))
     return told if listener.name == DEFAULT_LISTENER_NAME else f"{told} (listener {listener.name})"
+
+
+def _advertised(sockets: Sequence[ListenerSocket]) -> str:
+    """Where clients of the first listener connect."""
+    host, port = sockets[0].listener.advertised(sockets[0].socket.getsockname()[0])
+    return join_host_port(host, port)
+
+
+class PortFile:
+    """A file with HOST:PORT of the first listener, for whoever started the process; None: there is none.
+
+    A context manager: at its end the file is gone.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._written = ""
+
+    def write(self, sockets: Sequence[ListenerSocket]) -> None:
+        """Make the file, whole at once: whoever waits for it may read it the moment it is there."""
+        if self._path is not None:
+            self._written = f"{_advertised(sockets)}\n"
+            draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            draft.write_text(self._written)
+            draft.replace(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is not None and self._written:
+            with contextlib.suppress(OSError):
+                # Unless it is another server's by now.
+                if self._path.read_text() == self._written:
+                    self._path.unlink()
 
 
 def say_store_ready(name: str, where: str, towers: Sequence[str]) -> None:

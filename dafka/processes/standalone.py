@@ -7,16 +7,25 @@ Order of a start: data directories (lock, identity) -> the store is opened, then
 ways. The store stops last.
 """
 
+import logging
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
 
+from dafka.chaos.apis import with_faults
+from dafka.chaos.faults import Faults
+from dafka.operators.chaos import ChaosRequestHandlers
+from dafka.operators.socket import serve_admin
+from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
+from dafka.processes.parent import STARTED_BY, Process
+from dafka.processes.ready import PortFile
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
@@ -25,6 +34,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
+from gateway.front.listener_sockets import ListenError, ListenerSocket
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -34,6 +44,8 @@ from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Ping
 from wireproto.dafka.messages import directed_prefix
+
+logger = logging.getLogger(__name__)
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
@@ -58,10 +70,20 @@ def run(settings: Settings) -> int:
     Raises what has an `exit_code` and says what to do (DataDirectoryRefused, ListenError, StoreFailed,
     CatalogFailed), possibly in an exception group.
     """
+    if settings.port_file is not None:
+        settings.port_file.unlink(missing_ok=True)  # whoever waits for it must not read of an earlier run
+    ends_with = None if settings.ends_with is None else Process(settings.ends_with)
+    if not settings.ephemeral:
+        return _run(settings, ends_with)
+    with temporary_data() as data:
+        return _run(replace(settings, data=data), ends_with or STARTED_BY)
+
+
+def _run(settings: Settings, ends_with: Process | None) -> int:
     directories = open_directories(settings.data)
     context = Context()
     try:
-        process = Standalone(settings, directories, context)
+        process = Standalone(settings, directories, context, ends_with)
         set_up_interpreter()
         trio.run(process.main)
     finally:
@@ -131,11 +153,17 @@ class Standalone(Life):
 
     settings: Settings
 
-    def __init__(self, settings: Settings, directories: Directories, context: Context) -> None:
+    def __init__(
+        self, settings: Settings, directories: Directories, context: Context, ends_with: Process | None = None
+    ) -> None:
         self.directories = directories
+        self._ends_with = ends_with
         self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
+        self._faults = Faults()
+        if settings.chaos is not None:
+            self._registry = with_faults(self._registry, self._faults)
 
     def _open_catalog(self) -> SqliteCatalog:
         """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
@@ -165,8 +193,15 @@ class Standalone(Life):
         """Start everything, serve, stop in order."""
         async with trio.open_nursery() as outer:
             await outer.start(self.store.run)
-            await self.run()
+            if self._ends_with is not None:
+                outer.start_soon(self._ends_with.watch, self._stop)
+            with PortFile(self.settings.port_file) as self._port_file:
+                await self.run()
             outer.cancel_scope.cancel()
+
+    def _say_ready(self, sockets: Sequence[ListenerSocket]) -> None:
+        self._port_file.write(sockets)
+        super()._say_ready(sockets)
 
     async def _join(self, nursery: trio.Nursery) -> None:
         """Connect gateway and store, and confirm the link both ways before anything is published."""
@@ -225,6 +260,25 @@ class Standalone(Life):
                 "put back the store/ directory that was here, or start with an empty data directory",
             )
         return known
+
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """As in every life; orders to fail are taken from before clients come."""
+        await super()._recover(broker, nursery)
+        if self.settings.chaos is not None:
+            path = self.settings.chaos
+            handlers = ChaosRequestHandlers(self._faults, self._registry, broker, self._disconnect).handlers
+            try:
+                await nursery.start(serve_admin, path.parent, handlers, path.name)
+            except OSError as error:
+                raise ListenError(f"cannot listen on {path}: {error}") from error
+            logger.warning("--chaos: whoever may write %s can make clients fail", path)
+
+    def _disconnect(self) -> int:
+        """Close the connections of all clients; how many."""
+        connections = list(self._server.connections) if self._server is not None else []
+        for connection in connections:
+            connection.close("shutdown")
+        return len(connections)
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)

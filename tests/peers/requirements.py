@@ -13,6 +13,7 @@ HOW_TO_GET = {
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
+    "node": "apt-get install nodejs",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",

@@ -20,11 +20,11 @@ EXAMPLES = sorted(file.stem for file in FOLDER.glob("*.py"))
 SECONDS = 300
 
 
-def loaded(name: str) -> ModuleType:
+def loaded(name: str, folder: Path = FOLDER) -> ModuleType:
     """The example as a module; the session's workers get its code with the functions that they run."""
     from pyspark.cloudpickle import register_pickle_by_value
 
-    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"example_{name}", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -49,6 +49,14 @@ def test_what_is_expected_comes(
     # As Spark has it by itself: a watermark takes effect at once, not with the batch after the next.
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
     assert loaded(name).main(session, bootstrap), capfd.readouterr().out
+
+
+@pytest.mark.matrix
+def test_the_archive_of_an_application(
+    spark: SparkSession, bootstrap: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    example = loaded("spark_archive", FOLDER / "applications")
+    assert example.main(spark.newSession(), bootstrap), capfd.readouterr().out
 
 
 def test_one_that_gets_something_else_says_so(

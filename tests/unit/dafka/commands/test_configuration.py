@@ -12,7 +12,14 @@ from dafka.commands.configuration import ConfigurationError, load, load_settings
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
 from dafka.commands.parsing import parse_mesh_listen
-from dafka.settings import GatewaySettings, MeshStoreSettings, NativeSettings, Settings, TowerSettings
+from dafka.settings import (
+    EPHEMERAL,
+    GatewaySettings,
+    MeshStoreSettings,
+    NativeSettings,
+    Settings,
+    TowerSettings,
+)
 from gateway.front.listeners import ListenerSpec
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
@@ -40,6 +47,10 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "tail_cache_bytes": ("0", 0),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
+    "ephemeral": ("true", True),
+    "ends_with": ("4711", 4711),
+    "port_file": ("/run/bootstrap", Path("/run/bootstrap")),
+    "chaos": ("/run/chaos", Path("/run/chaos")),
     "rebuild_catalog": ("true", True),
     "accept_loss": ("true", True),
     "log_level": ("debug", "debug"),
@@ -103,7 +114,8 @@ def test_without_anything_the_defaults_hold() -> None:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_each_setting_from_each_place(tmp_path: Path, name: str) -> None:
     text, value = WRITTEN[name]
-    expected = dataclasses.replace(Settings(), **{name: value})
+    with_it = {"ephemeral": EPHEMERAL, "chaos": {"fetch_session_slots": 0}}.get(name, {})
+    expected = dataclasses.replace(Settings(), **{name: value}, **with_it)
     assert expected != Settings(), "the value must not be the default"
     assert load_settings({name: flag_value(name, text)}, environment={}) == expected
     assert load_settings({}, environment={variable_of(name): text}) == expected

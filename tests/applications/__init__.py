@@ -1,0 +1,1 @@
+"""What developers of applications use: servers for tests, the pytest plugin, faults, examples."""
