@@ -1,0 +1,46 @@
+"""One browser and one server for the folder; each test has a page of its own that is watched."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.chromium import Watched, chromium
+from tests.browser.scene import Scene, scene
+
+Open = Callable[..., Watched]
+
+
+# Not for the session: while it runs, Playwright keeps an event loop that tests of other folders would meet.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with scene(Path(tmp_path_factory.mktemp("shown"))) as made:
+        yield made
+
+
+@pytest.fixture
+def open_page(browser: Browser, shown: Scene) -> Iterator[Open]:
+    """Opens a watched page: `open_page(viewport=..., color_scheme="dark")`."""
+    opened: list[Watched] = []
+
+    def make(origin: str | None = None, **options: Any) -> Watched:
+        opened.append(Watched(browser, origin or shown.origin, **options))
+        return opened[-1]
+
+    yield make
+    for watched in opened:
+        watched.close()
+
+
+@pytest.fixture
+def go(open_page: Open) -> Callable[[str], Page]:
+    """Shows a view in a page 1,280 wide."""
+    return open_page().go
