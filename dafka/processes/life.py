@@ -23,6 +23,7 @@ from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
+from dafka.processes.version import program_version
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
@@ -34,6 +35,7 @@ from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
+from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
 from mesh.node import Node, Routes
 from mesh.producer import Producer
@@ -65,6 +67,7 @@ class Life(abc.ABC):
         self.metrics = Metrics()
         self._registry = load_apis()
         self.health = Health()
+        self.loop_watch = LoopWatch()
         self.node = Node(context)
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
@@ -137,6 +140,7 @@ class Life(abc.ABC):
                 self.node.on_drained(broker.completions.settle)
                 nursery.start_soon(broker.run)
                 self._register_metrics(broker)
+                await self._serve_pages(broker, nursery)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
                 if self.remembering.compared.is_set():
@@ -153,12 +157,38 @@ class Life(abc.ABC):
 
     async def _watch(self, nursery: trio.Nursery) -> None:
         """Signals and health, from the first moment on."""
-        LoopWatch().install(self.metrics)
+        self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics])
             await nursery.start(serve_health, pages, self.health, self.metrics)
+
+    async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """The status page, from before the recovery on: it says what that waits for."""
+        spec = self.settings.http
+        if spec is None:
+            return
+        from gateway.http.server import HttpServer  # h11 is loaded only where it is needed
+
+        view = View(
+            broker,
+            self.metrics,
+            lambda: self._server,
+            surroundings=self._surroundings(),
+            hide_values=self.settings.http_no_values,
+        )
+        await nursery.start(HttpServer(spec, view).serve, await open_listeners([spec]))
+
+    def _surroundings(self) -> Surroundings:
+        """What the status page shows besides what the gateway knows."""
+        return Surroundings(
+            role="gateway",
+            version=program_version(),
+            not_ready_because=lambda: self.health.not_ready_because,
+            longest_stretch=self.loop_watch.longest,
+            long_stretches=lambda: self.loop_watch.long,
+        )
 
     def _stop(self) -> None:
         self.health.not_ready("stopping")

@@ -8,7 +8,7 @@ ways. The store stops last.
 """
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
@@ -17,6 +17,7 @@ from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
+from dafka.processes.shown_mesh import shown_store
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
@@ -25,6 +26,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
+from gateway.http.view import Surroundings
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -225,6 +227,9 @@ class Standalone(Life):
                 "put back the store/ directory that was here, or start with an empty data directory",
             )
         return known
+
+    def _surroundings(self) -> Surroundings:
+        return replace(super()._surroundings(), role="standalone", own_store=lambda: shown_store(self.store))
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)
