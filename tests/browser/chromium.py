@@ -58,7 +58,7 @@ class Watched:
     def go(self, view: str) -> Page:
         """Show a view (`topics/orders`) and wait until it is loaded."""
         self.page.goto(f"{self.origin}/#/{view}")
-        self.page.locator("main h1").wait_for()
+        self.page.wait_for_function("() => document.querySelector('main').dataset.shown === location.hash")
         return self.page
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """One browser and one server for the folder; each test has a page of its own that is watched."""
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,3 +45,12 @@ def open_page(browser: Browser, shown: Scene) -> Iterator[Open]:
 def go(open_page: Open) -> Callable[[str], Page]:
     """Shows a view in a page 1,280 wide."""
     return open_page().go
+
+
+@pytest.fixture
+def free_http_port() -> int:
+    """A port that nobody has now."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    return port

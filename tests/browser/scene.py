@@ -67,7 +67,11 @@ class Scene:
         for number in range(ORDERS):
             headers = [("trace", number.to_bytes(8, "big")), ("source", b"web")]
             self._producer.produce(
-                "orders", order(dice, number), f"customer-{number % 13}", partition=number % 4, headers=headers
+                "orders",
+                order(dice, number),
+                f"customer-{number % 13}",
+                partition=number % 4,
+                headers=headers,
             )
             self._producer.produce("clicks", f"/item/{dice.randrange(900)}", partition=number % 6)
         for number in range(60):
@@ -108,7 +112,8 @@ def group(bootstrap: str, name: str, topic: str, read: int) -> Iterator[Consumer
             ends[message.partition()] = message.offset() + 1
         if ends:
             consumer.commit(
-                offsets=[TopicPartition(topic, number, end) for number, end in ends.items()], asynchronous=False
+                offsets=[TopicPartition(topic, number, end) for number, end in ends.items()],
+                asynchronous=False,
             )
         yield consumer
     finally:

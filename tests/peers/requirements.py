@@ -5,6 +5,7 @@ import shutil
 from typing import NoReturn
 
 HOW_TO_GET = {
+    "chromium": "apt-get install chromium",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",

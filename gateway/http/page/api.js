@@ -47,8 +47,19 @@ export function address(path, query) {
   return `${ROOT}${path.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-/** Row keys as the server takes them in one parameter. */
-export const keys = (names) => names.slice(0, 200).map(encodeURIComponent).join(",");
+const KEYS_CHARACTERS = 6000;
+
+/** Row keys as the server takes them in one parameter; of long names only as many as an address has room for. */
+export function keys(names) {
+  let text = "";
+  for (const name of names.slice(0, 200)) {
+    const more = `${text && ","}${encodeURIComponent(name)}`;
+    // Each `%` of it becomes three characters of the address.
+    if (encodeURIComponent(text + more).length > KEYS_CHARACTERS) break;
+    text += more;
+  }
+  return text;
+}
 
 const EVENTS = ["now", "rows", "records", "skipped", "failed"];
 

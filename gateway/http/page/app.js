@@ -48,6 +48,7 @@ async function arrive() {
   clearTimeout(here.again);
   Object.assign(here, { load, path, view: viewOf(address), problem: null });
   if (moved) Object.assign(here, { data: null });
+  at("main").setAttribute("aria-busy", "true");
   document.title = `${here.view?.title(address) ?? "Not found"} · Dafka`;
   frame();
   const slow = setTimeout(() => here.data === null && show([el("p", { class: "quiet", role: "status" }, "Not loaded yet …")]), SLOW_MS);
@@ -66,6 +67,8 @@ async function arrive() {
     clearTimeout(slow);
   }
   draw();
+  at("main").dataset.shown = location.hash;
+  at("main").removeAttribute("aria-busy");
   if (moved && !first) focusHeading();
   first = false;
 }

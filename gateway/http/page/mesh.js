@@ -82,7 +82,7 @@ function scrub({ scrub: work }) {
 
 function gateway(item) {
   const { memory, loop, compaction } = item;
-  return el("section", { key: `gateway ${item.id}`, "aria-label": `Gateway ${item.id}` },
+  return el("section", { key: `gateway ${item.id}` },
     el("h2", {}, `Gateway ${item.id}`, " ", item.this && tag("this one")),
     figures([
       ["Listens on", item.listeners.map((listener, index) => [index > 0 && ", ", listener])],

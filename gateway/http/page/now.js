@@ -68,7 +68,7 @@ function story(overview) {
 }
 
 function problems(items) {
-  return el("section", { key: "problems", "aria-label": "What is wrong" },
+  return el("section", { key: "problems" }, el("h2", { class: "unseen" }, "What is wrong"),
     el("ul", { class: "problems", "aria-live": "polite" }, items.map(problem)));
 }
 
@@ -78,7 +78,7 @@ function problem(item) {
   return el("li", { class: `problem ${item.severity}`, key: item.id },
     el("p", { class: "level" }, item.severity === "critical" ? "Does not work" : "To look at",
       item.since_ms && [", since ", moment(Number(item.since_ms))]),
-    el("h2", { class: "what" }, foreign(item.title)),
+    el("h3", { class: "what" }, foreign(item.title)),
     el("p", {}, foreign(item.detail)),
     item.next_step && el("p", {}, foreign(item.next_step)),
     item.command && command(item.command),

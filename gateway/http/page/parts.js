@@ -45,7 +45,7 @@ export function empty(title, text, commands = []) {
 }
 
 export function section(title, ...content) {
-  return el("section", { key: `section ${title}`, "aria-label": title }, el("h2", {}, title), content);
+  return el("section", { key: `section ${title}` }, el("h2", {}, title), content);
 }
 
 export function legend(...kinds) {

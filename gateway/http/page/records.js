@@ -134,7 +134,7 @@ function shown(data, query, bootstrap) {
   const { items } = data.list;
   const newest = query.order ? query.order === "newest" : data.live || asked(query).way === "last";
   const rows = newest ? [...items].reverse() : items;
-  return el("section", { class: "records", key: "shown", "aria-label": "Records" },
+  return el("section", { class: "records", key: "shown" },
     el("div", { class: "controls" }, el("h2", {}, data.live ? "Live" : "Records"),
       choice("Order", ["newest first", "oldest first"], newest ? "newest first" : "oldest first", (order) => ({ order: order.split(" ")[0] })),
       choice("Keys as", MODES, query.key ?? "auto", (mode) => ({ key: mode === "auto" ? null : mode })),
@@ -181,10 +181,11 @@ function list(rows, query) {
     rows,
     selected: query.open,
     columns: [
-      { name: "Partition, offset", head: true, style: "c-at", of: (item) => el("a", {
+      { name: "Offset", head: true, style: "c-at", of: (item) => el("a", {
         href: changed({ open: query.open === key(item) ? null : key(item), full: null }),
-        "aria-label": `Record at offset ${item.offset} of partition ${item.partition}`, "aria-current": query.open === key(item) ? "true" : false,
-      }, el("span", { class: "quiet" }, `${item.partition}, `), item.offset) },
+        "aria-current": query.open === key(item) ? "true" : false,
+      }, item.offset) },
+      { name: "Partition", style: "c-partition", of: (item) => String(item.partition) },
       { name: "Time", style: "c-time", of: (item) => (item.timestamp_ms === null ? "none" : moment(Number(item.timestamp_ms), { milliseconds: true })) },
       { name: "Key", style: "c-key full", of: (item) => preview(item.key, query.key) },
       { name: "Value", style: "full", of: (item) => preview(item.value, query.value) },
