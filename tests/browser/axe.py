@@ -19,8 +19,9 @@ DOWNLOAD_TIMEOUT_SECONDS = 120
 
 RUN = """async () => {
   const found = await axe.run(document, {resultTypes: ["violations"]});
+  const where = ({html, failureSummary}) => `${html} ${failureSummary}`;
   return found.violations.map(({id, help, nodes}) =>
-    `${id}: ${help}: ` + nodes.slice(0, 3).map(({html, failureSummary}) => html + " " + failureSummary).join(" | "));
+    `${id}: ${help}: ${nodes.slice(0, 3).map(where).join(" | ")}`);
 }"""
 
 

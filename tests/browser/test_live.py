@@ -18,7 +18,8 @@ window.EventSource = class extends Real {
 };
 window.openStreams = () => window.streams.filter((stream) => stream.readyState !== 2).length;
 window.hide = (hidden) => {
-  Object.defineProperty(document, "visibilityState", {value: hidden ? "hidden" : "visible", configurable: true});
+  const value = hidden ? "hidden" : "visible";
+  Object.defineProperty(document, "visibilityState", {value, configurable: true});
   document.dispatchEvent(new Event("visibilitychange"));
 };
 """

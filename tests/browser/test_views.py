@@ -139,7 +139,7 @@ def test_times_are_shown_in_utc_or_local_at_a_switch_that_is_remembered(go: Go) 
     page = go("topics/orders/records?from=last:1&partition=0")
     time = page.locator(".records time").first
     local = time.inner_text()
-    page.get_by_role("button", name="Local time: show UTC").click()
+    page.get_by_role("button", name="show UTC").click()
     expect(time).to_have_text(re.compile("UTC$"))
     assert local != time.inner_text().removesuffix(" UTC")
     page.reload()

@@ -163,11 +163,15 @@ function remember(name, value) {
   }
 }
 
+/** What a switch says: its name where there is room, its state, and what it does for those who hear it. */
+function say(button, name, state, does) {
+  morph(button, el("button", {}, el("span", { class: "roomy" }, name), state, el("span", { class: "unseen" }, does)));
+}
+
 function switches() {
   const pause = at("pause");
   const said = () => {
-    pause.textContent = live.paused ? "Resume" : "Pause";
-    pause.setAttribute("aria-label", live.paused ? "Resume live updates" : "Pause live updates");
+    say(pause, "", live.paused ? "Resume" : "Pause", " live updates");
   };
   pause.onclick = () => {
     live.pause(!live.paused);
@@ -178,10 +182,7 @@ function switches() {
 
   zone.utc = remembered("zone") === "utc";
   const button = at("zone");
-  const times = () => {
-    button.textContent = zone.utc ? "UTC" : "Local";
-    button.setAttribute("aria-label", zone.utc ? "UTC: show local time" : "Local time: show UTC");
-  };
+  const times = () => say(button, "Times: ", zone.utc ? "UTC" : "local", zone.utc ? ", show local" : ", show UTC");
   button.onclick = () => {
     zone.utc = !zone.utc;
     remember("zone", zone.utc ? "utc" : "local");
@@ -194,8 +195,7 @@ function switches() {
   const theme = (name) => {
     if (name === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;
-    at("theme").textContent = { system: "Auto", light: "Light", dark: "Dark" }[name];
-    at("theme").setAttribute("aria-label", `${at("theme").textContent} colours: change`);
+    say(at("theme"), "Colours: ", name === "system" ? "auto" : name, ", change");
   };
   let chosen = themes.includes(remembered("theme")) ? remembered("theme") : "system";
   at("theme").onclick = () => {

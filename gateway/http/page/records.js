@@ -114,7 +114,7 @@ function form(data, query) {
 function value({ way, value: said }) {
   const field = (label, attributes) =>
     el("label", { key: `value ${way}` }, label, el("input", { name: "value", required: true, autocomplete: "off", ...attributes }));
-  if (way === "last") return field("Records of each partition", { type: "number", min: 1, max: 500, value: said || "50" });
+  if (way === "last") return field("How many of each partition", { type: "number", min: 1, max: 500, value: said || "50" });
   if (way === "offset") return field("Offset", { inputmode: "numeric", pattern: "\\d+", value: said || "0" });
   if (way === "live") return null;
   const when = said ? new Date(said) : new Date(Date.now() - 3600e3);
