@@ -55,7 +55,7 @@ async def page(
     return Page([row for _, _, row in best], cursor(best[-1][0]) if more else None, total)
 
 
-def cursor(key: Key) -> str:
+def cursor(key: Key | dict[str, int]) -> str:
     """A key as text that is safe in a target."""
     return base64.urlsafe_b64encode(json.dumps(key, separators=(",", ":")).encode()).decode().rstrip("=")
 
