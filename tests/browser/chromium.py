@@ -64,7 +64,7 @@ class Watched:
     def close(self) -> None:
         """Close it; raises AssertionError if anything went wrong in it."""
         self.context.close()
-        assert self.wrong == []
+        assert not self.wrong, self.wrong
 
     def _said(self, message: ConsoleMessage) -> None:
         if not (self.away and "Failed to load resource" in message.text):

@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.peers.mesh import GatewayProcess
 from tests.peers.standalone import Standalone
 
 PAGE = re.compile(r"the status page is at (http://\S+?)/?$", re.MULTILINE)
@@ -41,7 +42,7 @@ ODD: tuple[tuple[bytes | None, bytes | None], ...] = (
 class Scene:
     """What runs: `server`, and `origin`, where its page is."""
 
-    def __init__(self, server: Standalone) -> None:
+    def __init__(self, server: Standalone | GatewayProcess) -> None:
         self.server = server
         self._producer = Producer({"bootstrap.servers": server.bootstrap, "client.id": STRANGE_CLIENT})
 
@@ -56,11 +57,11 @@ class Scene:
         self._producer.produce(topic, value, key, partition=partition)
         assert self._producer.flush(30) == 0
 
-    def fill(self) -> None:
-        """Make the topics, and write what they have."""
+    def fill(self, copies: int = 1) -> None:
+        """Make the topics, each with so many copies, and write what they have."""
         admin = AdminClient({"bootstrap.servers": self.server.bootstrap})
-        wanted = [NewTopic(name, count, 1) for name, count in TOPICS.items() if name != "payments"]
-        wanted.append(NewTopic("payments", TOPICS["payments"], 1, config={"retention.ms": "3600000"}))
+        wanted = [NewTopic(name, count, copies) for name, count in TOPICS.items() if name != "payments"]
+        wanted.append(NewTopic("payments", TOPICS["payments"], copies, config={"retention.ms": "3600000"}))
         for made in admin.create_topics(wanted).values():
             made.result(30)
         dice = random.Random(15)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.scene import ODD, RIGHT_TO_LEFT
+from tests.browser.chromium import Watched
+from tests.browser.scene import RIGHT_TO_LEFT
 
 Go = Callable[[str], Page]
-LAST = len(ODD) - 1
+Open = Callable[..., Watched]
 
 
 @pytest.fixture
@@ -76,11 +77,14 @@ def test_a_strange_address_is_a_message_and_no_fault(go: Go) -> None:
     expect(page.locator("h1")).to_have_text("Nothing is here")
 
 
-def test_scripts_that_come_by_another_way_are_refused_by_the_browser(go: Go) -> None:
+def test_scripts_that_come_by_another_way_are_refused_by_the_browser(open_page: Open) -> None:
     """The policy holds by itself: markup cannot be made from text at all."""
-    page = go("now")
+    watched = open_page()
+    page = watched.go("now")
     refused = page.evaluate(
         "() => { try { document.body.innerHTML = '<img src=x onerror=window.hit=1>'; return 'made'; }"
         " catch (error) { return error.name; } }"
     )
     assert refused == "TypeError"
+    assert [said for said in watched.wrong if "TrustedHTML" not in said] == []
+    watched.wrong.clear()

@@ -76,14 +76,14 @@ def test_the_last_records_are_read_with_their_keys_values_headers_and_batch(go: 
 
 def test_records_are_read_from_an_offset_and_from_a_time_once_it_is_asked_for(go: Go) -> None:
     page = go("topics/orders/records?from=last:1")
-    page.get_by_label("Read", exact=True).select_option("offset")
+    page.get_by_role("combobox", name="Read").select_option("offset")
     page.get_by_label("Offset", exact=True).fill("7")
     page.get_by_label("Of partition").select_option("2")
     assert "offset" not in page.url
     page.get_by_role("button", name="Read", exact=True).click()
     expect(page.locator(".records tbody th a").first).to_have_text("7")
     assert page.url.endswith("#/topics/orders/records?from=offset%3A7&partition=2")
-    page.get_by_label("Read", exact=True).select_option("time")
+    page.get_by_role("combobox", name="Read").select_option("time")
     page.get_by_role("button", name="Read", exact=True).click()
     expect(page.locator(".records tbody th a").first).to_have_text("0")
     assert "from=time%3A" in page.url

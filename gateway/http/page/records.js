@@ -26,13 +26,14 @@ export const records = {
     const asked = JSON.stringify([topic, query.from, query.partition, query.after]);
     if (kept.asked !== asked) {
       draft = null;
-      const numbers = get(["topics", topic]);
       const live = query.from === "live";
-      const list = live ? { items: [], batches: {}, partitions: [], next: null, stopped: null }
-        : await get(["topics", topic, "records"], {
+      const [about, list] = await Promise.all([
+        get(["topics", topic]),
+        live ? { items: [], batches: {}, partitions: [], next: null, stopped: null } : get(["topics", topic, "records"], {
           from: query.from ?? LAST, partition: query.partition, limit: limit(query.from ?? LAST), after: query.after,
-        });
-      kept = { asked, data: { topic, count: (await numbers).partitions, live, list, received: 0, skipped: 0n } };
+        }),
+      ]);
+      kept = { asked, data: { topic, count: about.partitions, live, list, received: 0, skipped: 0n } };
     }
     kept.data.opened = await one(topic, query, get);
     return kept.data;
