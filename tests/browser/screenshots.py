@@ -1,7 +1,7 @@
 """Makes the pictures of the status page in docs/images: python -m tests.browser.screenshots
 
-They are of a real mesh of a tower, three stores and a gateway, under a minute of real traffic; for the last one a
-store is killed. Debian's fonts-inter and fonts-jetbrains-mono give the letters of the pictures that are there.
+They are of a real mesh of a tower, three stores and a gateway, under a minute of real traffic; for the last
+one a store is killed. Debian's fonts-inter and fonts-jetbrains-mono have the letters that are in docs/images.
 """
 
 import math
