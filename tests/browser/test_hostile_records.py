@@ -14,9 +14,13 @@ Open = Callable[..., Watched]
 
 
 @pytest.fixture
-def odd(go: Go) -> Callable[[int, str], Page]:
+def odd(go: Go) -> Callable[..., Page]:
     """Shows one record of the topic `odd`: its offset, and more of the address."""
-    return lambda offset, more="": go(f"topics/odd/records?from=start&open=0:{offset}{more}")
+
+    def show(offset: int, more: str = "") -> Page:
+        return go(f"topics/odd/records?from=start&open=0:{offset}{more}")
+
+    return show
 
 
 def test_markup_is_text_everywhere(go: Go) -> None:
