@@ -38,6 +38,7 @@ def shown_store(store: Store) -> dict[str, Any]:
     """The store in this process."""
     statistics, scrub = store.committer.statistics, store.scrub
     return {
+        "free_bytes": store.disk()[0] or None,
         "catch_up": {"addresses": store.catch_up.lacking, "copied_bytes": store.ingest.copied_bytes},
         "scrub": {
             "passes": scrub.passes,

@@ -4,7 +4,7 @@ Nothing is changed by it.
 ::
 
     server      accepts, and bounds how many          connection  HTTP/1.1 on one socket (h11)
-    guard       who may ask                           router      paths to routes; the table is `routes`
+    guard       who may ask                           router      paths to routes; all are in `table`
     target      a request's target, and parameters    failures    answers where something is wrong
     turns       little of the loop at a time          sums        sums and rates, while somebody looks
     view        what routes see of the gateway        paging      lists in pages

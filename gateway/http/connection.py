@@ -6,6 +6,7 @@ Every wait has an end and every size a bound. A request with a body is refused: 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,6 +32,9 @@ RECEIVE_BYTES: Final = 8 * 1024
 
 SEND_BYTES: Final = 64 * 1024
 """Bytes given to the socket at once, so that a slow reader's time counts for so many."""
+
+STREAM_BUFFER_BYTES: Final = 64 * 1024
+"""Bytes of a stream of events that wait in the kernel."""
 
 Headers: TypeAlias = Sequence[tuple[str, str]]
 
@@ -177,6 +181,8 @@ class HttpConnection:
             assert made is not None
             await self._give(made)
 
+        # A slow client is to be noticed, and not what the kernel takes in its place.
+        self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, STREAM_BUFFER_BYTES)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_gone, nursery.cancel_scope)
             await stream(send)

@@ -29,6 +29,23 @@ Key: TypeAlias = tuple[Any, ...]
 """What rows are ordered by: numbers and texts, the last of them different for each row."""
 
 
+class Descending(tuple[Any, ...]):
+    """A key that comes before smaller ones."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Any) -> bool:
+        return super().__gt__(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return super().__lt__(other)
+
+
+def order(key: Key, descends: bool) -> Key:
+    """The key, for a list that goes up or down."""
+    return Descending(key) if descends else key
+
+
 class Page(NamedTuple):
     """The rows of a page, the cursor of the next one, and how many rows there are in all pages."""
 
@@ -60,7 +77,7 @@ def cursor(key: Key | dict[str, int]) -> str:
     return base64.urlsafe_b64encode(json.dumps(key, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def parse_cursor(text: str, types: tuple[type, ...]) -> Key | None:
+def parse_cursor(text: str, types: tuple[type, ...], *, descends: bool = False) -> Key | None:
     """The key in a cursor; None for no text. Raises Failure unless it has values of these types."""
     if not text:
         return None
@@ -71,7 +88,7 @@ def parse_cursor(text: str, types: tuple[type, ...]) -> Key | None:
     for one, kind in zip(value, types, strict=True):
         if type(one) is not kind and not (kind is float and type(one) is int):
             raise bad_parameter("after", text, wanted)
-    return tuple(value)
+    return order(tuple(value), descends)
 
 
 def decode_cursor(text: str) -> Any:

@@ -18,8 +18,8 @@ from gateway.http.failures import Failure
 from gateway.http.guard import Guard
 from gateway.http.limits import MAX_HTTP_CONNECTIONS
 from gateway.http.router import API, Ask, Router
-from gateway.http.routes import ROUTES
 from gateway.http.static import INDEX, StaticFile, load_files
+from gateway.http.table import ROUTES
 from gateway.http.target import Target, parse_target
 from gateway.http.texts import encoded
 from gateway.http.view import View

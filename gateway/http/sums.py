@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.http.lost_offsets import LostOffsets
 from gateway.http.rounds import Rounds
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import UNKNOWN
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from gateway.front.server import Server
     from gateway.http.turns import Turns
     from gateway.log.topic import Topic
+
+NAMED_FAILURES: Final = 3
+"""Partitions that failed and are named."""
 
 PARTITIONS_A_BREATH: Final = 64
 """Partitions between two looks at the clock: 0.1 ms."""
@@ -86,6 +90,8 @@ class Totals:
     def __init__(self) -> None:
         self.bytes = self.serving = self.recovering = self.failed = 0
         self.under_replicated = self.under_min = self.offline = 0
+        self.failures: list[Partition] = []
+        """The first of those that failed."""
         self.records_in: float | None = None
         self.bytes_in: float | None = None
 
@@ -104,6 +110,7 @@ class Sums(Rounds):
         """Requests of each connection, as of the last round."""
         self.requests: dict[Connection, float] = {}
         """Requests per second of each connection that was there in both rounds."""
+        self.lost_offsets = LostOffsets(broker)
         self._broker = broker
         self._metrics = metrics
         self._kafka = kafka
@@ -118,6 +125,7 @@ class Sums(Rounds):
         """See `Rounds`."""
         self.topics, self.totals = {}, None
         self.apis, self.served, self.requests = {}, {}, {}
+        self.lost_offsets.forget()
 
     async def round(self) -> None:
         """See `Rounds`."""
@@ -125,6 +133,7 @@ class Sums(Rounds):
             self._count_apis()
             await self._count_connections()
             await self._count_topics()
+            await self.lost_offsets.look(self.turns)
 
     # topics ------------------------------------------------------------------------------------------------
 
@@ -135,8 +144,7 @@ class Sums(Rounds):
         records = size = 0.0
         known = self.totals is not None
         for topic in topics:
-            sums = self.topics.setdefault(topic, TopicSums())
-            await self._count(topic, sums, totals)
+            sums = await self._count(topic, self.topics.get(topic) or TopicSums(), totals)
             totals.bytes += sums.bytes
             totals.under_replicated += sums.under_replicated
             totals.under_min += sums.under_min
@@ -150,7 +158,7 @@ class Sums(Rounds):
             self.topics = {topic: sums for topic, sums in self.topics.items() if topic in there}
         self.totals = totals
 
-    async def _count(self, topic: Topic, sums: TopicSums, totals: Totals) -> None:
+    async def _count(self, topic: Topic, sums: TopicSums, totals: Totals) -> TopicSums:
         made = TopicSums()
         records: float | None = None
         size: float | None = None
@@ -173,6 +181,7 @@ class Sums(Rounds):
         await self.turns.breathe()
         made.records_in, made.bytes_in = records, size
         self.topics[topic] = made
+        return made
 
     def _count_state(self, partition: Partition, made: TopicSums, totals: Totals) -> None:
         if partition.available:
@@ -182,6 +191,8 @@ class Sums(Rounds):
             made.offline += 1
             if partition.state is PartitionState.FAILED:
                 totals.failed += 1
+                if len(totals.failures) < NAMED_FAILURES:
+                    totals.failures.append(partition)
             else:
                 totals.recovering += 1
         stores = self._broker.stores

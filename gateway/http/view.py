@@ -54,6 +54,9 @@ class View:
     hide_values: bool = False
     turns: Turns = field(default_factory=Turns)
     reads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(READS_AT_ONCE))
+    streams: int = 0
+    """Streams of events that are open."""
+
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     sums: Sums = field(init=False)
     trends: Trends = field(init=False)

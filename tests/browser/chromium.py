@@ -76,5 +76,5 @@ class Watched:
             self.wrong.append(f"failed: {request.url} {request.failure}")
 
     def _asked(self, request: Request) -> None:
-        if not request.url.startswith((f"{self.origin}/", "data:")):
+        if not request.url.startswith((f"{self.origin}/", "data:", "about:")):
             self.wrong.append(f"foreign origin: {request.url}")

@@ -41,10 +41,19 @@ def open_page(browser: Browser, shown: Scene) -> Iterator[Open]:
         watched.close()
 
 
+@pytest.fixture(scope="package")
+def shared(browser: Browser, shown: Scene) -> Iterator[Watched]:
+    watched = Watched(browser, shown.origin)
+    yield watched
+    watched.close()
+
+
 @pytest.fixture
-def go(open_page: Open) -> Callable[[str], Page]:
-    """Shows a view in a page 1,280 wide."""
-    return open_page().go
+def go(shared: Watched) -> Iterator[Callable[[str], Page]]:
+    """Shows a view in a page 1,280 wide that is loaded anew for the test. Its switches are where they begin."""
+    shared.page.goto("about:blank")
+    yield shared.go
+    assert not shared.wrong, shared.wrong
 
 
 @pytest.fixture

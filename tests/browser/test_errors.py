@@ -22,7 +22,7 @@ def mortal(tmp_path: Path, free_http_port: int) -> Iterator[Standalone]:
 
 
 def test_the_server_goes_away_and_comes_back(
-    open_page: Open, mortal: Standalone, free_http_port: int
+    mortal: Standalone, open_page: Open, free_http_port: int
 ) -> None:
     watched = open_page(f"http://127.0.0.1:{free_http_port}")
     page = watched.go("topics/orders")
@@ -42,7 +42,8 @@ def test_the_server_goes_away_and_comes_back(
 
 def test_without_topics_the_page_says_how_to_begin(open_page: Open, tmp_path: Path) -> None:
     with Standalone(tmp_path / "data", "--http", "127.0.0.1:0", directory=tmp_path / "server") as server:
-        page = open_page(Scene(server).origin).go("now")
+        watched = open_page(Scene(server).origin)
+        page = watched.go("now")
         expect(page.locator(".empty")).to_contain_text("No topics yet")
         expect(page.locator(".empty code").first).to_contain_text(f"--bootstrap {server.bootstrap}")
         for view, said in (
@@ -52,6 +53,7 @@ def test_without_topics_the_page_says_how_to_begin(open_page: Open, tmp_path: Pa
         ):
             page.get_by_role("navigation", name="Views").get_by_role("link", name=view.capitalize()).click()
             expect(page.locator(".empty")).to_contain_text(said)
+        watched.close()
 
 
 def test_values_that_the_server_hides_are_said_to_be_hidden(open_page: Open, tmp_path: Path) -> None:
@@ -59,8 +61,10 @@ def test_values_that_the_server_hides_are_said_to_be_hidden(open_page: Open, tmp
     with Standalone(tmp_path / "data", *options, directory=tmp_path / "server") as server:
         scene = Scene(server)
         scene.write("orders", "a secret", "its key")
-        page = open_page(scene.origin).go("topics/orders/records?open=0:0")
+        watched = open_page(scene.origin)
+        page = watched.go("topics/orders/records?open=0:0")
         expect(page.get_by_role("region", name="Record at offset 0 of partition 0")).to_contain_text(
             "--http-no-values"
         )
         assert "secret" not in page.content()
+        watched.close()

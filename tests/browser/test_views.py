@@ -6,9 +6,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.chromium import Watched
 from tests.browser.scene import GROUP, ORDERS, READ, STRANGE_GROUP, TOPICS
 
 Go = Callable[[str], Page]
+Open = Callable[..., Watched]
 
 
 def row(page: Page, name: str) -> str:
@@ -127,16 +129,16 @@ def test_an_empty_topic_says_what_to_do_next(go: Go) -> None:
 
 
 @pytest.mark.parametrize("view", ["topics/nope", "groups/nope", "topics/nope/records"])
-def test_what_is_not_there_is_said_with_the_next_step(open_page: Callable[..., object], view: str) -> None:
+def test_what_is_not_there_is_said_with_the_next_step(open_page: Open, view: str) -> None:
     watched = open_page()
-    watched.away = True  # type: ignore[attr-defined]  # browsers say each 404 in the console
-    page: Page = watched.go(view)  # type: ignore[attr-defined]
+    watched.away = True  # browsers say each 404 in the console
+    page = watched.go(view)
     expect(page.get_by_role("alert")).to_contain_text("nope")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_times_are_shown_in_utc_or_local_at_a_switch_that_is_remembered(go: Go) -> None:
-    page = go("topics/orders/records?from=last:1&partition=0")
+def test_times_are_shown_in_utc_or_local_at_a_switch_that_is_remembered(open_page: Open) -> None:
+    page = open_page().go("topics/orders/records?from=last:1&partition=0")
     time = page.locator(".records time").first
     local = time.inner_text()
     page.get_by_role("button", name="show UTC").click()

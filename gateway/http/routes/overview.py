@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.http.router import Ask, Route
+from gateway.http.routes.problems import counted, problems_of
 from gateway.http.sums import ApiRates
 from gateway.http.view import View, now_ms
 
@@ -47,6 +48,7 @@ def overview_of(view: View) -> dict[str, Any]:
         "stores_live": sum(broker.stores.live(entry.incarnation) for entry in stores),
         "connections": view.metrics.connections_open,
         "rates": _rates(view),
+        "problems": None if totals is None else counted(problems_of(view)),
     }
 
 

@@ -9,7 +9,7 @@ from gateway.configs.describe import ConfigSource, Dynamic, describe_topic_confi
 from gateway.configs.values import ConfigType
 from gateway.http.failures import not_found
 from gateway.http.limits import MAX_LIMIT, USUAL_LIMIT
-from gateway.http.paging import Key, Page, cursor, page, parse_cursor
+from gateway.http.paging import Key, Page, cursor, order, page, parse_cursor
 from gateway.http.router import Ask, Parameter, Route
 from gateway.http.routes.overview import rounded
 from gateway.http.sums import TopicSums
@@ -40,7 +40,8 @@ async def topics(ask: Ask) -> dict[str, Any]:
     sort = target.choice("sort", (*SORTS, *(f"-{name}" for name in SORTS)))
     internal = target.choice("internal", ("false", "true")) == "true"
     limit = target.limit()
-    after = parse_cursor(target.text("after"), (str,) if sort.endswith("name") else (float, str))
+    by, descends = sort.removeprefix("-"), sort.startswith("-")
+    after = parse_cursor(target.text("after"), (str,) if by == "name" else (float, str), descends=descends)
     part = target.text("q").casefold()
     await view.sums.first()
     async with view.turns.working():
@@ -49,33 +50,20 @@ async def topics(ask: Ask) -> dict[str, Any]:
             for topic in view.broker.topics.all()
             if (internal or not topic.internal) and part in topic.name.casefold()
         )
-        if sort == "-name":
-            found = await page(wanted, lambda topic: (_reversed(topic.name),), _cut(after), limit, view.turns)
-        else:
-            found = await page(wanted, lambda topic: _key(view, topic, sort), after, limit, view.turns)
+        found = await page(
+            wanted, lambda topic: order(_key(view, topic, by), descends), after, limit, view.turns
+        )
         rows = [topic_row(view, topic) for topic in found.rows]
     return listed(found._replace(rows=rows))
 
 
-def _key(view: View, topic: Topic, sort: str) -> Key:
-    if sort == "name":
+def _key(view: View, topic: Topic, by: str) -> Key:
+    if by == "name":
         return (topic.name,)
-    field = sort.removeprefix("-")
+    if by == "partitions":
+        return len(topic.partitions), topic.name
     sums = view.sums.of(topic)
-    if field == "partitions":
-        value: float = len(topic.partitions)
-    else:
-        value = 0 if sums is None else getattr(sums, field) or 0
-    return (-value if sort[0] == "-" else value, topic.name)
-
-
-def _reversed(name: str) -> tuple[int, ...]:
-    """What sorts as the name does, from the last to the first: names are of ASCII."""
-    return (*(-ord(letter) for letter in name), 1)
-
-
-def _cut(after: Key | None) -> Key | None:
-    return None if after is None else (_reversed(after[0]),)
+    return 0 if sums is None else getattr(sums, by) or 0, topic.name
 
 
 def topic_row(view: View, topic: Topic) -> dict[str, Any]:
