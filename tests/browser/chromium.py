@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.peers.requirements import require
 
@@ -25,6 +26,9 @@ FLAGS = (
 WIDE = {"width": 1280, "height": 860}
 NARROW = {"width": 320, "height": 640}
 PATIENCE_MS = 10_000
+LOADS = 3
+INTERRUPTED = "ERR_NETWORK_CHANGED"
+"""Other tests make network namespaces, and links between them, on the same machine."""
 
 
 @contextmanager
@@ -45,6 +49,7 @@ class Watched:
     def __init__(self, browser: Browser, origin: str, **options: Any) -> None:
         self.origin = origin
         self.wrong: list[str] = []
+        self._interrupted = False
         self.away = False
         """The server is meant to be away: what cannot be loaded is no fault."""
         self.context = browser.new_context(**{"viewport": WIDE, "timezone_id": "Europe/Berlin", **options})
@@ -57,8 +62,19 @@ class Watched:
 
     def go(self, view: str) -> Page:
         """Show a view (`topics/orders`) and wait until it is loaded."""
-        self.page.goto(f"{self.origin}/#/{view}")
-        self.page.wait_for_function("() => document.querySelector('main').dataset.shown === location.hash")
+        for attempt in range(LOADS):
+            self.page.goto(f"{self.origin}/#/{view}")
+            try:
+                self.page.wait_for_function(
+                    "() => document.querySelector('main').dataset.shown === location.hash",
+                    timeout=PATIENCE_MS / LOADS if self._interrupted else PATIENCE_MS,
+                )
+                break
+            except PlaywrightTimeoutError:
+                # The browser drops what it is loading when the machine gets or loses an interface.
+                if not self._interrupted or attempt == LOADS - 1:
+                    raise
+                self.page.reload()
         return self.page
 
     def close(self) -> None:
@@ -67,12 +83,14 @@ class Watched:
         assert not self.wrong, self.wrong
 
     def _said(self, message: ConsoleMessage) -> None:
-        if not (self.away and "Failed to load resource" in message.text):
+        if not (INTERRUPTED in message.text or (self.away and "Failed to load resource" in message.text)):
             self.wrong.append(f"console: {message.text}")
 
     def _failed(self, request: Request) -> None:
+        if request.failure and INTERRUPTED in request.failure:
+            self._interrupted = True
         # A view that is left takes back what it asked for.
-        if request.failure != "net::ERR_ABORTED" and not self.away:
+        elif request.failure != "net::ERR_ABORTED" and not self.away:
             self.wrong.append(f"failed: {request.url} {request.failure}")
 
     def _asked(self, request: Request) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.chromium import Watched, chromium
+from tests.browser.chromium import PATIENCE_MS, Watched, chromium
 from tests.browser.scene import Scene, scene
 
 Open = Callable[..., Watched]
@@ -17,6 +17,7 @@ Open = Callable[..., Watched]
 # Not for the session: while it runs, Playwright keeps an event loop that tests of other folders would meet.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with chromium() as running:
         yield running
 
@@ -50,8 +51,9 @@ def shared(browser: Browser, shown: Scene) -> Iterator[Watched]:
 
 @pytest.fixture
 def go(shared: Watched) -> Iterator[Callable[[str], Page]]:
-    """Shows a view in a page 1,280 wide that is loaded anew for the test. Its switches are where they begin."""
+    """Shows a view in a page 1,280 wide that is loaded anew for the test; its switches are as at the start."""
     shared.page.goto("about:blank")
+    shared.wrong.clear()
     yield shared.go
     assert not shared.wrong, shared.wrong
 
