@@ -51,7 +51,7 @@ def shared(browser: Browser, shown: Scene) -> Iterator[Watched]:
 
 @pytest.fixture
 def go(shared: Watched) -> Iterator[Callable[[str], Page]]:
-    """Shows a view in a page 1,280 wide that is loaded anew for the test; its switches are as at the start."""
+    """Shows a view in a page 1,280 wide that is loaded anew for the test, with its switches as they begin."""
     shared.page.goto("about:blank")
     shared.wrong.clear()
     yield shared.go
