@@ -26,6 +26,8 @@ DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 WATCHED_SECONDS = 62
 STORE_AWAY_SECONDS = 20
+LAG = "Number(document.querySelector('.figures dd').textContent.replaceAll(',', ''))"
+SEEN_LAG = 900
 SCALE = 1.5
 
 
@@ -53,6 +55,7 @@ def _healthy(browser: Browser, origin: str) -> None:
     phone = _page(browser, origin, PHONE, "light").go(f"groups/{GROUP}")
     now.wait_for_timeout(WATCHED_SECONDS * 1000)
     _take(now, "page-now")
+    late.wait_for_function(f"() => {LAG} > {SEEN_LAG}", timeout=WATCHED_SECONDS * 1000)
     _take(late, "page-group-dark")
     _take(phone, "page-group-phone")
     light = _page(browser, origin, DESKTOP, "light")

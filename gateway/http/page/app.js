@@ -17,6 +17,7 @@ import { topics } from "./topics.js";
 const SECONDS_KEPT = 60;
 const SLOW_MS = 300;
 const TRY_AGAIN_MS = 3000;
+const AGAIN_SECONDS = 2;
 const VIEWS = [["now", "Now"], ["topics", "Topics"], ["groups", "Groups"], ["mesh", "Mesh"], ["clients", "Clients"]];
 
 const at = (id) => document.getElementById(id);
@@ -104,7 +105,11 @@ function failed(problem) {
 
 function receive(name, message) {
   if (name === "now") {
-    known.overview = { ...known.overview, ...message.overview };
+    const before = known.overview;
+    known.overview = { ...before, ...message.overview };
+    // A list has no row yet for what is new.
+    const more = (what) => before && before[what] !== known.overview[what];
+    if ((here.view === topics && more("topics")) || (here.view === groups && more("groups"))) arrive();
     if (message.overview?.problems || message.problems) frame();
   }
   if (name === "failed") {
@@ -214,7 +219,21 @@ function switches() {
 function tick() {
   if (live.source?.readyState !== EventSource.OPEN) return;
   known.history = [...known.history, known.overview?.rates?.records_in ?? null].slice(-SECONDS_KEPT);
+  seconds += 1;
+  if (here.view?.again && here.data && seconds % AGAIN_SECONDS === 0) again();
   if (here.view === now) draw();
+}
+
+let seconds = 0;
+
+async function again() {
+  const { view, data, load } = here;
+  try {
+    const more = await view.again((...what) => get(...what, load.signal));
+    if (here.data === data) Object.assign(data, more);
+  } catch {
+    // The stream notices it, too, and says so.
+  }
 }
 
 async function start() {

@@ -20,11 +20,11 @@ export function bytes(value) {
   if (absent(value)) return NOT_KNOWN;
   let size = Number(value);
   let unit = 0;
-  while (size >= 1024 && unit < UNITS.length - 1) {
+  while (size >= 1000 && unit < UNITS.length - 1) {
     size /= 1024;
     unit += 1;
   }
-  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${UNITS[unit]}`;
+  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(size < 1 ? 2 : 1)} ${UNITS[unit]}`;
 }
 
 export const rate = (value) => (absent(value) ? NOT_KNOWN : `${bytes(value)}/s`);

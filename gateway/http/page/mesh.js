@@ -33,9 +33,11 @@ export const mesh = {
 };
 
 function stores(items) {
+  const told = (name) => items.some((store) => store[name] !== null);
+  const silent = ["catch_up", "scrub", "fsync"].filter((name) => !told(name));
   return section("Stores", items.length === 0
     ? el("p", { class: "quiet" }, "none: start one with dafka store --data DIR, and admit it")
-    : table({
+    : [silent.length > 0 && el("p", {}, "What they fetch, check and fsync is not told to the gateway: it is in each store's own --metrics."), table({
       caption: "Stores",
       key: (store) => String(store.id),
       rows: items,
@@ -43,12 +45,12 @@ function stores(items) {
         { name: "Store", head: true, of: (store) => [foreign(store.name), " ", el("span", { class: "quiet" }, `${store.id} `), presence(store)] },
         { name: "Disk", strip: true, of: disk },
         { name: "Free", number: true, of: (store) => (store.disk_bytes ? [`${bytes(store.free_bytes)} of ${bytes(store.disk_bytes)} `, filling(store)] : "not known") },
-        { name: "Catching up", of: catchUp },
-        { name: "Scrubbed", of: scrub },
-        { name: "fsync", number: true, of: (store) => (store.fsync === null ? NOT_TOLD : [`${(store.fsync.mean_seconds * 1000).toFixed(1)} ms`, el("span", { class: "quiet" }, `, at most ${(store.fsync.slowest_seconds * 1000).toFixed(0)} ms`)]) },
-        { name: "Version", of: (store) => store.version ?? NOT_TOLD },
-      ],
-    }));
+        (told("catch_up") || items.some((store) => store.segments_to_hear > 0)) && { name: "Catching up", of: catchUp },
+        told("scrub") && { name: "Scrubbed", of: scrub },
+        told("fsync") && { name: "fsync", number: true, of: (store) => (store.fsync === null ? NOT_TOLD : [`${(store.fsync.mean_seconds * 1000).toFixed(1)} ms`, el("span", { class: "quiet" }, `, at most ${(store.fsync.slowest_seconds * 1000).toFixed(0)} ms`)]) },
+        told("version") && { name: "Version", of: (store) => store.version ?? NOT_TOLD },
+      ].filter(Boolean),
+    })]);
 }
 
 function presence(store) {

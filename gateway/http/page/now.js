@@ -14,12 +14,12 @@ export const now = {
   title: () => "Now",
 
   async load(_address, get) {
-    const [overview, problems, topics, groups] = await Promise.all([
-      get(["overview"]), get(["problems"]),
-      get(["topics"], { sort: "-bytes_in", limit: 6 }), get(["groups"], { limit: 6 }),
-    ]);
-    return { overview, problems: problems.items, topics: topics.items, groups: groups.items };
+    const [overview, problems, some] = await Promise.all([get(["overview"]), get(["problems"]), lists(get)]);
+    return { overview, problems: problems.items, ...some };
   },
+
+  // Which topics are the busiest changes, so there are no rows to follow.
+  again: lists,
 
   stream: () => ({ view: "now" }),
 
@@ -42,6 +42,13 @@ export const now = {
   },
 };
 
+async function lists(get) {
+  const [topics, groups] = await Promise.all([
+    get(["topics"], { sort: "-bytes_in", limit: 6 }), get(["groups"], { limit: 6 }),
+  ]);
+  return { topics: topics.items, groups: groups.items };
+}
+
 function opening({ overview, problems: wrong }) {
   const critical = wrong.filter((problem) => problem.severity === "critical").length;
   return el("div", { class: "head", key: "head" },
@@ -63,7 +70,8 @@ function story(overview) {
   const serving = overview.partitions_by_state?.serving ?? 0;
   const partitions = serving === overview.partitions
     ? `All ${count(serving)} partitions serve` : `${count(serving)} of ${count(overview.partitions)} partitions serve`;
-  const stores = overview.stores === 1 ? "one store" : `${count(overview.stores)} stores, ${count(overview.stores_live)} of them here`;
+  const { stores: all, stores_live: here } = overview;
+  const stores = all === 1 ? "one store" : here === all ? `${count(all)} stores` : `${count(here)} of ${count(all)} stores`;
   return `${partitions}, on ${stores}. Up for ${duration(overview.uptime_seconds)}.`;
 }
 
