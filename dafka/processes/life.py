@@ -35,6 +35,7 @@ from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
+from gateway.http.server import HttpServer
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
 from mesh.node import Node, Routes
@@ -77,6 +78,8 @@ class Life(abc.ABC):
         self.catalog = FencedCatalog(opened)
         self.remembering: Remembering
         self._server: Server | None = None
+        self.pages: HttpServer | None = None
+        """The status page, where it is served."""
         self._scope = trio.CancelScope()
 
     def _routes(self) -> Routes:
@@ -169,8 +172,6 @@ class Life(abc.ABC):
         spec = self.settings.http
         if spec is None:
             return
-        from gateway.http.server import HttpServer  # h11 is loaded only where it is needed
-
         view = View(
             broker,
             self.metrics,
@@ -178,7 +179,8 @@ class Life(abc.ABC):
             surroundings=self._surroundings(),
             hide_values=self.settings.http_no_values,
         )
-        await nursery.start(HttpServer(spec, view).serve, await open_listeners([spec]))
+        self.pages = HttpServer(spec, view)
+        await nursery.start(self.pages.serve, await open_listeners([spec]))
 
     def _surroundings(self) -> Surroundings:
         """What the status page shows besides what the gateway knows."""

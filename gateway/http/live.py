@@ -60,7 +60,7 @@ async def follow(view: View, sources: list[Source], send: Send) -> None:
     late = 0.0
     while True:
         view.sums.looked()
-        events = [Event("skipped", {"seconds": round(late)})] if late >= TICK_SECONDS else []
+        events = [Event("skipped", {"seconds": round(late, 1)})] if late >= TICK_SECONDS else []
         ended = await _collect(sources, events)
         data = await _written(view, events)
         now = trio.current_time()

@@ -35,8 +35,9 @@ class HttpServer:
     """One listener's. `serve` until cancelled."""
 
     def __init__(self, spec: ListenerSpec, view: View) -> None:
-        self.spec = spec
-        self._view = view
+        self.addresses: tuple[str, ...] = ()
+        """Where it answers, as HOST:PORT."""
+        self.view = view
         self._guard = Guard(spec)
         self._router = Router(ROUTES)
         self._files = load_files()
@@ -49,10 +50,11 @@ class HttpServer:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Answer on these listening sockets, and close them. Raises ProcessEnds when a route did."""
-        _mention_open_door(sockets, hidden=self._view.hide_values)
+        self.addresses = tuple(join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets)
+        _mention_open_door(sockets, hidden=self.view.hide_values)
         listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._view.run)
+            nursery.start_soon(self.view.run)
             await nursery.start(trio.serve_listeners, self._client, listeners)
             task_status.started()
 
@@ -86,11 +88,11 @@ class HttpServer:
     async def _route(self, target: Target, asked: Asked) -> Answer:
         parts = target.parts[len(API) :] if target.parts[: len(API)] == API else ()
         route, places = self._router.find(parts)
-        made = await route.handler(Ask(self._view, target, places, asked.headers))
+        made = await route.handler(Ask(self.view, target, places, asked.headers))
         if isinstance(made, Answer):
             return made
-        async with self._view.turns.working():
-            body = await encoded(made, self._view.turns)
+        async with self.view.turns.working():
+            body = await encoded(made, self.view.turns)
         return Answer(HTTPStatus.OK, [("Content-Type", route.content_type), NO_STORE], body)
 
     def _file(self, target: Target, asked: Asked) -> Answer:
