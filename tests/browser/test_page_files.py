@@ -30,3 +30,9 @@ def test_each_module_that_is_imported_is_there() -> None:
     for path in FILES:
         for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
             assert (PAGE / name).is_file(), f"{path.name} imports {name}"
+
+
+def test_all_modules_are_asked_for_at_once() -> None:
+    """Else a browser learns of each one from the one before it, over three round trips."""
+    named = re.findall(r'(?:modulepreload" href|module" src)="([^"]+)"', (PAGE / "index.html").read_text())
+    assert sorted(named) == [path.name for path in FILES if path.suffix == ".js"]
