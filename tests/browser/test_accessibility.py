@@ -69,6 +69,17 @@ def test_another_view_takes_the_focus_to_its_heading(go: Go) -> None:
     assert page.title() == "Groups · Dafka"
 
 
+def test_a_record_that_is_opened_gets_the_focus_and_gives_it_back(go: Go) -> None:
+    page = go("topics/orders/records?from=last:50&partition=1")
+    link = page.get_by_role("link", name="60", exact=True)
+    link.press("Enter")
+    heading = page.get_by_role("heading", name="Record at offset 60 of partition 1")
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    page.get_by_role("link", name="Close").press("Enter")
+    expect(link).to_be_focused()
+
+
 def test_cards_of_a_narrow_screen_are_still_a_table(open_page: Open) -> None:
     page = open_page(viewport=NARROW).go("topics")
     expect(page.get_by_role("rowheader", name="orders")).to_be_visible()

@@ -55,7 +55,7 @@ async function arrive() {
   const slow = setTimeout(() => here.data === null && show([el("p", { class: "quiet", role: "status" }, "Not loaded yet …")]), SLOW_MS);
   try {
     if (here.view) {
-      const data = await here.view.load(address, (...what) => get(...what, load.signal));
+      const data = await here.view.load(address, (...what) => get(...what, load.signal), moved);
       if (load.signal.aborted) return;
       here.data = data;
       live.follow(here.view.stream(data, address));
@@ -71,6 +71,7 @@ async function arrive() {
   at("main").dataset.shown = location.hash;
   at("main").removeAttribute("aria-busy");
   if (moved && !first) focusHeading();
+  if (here.data !== null && here.problem === null) here.view?.drawn?.(address, moved);
   first = false;
 }
 

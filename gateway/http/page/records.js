@@ -17,12 +17,15 @@ const WAYS = { last: "The last", offset: "From offset", time: "From time", live:
 let kept = { asked: null, data: null };
 // What is chosen in the form and not asked for yet.
 let draft = null;
+// The record that is open.
+let focused = null;
 
 export const records = {
   title: ({ path }) => `Records of ${path[1]}`,
 
-  async load({ path, query }, get) {
+  async load({ path, query }, get, arrived) {
     const topic = path[1];
+    if (arrived) kept = { asked: null, data: null };
     const asked = JSON.stringify([topic, query.from, query.partition, query.after]);
     if (kept.asked !== asked) {
       draft = null;
@@ -50,6 +53,16 @@ export const records = {
     data.received += come.length;
     data.list.items = [...data.list.items, ...come].slice(-LIVE_KEPT);
     Object.assign(data.list.batches, message.batches);
+  },
+
+  /** The record that was opened gets the focus, and the row that it was opened from once it is closed. */
+  drawn({ query }, arrived) {
+    if (arrived) focused = query.open ?? null;
+    if ((query.open ?? null) === focused) return;
+    const rows = document.querySelectorAll(".records tbody tr");
+    const place = query.open ? document.querySelector(".details h3") : [...rows].find((row) => row.key === focused)?.querySelector("a");
+    place?.focus();
+    focused = query.open ?? null;
   },
 
   render(data, { query }, { bootstrap }) {
@@ -199,14 +212,14 @@ function opened(data, query) {
   if (data.opened === null || data.opened.problem) {
     const { problem } = data.opened ?? {};
     return el("div", { class: "details", key: "opened", role: "region", "aria-label": "One record" },
-      el("header", {}, el("h3", {}, problem?.title ?? "No such record"), close),
+      el("header", {}, el("h3", { tabindex: "-1" }, problem?.title ?? "No such record"), close),
       problem && el("p", {}, foreign(`${problem.message} ${problem.nextStep ?? ""}`)));
   }
   const { record, batch } = data.opened;
   const name = `offset ${record.offset} of partition ${record.partition}`;
   const cut = record.key?.cut || record.value?.cut;
   return el("div", { class: "details", key: "opened", role: "region", "aria-label": `Record at ${name}` },
-    el("header", {}, el("h3", {}, `Record at ${name}`), close),
+    el("header", {}, el("h3", { tabindex: "-1" }, `Record at ${name}`), close),
     part("Key", record.key, query.key),
     part("Value", record.value, query.value),
     cut && (query.full === "true"

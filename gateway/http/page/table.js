@@ -55,10 +55,10 @@ function sorter(column, sort) {
 }
 
 /** Links to the first and the next page, and how much of all is shown. */
-export function pager({ shown, total, next, query, what }) {
+export function pager({ shown, total, next, query, what, but = "" }) {
   const links = [];
   if (query.after) links.push(el("a", { class: "button", href: changed({ after: null }) }, "First page"));
   if (next) links.push(el("a", { class: "button", href: changed({ after: next }) }, "Next page"));
   return el("nav", { class: "pager", "aria-label": `Pages of ${what}` },
-    el("p", {}, total === null || total === undefined ? `${shown} ${what}` : `${shown} of ${total} ${what}`), links);
+    el("p", {}, total === null || total === undefined ? `${shown} ${what}` : `${shown} of ${total} ${what}${but}`), links);
 }

@@ -30,7 +30,7 @@ export const topics = {
       search({ query, what: "topics", options: [["internal", "Show internal topics"]] }),
       data.items.length === 0 ? nothing(query, bootstrap) : el("div", { key: "list" },
         list(data.items, query.sort ?? "name"),
-        pager({ shown: data.items.length, total: data.total, next: data.next, query, what: "topics" })),
+        pager({ shown: data.items.length, total: data.total, next: data.next, query, what: "topics", but: query.internal === "true" ? "" : ", internal ones left out" })),
     ];
   },
 };
