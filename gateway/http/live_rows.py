@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.http.live import Event, Rows, Source, changed, rows_changed
 from gateway.http.routes.clients import clients_of
-from gateway.http.routes.groups import find_group, group_partition_row, group_row, members_of
+from gateway.http.routes.groups import (
+    MAX_LIST_OFFSETS,
+    MAX_LISTED_OFFSETS,
+    find_group,
+    group_partition_row,
+    group_row,
+    members_of,
+    offsets_looked_at,
+)
 from gateway.http.routes.mesh import mesh_of
 from gateway.http.routes.overview import overview_of
 from gateway.http.routes.problems import problems_of
@@ -83,8 +91,13 @@ class TopicsRows(RowsSource):
 
     async def rows(self) -> Rows:
         """See `RowsSource`."""
-        found = ((key, self.view.broker.topics.get(key)) for key in self._keys)
-        return {key: topic_row(self.view, topic) for key, topic in found if topic is not None}
+        rows = {}
+        for key in self._keys:
+            topic = self.view.broker.topics.get(key)
+            if topic is not None:
+                rows[key] = topic_row(self.view, topic)
+                await self.view.turns.breathe()
+        return rows
 
 
 class TopicRows(RowsSource):
@@ -119,11 +132,13 @@ class GroupsRows(RowsSource):
 
     async def rows(self) -> Rows:
         """See `RowsSource`."""
-        rows = {}
+        rows, left = {}, MAX_LIST_OFFSETS
         for key in self._keys:
             group = self.view.broker.groups.groups.get(key)
             if group is not None:
-                rows[key] = await group_row(self.view, group)
+                rows[key] = await group_row(self.view, group, most=min(left, MAX_LISTED_OFFSETS))
+                left -= offsets_looked_at(rows[key])
+                await self.view.turns.breathe()
         return rows
 
 

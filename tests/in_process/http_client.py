@@ -62,14 +62,19 @@ class EventStream:
         self._http = http
         self._text = b""
 
+    async def block(self) -> bytes:
+        """The next event or comment, as it was sent."""
+        while b"\n\n" not in self._text:
+            event = await _next(self._http, self.raw)
+            assert isinstance(event, h11.Data), f"the stream has ended: {event}"
+            self._text += bytes(event.data)
+        block, _, self._text = self._text.partition(b"\n\n")
+        return block
+
     async def next(self, name: str = "") -> Event:
         """The next event, of that name."""
         while True:
-            while b"\n\n" not in self._text:
-                event = await _next(self._http, self.raw)
-                assert isinstance(event, h11.Data), f"the stream has ended: {event}"
-                self._text += bytes(event.data)
-            block, _, self._text = self._text.partition(b"\n\n")
+            block = await self.block()
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line)
             if "data" in fields and (not name or fields["event"] == name):
                 return Event(fields["event"], json.loads(fields["data"]), fields.get("id", ""))

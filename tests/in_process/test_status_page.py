@@ -587,7 +587,7 @@ def test_a_client_that_does_not_read_holds_up_nobody_and_is_told_what_it_missed(
         original = live_records.LiveRecords.events
 
         async def many(self: Any) -> Any:
-            return [live_records.Event("records", {"big": [big] * 100}), *await original(self)]
+            return [live.Event("records", {"big": [big] * 100}), *await original(self)]
 
         monkeypatch.setattr(live_records.LiveRecords, "events", many)
         async with events(scene.port, "view=records&topic=orders") as slow:

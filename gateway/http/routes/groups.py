@@ -24,6 +24,9 @@ SORTS: Final = ("group", "state", "members", "offsets")
 MAX_LISTED_OFFSETS: Final = 2_000
 """Offsets of a group that a list looks at, for each of its rows: 5 ms. Larger ones have pages."""
 
+MAX_LIST_OFFSETS: Final = 20_000
+"""Offsets that a list looks at in all: 60 ms, in turns."""
+
 MAX_LISTED_TOPICS: Final = 5
 """Topics of a group that a list names."""
 
@@ -50,9 +53,19 @@ async def groups(ask: Ask) -> dict[str, Any]:
     part = target.text("q").casefold()
     coordinator = view.broker.groups
     async with view.turns.working():
-        wanted = (group for group in list(coordinator.groups.values()) if part in group.group_id.casefold())
-        found = await page(wanted, lambda group: order(_key(group, by), descends), after, limit, view.turns)
-        rows = [await group_row(view, group) for group in found.rows]
+        found = await page(
+            list(coordinator.groups.values()),
+            lambda group: order(_key(group, by), descends),
+            after,
+            limit,
+            view.turns,
+            lambda group: part in group.group_id.casefold(),
+        )
+        rows, left = [], MAX_LIST_OFFSETS
+        for group in found.rows:
+            rows.append(await group_row(view, group, most=min(left, MAX_LISTED_OFFSETS)))
+            left -= offsets_looked_at(rows[-1])
+            await view.turns.breathe()
     return listed(found._replace(rows=rows)) | {"loading": coordinator.partitions_loading}
 
 
@@ -88,6 +101,11 @@ async def group_row(view: View, group: Group, *, most: int = MAX_LISTED_OFFSETS)
         "behind_start": None if sums is None else sums.behind_start,
         "lag_not_loaded": too_many,
     }
+
+
+def offsets_looked_at(row: dict[str, Any]) -> int:
+    """How many offsets a row of a list has cost."""
+    return 0 if row["lag_not_loaded"] else int(row["offsets"])
 
 
 class _Sums(NamedTuple):

@@ -45,15 +45,18 @@ async def topics(ask: Ask) -> dict[str, Any]:
     part = target.text("q").casefold()
     await view.sums.first()
     async with view.turns.working():
-        wanted = (
-            topic
-            for topic in view.broker.topics.all()
-            if (internal or not topic.internal) and part in topic.name.casefold()
-        )
         found = await page(
-            wanted, lambda topic: order(_key(view, topic, by), descends), after, limit, view.turns
+            view.broker.topics.all(),
+            lambda topic: order(_key(view, topic, by), descends),
+            after,
+            limit,
+            view.turns,
+            lambda topic: (internal or not topic.internal) and part in topic.name.casefold(),
         )
-        rows = [topic_row(view, topic) for topic in found.rows]
+        rows = []
+        for topic in found.rows:
+            rows.append(topic_row(view, topic))
+            await view.turns.breathe()
     return listed(found._replace(rows=rows))
 
 

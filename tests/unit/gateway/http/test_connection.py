@@ -31,7 +31,7 @@ def exchange(
 
     async def main() -> bytes:
         client, server = memory_stream_pair()
-        received = b""
+        received = bytearray()
 
         async def serve() -> None:
             try:
@@ -48,9 +48,9 @@ def exchange(
                     await trio.sleep(seconds)
                 if close:
                     await client.send_eof()
-            async for data in client:
-                received += data
-        return received
+            async for piece in client:
+                received += piece
+        return bytes(received)
 
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 
