@@ -11,10 +11,13 @@ Two kinds of process have one: `dafka standalone`, whose store is in the same pr
 whose stores are elsewhere. What differs between them is in the methods that are abstract here.
 """
 
+from __future__ import annotations
+
 import abc
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -35,7 +38,6 @@ from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
-from gateway.http.server import HttpServer
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
 from mesh.node import Node, Routes
@@ -45,6 +47,9 @@ from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
 """How long a stop waits until the stores remember the catalog as it is left."""
@@ -179,6 +184,8 @@ class Life(abc.ABC):
             surroundings=self._surroundings(),
             hide_values=self.settings.http_no_values,
         )
+        from gateway.http.server import HttpServer  # only who serves a page loads it
+
         self.pages = HttpServer(spec, view)
         await nursery.start(self.pages.serve, await open_listeners([spec]))
 

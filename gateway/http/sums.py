@@ -168,7 +168,7 @@ class Sums(Rounds):
             if one is None:
                 one = PartitionSums()
             made.partitions[partition] = one
-            _look(partition, one, now)
+            look(partition, one, now)
             made.bytes += one.bytes
             made.offsets += max(0, partition.high_watermark - partition.log_start_offset)
             if one.records_in is not None and one.bytes_in is not None:
@@ -246,7 +246,7 @@ class Sums(Rounds):
         self.served, self.requests = served, requests
 
 
-def _look(partition: Partition, sums: PartitionSums, now: float) -> None:
+def look(partition: Partition, sums: PartitionSums, now: float) -> None:
     """See what has changed since the last look."""
     chain = partition.chain
     current, closed = chain.current, chain.closed

@@ -25,6 +25,7 @@ from gateway.front.listeners import ListenerSpec
 from gateway.http import live, live_records, reading, rounds
 from gateway.http.limits import MAX_STREAMS
 from gateway.http.table import ROUTES
+from gateway.log import retention
 from tests.docs.constants_page import ROOT
 from tests.in_process.http_client import Got, ask, events, get
 from tests.in_process.in_process import RawClient, produce_request, running
@@ -96,11 +97,16 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
     monkeypatch.setattr(live, "TICK_SECONDS", TICK_SECONDS)
     monkeypatch.setattr(rounds, "ROUND_SECONDS", TICK_SECONDS)
+    # The records are old: they are to stay meanwhile.
+    monkeypatch.setattr(retention, "FIRST_CHECK_SECONDS", 10 * PATIENCE_SECONDS)
 
     def start(body: Body, **options: Any) -> None:
         async def main() -> None:
             with trio.fail_after(PATIENCE_SECONDS):
-                settings: dict[str, Any] = {"topics": TOPICS, "http": ListenerSpec("HTTP", "127.0.0.1", 0)}
+                settings: dict[str, Any] = {
+                    "topics": TOPICS,
+                    "http": ListenerSpec("HTTP", "127.0.0.1", 0),
+                }
                 async with (
                     running(tmp_path, monkeypatch, **(settings | options)) as (process, port),
                     await RawClient.connect(port) as client,

@@ -131,9 +131,10 @@ async def scene(data: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sc
             await _add_topic(broker, f"t{number}")
         _commit(broker)
         async with await RawClient.connect(kafka) as client:
-            small = build_batch([(None, b"{}", [], number) for number in range(20_000)], codec=4)
+            now = time.time_ns() // 1_000_000  # old records would go meanwhile
+            small = build_batch([(None, b"{}", [], now + number) for number in range(20_000)], codec=4)
             headers = [("h", None)] * MANY_HEADERS
-            large = build_batch([(b"k" * 300_000, b"\xff" * 400_000, headers, 1)], codec=4)
+            large = build_batch([(b"k" * 300_000, b"\xff" * 400_000, headers, now)], codec=4)
             for topic, batch in (("t7", small), ("t8", large)):
                 await client.send(produce_request(batch, topic=topic))
                 await client._exactly(4)
