@@ -54,7 +54,9 @@ class LiveRecords(Source):
         reads = []
         for partition in followed(topic, self._partition):
             start, end = partition.log_start_offset, partition.high_watermark
-            position = self._positions.setdefault(partition.index, start)
+            # Beyond the end: what a client had seen was of another log.
+            position = min(self._positions.setdefault(partition.index, start), end)
+            self._positions[partition.index] = position
             if position < end:
                 reads.append(PartitionRead(partition, max(start, position), end, MAX_LIVE_RECORDS))
         events = []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import random
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from kafka.protocol.producer import ProduceResponse
 from dafka.processes.standalone import Standalone
 from gateway.front.listeners import ListenerSpec
 from gateway.http import live, live_records, reading, rounds
+from gateway.http.connection import Asked
+from gateway.http.failures import Failure
 from gateway.http.limits import MAX_STREAMS
 from gateway.http.table import ROUTES
 from gateway.log import retention
@@ -516,6 +520,8 @@ def test_live_records_go_on_after_the_last_event_that_a_client_has(page: Any) ->
             assert second.id == "p0:3,p1:1"
         async with events(scene.port, "view=records&topic=orders&resume=p0:1,p1:0") as stream:
             assert len((await stream.next("records")).data["items"]) == 3
+        async with events(scene.port, "view=records&topic=orders&resume=p0:99,p1:1") as stream:
+            assert (await stream.next("records")).id == "p0:3,p1:1"
 
     page(body)
 
@@ -645,6 +651,83 @@ def test_headers_and_refusals_of_the_server(page: Any) -> None:
         assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
         head = await get(scene.port, "/api/v1/topics", method="HEAD")
         assert (head.status, head.body) == (200, b"")
+
+    page(body)
+
+
+NASTY = (
+    "",
+    "0",
+    "1",
+    "-1",
+    "all",
+    "orders",
+    "clicks",
+    "billing",
+    "9" * 19,
+    "9" * 30,
+    "last:5",
+    "last:",
+    "offset:0",
+    "offset:9223372036854775807",
+    "start",
+    "time:2026-01-01T00:00:00Z",
+    "time:9999-12-31T23:59:59+00:00",
+    "time:0001-01-01T00:00:00+14:00",
+    "name",
+    "-bytes",
+    "-name",
+    "p0:1",
+    "p0:999999999999999999",
+    "eyIwIjoxfQ",
+    "W10",
+    "WzBd",
+    "bnVsbA",
+    "WyJhIl0",
+    "WzEsImEiXQ",
+    "WzFlOTk5LCJhIl0",
+    "records",
+    "topic",
+    "group",
+    "topics",
+    "groups",
+    "\u202e",
+    "a/b",
+    "%",
+    "\U0001f600" * 20,
+    "x" * 1000,
+    "true",
+    "orders/0,orders/x,/,a",
+)
+"""Values of parameters and places, good and bad."""
+
+
+def test_whatever_is_asked_is_answered_or_refused(page: Any) -> None:
+    chance = random.Random(7)
+
+    def target() -> str:
+        route = chance.choice(ROUTES)
+        parts = [quote(chance.choice(NASTY), safe="") if part[0] == "{" else part for part in route.parts]
+        names = chance.sample(route.parameters, chance.randint(0, len(route.parameters)))
+        query = "&".join(f"{one.name}={quote(chance.choice(NASTY), safe='')}" for one in names)
+        return f"/api/v1/{'/'.join(parts)}?{query}"
+
+    async def body(scene: Scene) -> None:
+        await scene.produce(record(b"a"), record(b"b"))
+        await scene.commit("billing", {0: 1, 1: 7})
+        assert scene.process.pages is not None
+        pages = scene.process.pages
+
+        async def status(asked: str) -> int:
+            try:
+                answer = await pages.respond(Asked(b"GET", asked.encode(), {b"host": b"localhost"}))
+            except Failure as failure:
+                return failure.status.value
+            return answer.status.value
+
+        statuses = Counter([await status(target()) for _ in range(1500)])
+        assert {one for one in statuses if one >= 500} == set()
+        assert min(statuses[200], statuses[400], statuses[404]) > 100
 
     page(body)
 
