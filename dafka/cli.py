@@ -66,13 +66,9 @@ class _LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
-    from importlib import metadata  # takes as long as the rest of the imports
+    from dafka.processes.version import program_version
 
-    try:
-        version = metadata.version("dafka-gateway")
-    except metadata.PackageNotFoundError:
-        version = "(not installed: running from its sources)"
-    click.echo(f"dafka {version}")
+    click.echo(f"dafka {program_version()}")
     ctx.exit(EXIT_OK)
 
 

@@ -81,6 +81,12 @@ class ServingSettings(ServerSettings, LogSettings):
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
 
+    http: ListenerSpec | None = None
+    """Where to serve the status page and its JSON over HTTP; None: nowhere."""
+
+    http_no_values: bool = False
+    """Show of records' keys, values and headers only how large they are."""
+
     topics: tuple[tuple[str, int], ...] = ()
     """Topics (name, partitions) to create at the start if they are not there."""
 

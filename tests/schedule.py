@@ -13,11 +13,22 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-LONG_FIRST = ("pipelines", "spark", "faults", "gateway", "clients", "mesh", "peers", "differential", "sim")
+LONG_FIRST = (
+    "pipelines",
+    "spark",
+    "faults",
+    "gateway",
+    "clients",
+    "mesh",
+    "peers",
+    "browser",
+    "differential",
+    "sim",
+)
 """Folders of tests; those that are not named follow."""
 
-TOGETHER = ("tests/spark/", "tests/pipelines/")
-"""Folders that one worker runs whole: each worker that runs a part would start a Spark."""
+TOGETHER = ("tests/spark/", "tests/pipelines/", "tests/browser/")
+"""Folders that one worker runs whole: each worker that runs a part would start a Spark, or a browser."""
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # it has no types

@@ -180,6 +180,19 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_metrics,
         metavar="HOST:PORT",
     ),
+    "http": Option(
+        "Where to serve the status page and its JSON over HTTP. There is no password: whoever reaches it "
+        "sees topics, records and groups, so give it 127.0.0.1 unless a proxy with a login, or a network, "
+        "keeps others away. What follows @ is the name that browsers know it by, if that is neither an "
+        "address nor this machine's name.",
+        parsing.parse_http,
+        metavar="HOST:PORT[@HOST:PORT]",
+    ),
+    "http_no_values": Option(
+        "Show on the status page how large records' keys, values and headers are, and not what is in them.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "mesh_listen": Option(
         "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
         "reaches it may write and delete. Of a range the first free port is taken, without a port any.",

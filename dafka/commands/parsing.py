@@ -1,6 +1,7 @@
 """From a setting's text to its value. A parser raises ValueError with a clause that says what is wrong."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,15 @@ def parse_metrics(text: str) -> ListenerSpec:
     """HOST:PORT of the HTTP server."""
     host, port = split_host_port(text)
     return ListenerSpec("METRICS", host, port)
+
+
+def parse_http(text: str) -> ListenerSpec:
+    """HOST:PORT[@NAME:PORT] of the status page: where it is bound, and the name that browsers know it by."""
+    if "=" in text:
+        raise ValueError(
+            "the status page's listener has no name; write HOST:PORT, for example 127.0.0.1:8080"
+        )
+    return replace(parse_listener(text), name="HTTP")
 
 
 def parse_mesh_listen(text: str) -> MeshListen:

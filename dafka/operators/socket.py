@@ -71,8 +71,8 @@ async def serve_admin(
         # On Linux the file gets the rights of the socket; elsewhere they come before anybody can connect.
         with contextlib.suppress(OSError):
             os.fchmod(listening.fileno(), FILE_MODE)
-        with short_name(path) as name:
-            await listening.bind(name)
+        with short_name(path) as bound:
+            await listening.bind(bound)
         if path.lstat().st_mode & ~FILE_MODE & 0o777:
             path.chmod(FILE_MODE)
         listening.listen(MAX_CONNECTIONS)

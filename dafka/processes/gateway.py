@@ -12,6 +12,7 @@ catalog is empty is refused (architecture: catalog and stores must agree).
 
 import os
 import socket
+from dataclasses import replace
 
 import trio
 
@@ -23,11 +24,13 @@ from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life, open_catalog
 from dafka.processes.mesh_metrics import register_beacon, register_nodes
+from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.other_gateways import OtherGateways
 from gateway.cluster.stores import Stores
+from gateway.http.view import Surroundings
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
@@ -87,6 +90,13 @@ class GatewayProcess(Life):
         await self.others.refuse(cluster_id)
         self.others.serve(cluster_id, f"{socket.gethostname()}, process {os.getpid()}")
         return cluster_id, self.stores
+
+    def _surroundings(self) -> Surroundings:
+        return replace(
+            super()._surroundings(),
+            towers=lambda: shown_towers(self.beacon),
+            peers=lambda: shown_peers(self.beacon),
+        )
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)

@@ -9,7 +9,7 @@
 As little of HTTP/1.1 as that needs (RFC 9112): a GET or HEAD without a body, one request per connection.
 Whatever else comes is answered with an error and closed. Every wait has a deadline and every size a bound,
 since these ports are left open to more than they should be; health is answered however many scrape slowly
-(`dafka.processes.visitors`), and metrics take no more of the loop than a little at a time
+(`gateway.common.visitors`), and metrics take no more of the loop than a little at a time
 (`dafka.processes.scrapes`).
 """
 
@@ -25,8 +25,8 @@ import trio
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dafka.processes.scrapes import Scrapes
-from dafka.processes.visitors import Visitors
 from gateway.common.metrics import Metrics
+from gateway.common.visitors import Visitors
 from gateway.front.listener_sockets import ListenerSocket
 
 MAX_HEAD_BYTES = 8 * 1024

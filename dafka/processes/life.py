@@ -11,10 +11,13 @@ Two kinds of process have one: `dafka standalone`, whose store is in the same pr
 whose stores are elsewhere. What differs between them is in the methods that are abstract here.
 """
 
+from __future__ import annotations
+
 import abc
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -23,6 +26,7 @@ from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
+from dafka.processes.version import program_version
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
@@ -34,6 +38,7 @@ from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
+from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
 from mesh.node import Node, Routes
 from mesh.producer import Producer
@@ -42,6 +47,9 @@ from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
 from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
 """How long a stop waits until the stores remember the catalog as it is left."""
@@ -65,6 +73,7 @@ class Life(abc.ABC):
         self.metrics = Metrics()
         self._registry = load_apis()
         self.health = Health()
+        self.loop_watch = LoopWatch()
         self.node = Node(context)
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
@@ -74,6 +83,8 @@ class Life(abc.ABC):
         self.catalog = FencedCatalog(opened)
         self.remembering: Remembering
         self._server: Server | None = None
+        self.pages: HttpServer | None = None
+        """The status page, where it is served."""
         self._scope = trio.CancelScope()
 
     def _routes(self) -> Routes:
@@ -137,6 +148,7 @@ class Life(abc.ABC):
                 self.node.on_drained(broker.completions.settle)
                 nursery.start_soon(broker.run)
                 self._register_metrics(broker)
+                await self._serve_pages(broker, nursery)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
                 if self.remembering.compared.is_set():
@@ -153,12 +165,39 @@ class Life(abc.ABC):
 
     async def _watch(self, nursery: trio.Nursery) -> None:
         """Signals and health, from the first moment on."""
-        LoopWatch().install(self.metrics)
+        self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics])
             await nursery.start(serve_health, pages, self.health, self.metrics)
+
+    async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """The status page, from before the recovery on: it says what that waits for."""
+        spec = self.settings.http
+        if spec is None:
+            return
+        view = View(
+            broker,
+            self.metrics,
+            lambda: self._server,
+            surroundings=self._surroundings(),
+            hide_values=self.settings.http_no_values,
+        )
+        from gateway.http.server import HttpServer  # only who serves a page loads it
+
+        self.pages = HttpServer(spec, view)
+        await nursery.start(self.pages.serve, await open_listeners([spec]))
+
+    def _surroundings(self) -> Surroundings:
+        """What the status page shows besides what the gateway knows."""
+        return Surroundings(
+            role="gateway",
+            version=program_version(),
+            not_ready_because=lambda: self.health.not_ready_because,
+            longest_stretch=self.loop_watch.longest,
+            long_stretches=lambda: self.loop_watch.long,
+        )
 
     def _stop(self) -> None:
         self.health.not_ready("stopping")

@@ -26,6 +26,7 @@ from dafka.processes.life import CATALOG_FILE, Life, open_catalog
 from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.parent import STARTED_BY, Process
 from dafka.processes.ready import PortFile
+from dafka.processes.shown_mesh import shown_store
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
 from gateway.broker import Broker
@@ -35,6 +36,7 @@ from gateway.cluster.identity import UNNAMED, cluster_entry, cluster_in, rebuild
 from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listener_sockets import ListenError, ListenerSocket
+from gateway.http.view import Surroundings
 from mesh.binding import bind_tcp, warn_if_open
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.store.committer import Fsync
@@ -279,6 +281,9 @@ class Standalone(Life):
         for connection in connections:
             connection.close("shutdown")
         return len(connections)
+
+    def _surroundings(self) -> Surroundings:
+        return replace(super()._surroundings(), role="standalone", own_store=lambda: shown_store(self.store))
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)

@@ -35,10 +35,11 @@ import logging
 import math
 import socket
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
+from gateway.api.api_versions import API_VERSIONS_KEY
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.waiting import call_before_blocking
@@ -70,10 +71,21 @@ SIZE_BYTES = 4
 LINGER_CHUNK_BYTES = 16 * 1024
 """Bytes read at once from a client whose requests are of no interest any more."""
 
+MAX_SHOWN_CHARS = 255
+"""Characters of what a client calls itself that are kept, as many as ApiVersions takes."""
+
 _ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "memory", "bug"})
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
 logger = logging.getLogger(__name__)
+
+
+class Software(NamedTuple):
+    """A client's library, as it names itself; None where it does not. `client_id` is of the same request."""
+
+    library: str | None
+    version: str | None
+    client_id: str | None
 
 
 class Connection:
@@ -94,6 +106,7 @@ class Connection:
         "memory",
         "reason",
         "socket",
+        "software",
     )
 
     def __init__(
@@ -114,6 +127,8 @@ class Connection:
         self._scope = trio.CancelScope()
         self._work = Work()
         self.reason = ""  # why the connection ended: a word for the metrics
+        self.software: Software | None = None
+        """What the client called itself in ApiVersions, None before."""
 
     async def run(self) -> None:
         """Serves the connection until its end; `finish` closes it.
@@ -151,6 +166,11 @@ class Connection:
             pass  # gone
         finally:
             self.socket.close()
+
+    @property
+    def served(self) -> int:
+        """Requests so far."""
+        return self._deadlines.served
 
     def close(self, reason: str) -> None:
         """Ends the connection now, whatever is in flight."""
@@ -371,6 +391,8 @@ class Connection:
         request.let_go = self._let_go
         request.gone = self._deadlines.left_since != math.inf
         self._handling = request
+        if route.key == API_VERSIONS_KEY:
+            self.software = _software(request)
         answer = route.handler(request, self._context.broker)
         try:
             response = await (call_before_blocking(answer, answers.flush) if output.unsent else answer)
@@ -424,3 +446,16 @@ class Connection:
             self.reason = "bug"
         self._output.try_send()
         self._scope.cancel()
+
+
+def _software(request: Request) -> Software:
+    """What the client says of itself in an ApiVersions request."""
+    body, client_id = request.body, request.header.client_id
+    names = (getattr(body, "client_software_name", None), getattr(body, "client_software_version", None))
+    library, version = (_kept(name) for name in names)
+    return Software(library, version, _kept(client_id))
+
+
+def _kept(text: Any) -> str | None:
+    """A client's text, if it has one that can be shown; the beginning of a long one."""
+    return text[:MAX_SHOWN_CHARS] if isinstance(text, str) and text and text.isprintable() else None

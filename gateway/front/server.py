@@ -97,13 +97,15 @@ class Server:
             log=LogLimit(logging.getLogger("gateway.front.connection")),
         )
         self._hurry = hurry
+        self.addresses: tuple[str, ...] = ()
+        """Where it accepts clients, as HOST:PORT."""
         self.connections: set[Connection] = set()
         self._clients = Clients(self.context)
         self._departures = Departures()
         self._lingering = 0
         self._accepting = trio.CancelScope()
         self._connections_scope = trio.CancelScope()
-        budgets = {
+        budgets = self._budgets = {
             ("large requests",): self.context.request_memory,
             ("small requests",): self.context.small_request_memory,
             ("decoded requests",): self.context.decoded_memory,
@@ -134,6 +136,7 @@ class Server:
         Raises ProcessEnds when a handler did.
         """
         _mention_wildcards(sockets)
+        self.addresses = tuple(join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets)
         self._clients.allow(min(self.limits.max_connections, connections_allowed_by_files()))
         try:
             with self._connections_scope:
@@ -149,6 +152,14 @@ class Server:
             raise
         finally:
             close_all(sockets)
+
+    def memory_used(self) -> dict[str, int]:
+        """Bytes that are held for clients, by what for."""
+        return {what: budget.used for (what,), budget in self._budgets.items()}
+
+    def memory_waited_for(self) -> dict[str, int]:
+        """Connections that wait for such memory, by what for; those for which any does."""
+        return {what: budget.waiting for (what,), budget in self._budgets.items() if budget.waiting}
 
     def shut_down(self) -> None:
         """Begins to stop; `serve` returns when that is done. Doing it twice changes nothing."""

@@ -63,6 +63,10 @@ class OffsetTable:
         """Each topic with its partitions' offsets."""
         return iter(self._by_topic.items())
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether an offset of this topic is committed."""
+        return topic in self._by_topic
+
     def is_empty(self) -> bool:
         """Nothing is committed, and nothing on its way."""
         return not self._by_topic and not self._on_way

@@ -131,6 +131,23 @@ class ColdReader:
                 logger.error("store %s gave a bad copy of segment %s: %s", member, segment.address, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged or failed)
 
+    async def look(self, partition: "Partition", offset: int, max_bytes: int) -> Sequence[Batch]:
+        """As `read`, for who looks at a log and is no consumer: no place is remembered, and nothing read
+        ahead. Raises KafkaError.
+        """
+        while True:
+            segment = self._segment_at(partition, offset)
+            try:
+                bound = self._bound(partition, segment)
+                sequence = await self._locate(segment, offset, bound)
+                count = min(bound - sequence + 1, MAX_RECORDS)
+                contents, _ = await self._read_at(partition, segment, offset, sequence, count, max_bytes)
+            except KafkaError:
+                if partition.chain.holds(segment.address):
+                    raise
+            else:
+                return contents
+
     async def read_range(
         self, partition: "Partition", segment: Segment, offset: int, sequence: int, count: int, max_bytes: int
     ) -> tuple[Sequence[Batch], int]:

@@ -48,7 +48,7 @@ from gateway.log.placement import Placement
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch, HotBatches
 from mesh.protocol.writer import State, Writer
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
 
 if TYPE_CHECKING:
@@ -437,6 +437,17 @@ class Partition:
     async def read_cold(self, offset: int, max_bytes: int) -> Sequence[Batch]:
         """Visible batches from a store, at least one. Raises KafkaError."""
         return await self._context.cold.read(self, offset, max_bytes)
+
+    async def look(self, offset: int, max_bytes: int) -> Sequence[Batch]:
+        """Visible batches from the one that holds `offset`, up to `max_bytes` or one at least; none at the
+        high watermark. For who looks at a log and is no consumer: whatever is kept in memory for consumers
+        stays as it is. Raises KafkaError.
+        """
+        error = self.check_fetch_offset(offset)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error, self.reason if not self.available else f"offset {offset}")
+        hot = self.read_hot(offset, max_bytes, whole=True)
+        return await self._context.cold.look(self, offset, max_bytes) if hot is None else hot
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic.name}-{self.index}>"

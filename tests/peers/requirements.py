@@ -9,6 +9,7 @@ HOW_TO_GET = {
     "buildah": "apt-get install buildah",
     "debootstrap": "apt-get install debootstrap",
     "ip": "apt-get install iproute2",
+    "chromium": "apt-get install chromium",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",

@@ -10,6 +10,7 @@
     output       memory for what is inflated                 produced what a producer sent, checked
     varint       the integers inside a record                iteration  the records of one batch
     row          what a store keeps beside a batch
+    outline      where the parts of each record lie, without copies
     builder      batches made from records: for tests, tools and internal topics
 
 Work on the way of Produce and Fetch is per batch: ``batch``, ``crc``, ``header`` and ``row`` alone. Whatever

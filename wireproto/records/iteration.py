@@ -66,7 +66,7 @@ def iter_times(body: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
     position = 0
     for _ in range(header.count):
         start, end = record_bounds(body, position)
-        offset, timestamp, _ = _decode_place(body, start, end, header)
+        offset, timestamp, _ = decode_place(body, start, end, header)
         yield offset, timestamp
         position = end
 
@@ -91,7 +91,7 @@ def find_timestamp(
     position = 0
     for _ in range(header.count):
         start, end = record_bounds(body, position)
-        offset, timestamp, _ = _decode_place(body, start, end, header)
+        offset, timestamp, _ = decode_place(body, start, end, header)
         if timestamp >= target_ms and offset >= first_offset:
             return offset, timestamp
         position = end
@@ -174,7 +174,7 @@ def expect_end(body: Buffer, position: int) -> None:
         raise invalid(f"{len(body) - position} bytes after the last record")
 
 
-def _decode_place(body: Buffer, start: int, end: int, header: BatchHeader) -> tuple[int, int, int]:
+def decode_place(body: Buffer, start: int, end: int, header: BatchHeader) -> tuple[int, int, int]:
     """Offset and timestamp of the record between ``start`` and ``end``, and where its key begins."""
     # The attributes byte at ``start`` has no meaning yet: any value passes, as in Kafka.
     timestamp_delta, position = read_varlong(body, start + 1, end)
@@ -199,7 +199,7 @@ def decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Re
 
     Raises :class:`InvalidBatch`: INVALID_RECORD; it is not exactly one record of that batch.
     """
-    offset, timestamp, position = _decode_place(body, start, end, header)
+    offset, timestamp, position = decode_place(body, start, end, header)
     key, position = _read_nullable_bytes(body, position, end)
     value, position = _read_nullable_bytes(body, position, end)
     headers, position = _read_headers(body, position, end)

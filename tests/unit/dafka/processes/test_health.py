@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from dafka.processes.health import MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
 from dafka.processes.scrapes import MAX_AGE_SECONDS, SLICE_SECONDS
-from dafka.processes.visitors import MAX_VISITORS
 from gateway.common.metrics import Metrics
+from gateway.common.visitors import MAX_VISITORS
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
 from tests.unit.gateway.kafka_wire import run

@@ -1,4 +1,4 @@
-"""Who is on the port of metrics and health, and who goes when there are too many.
+"""Who is on a port that serves HTTP, and who goes when there are too many.
 
 A stranger may open connections without end, and send or read slowly on each. Whoever probes or scrapes says
 what it wants at once and is answered at once: so a new one always comes in, and of the host that has most
@@ -13,13 +13,15 @@ from contextlib import contextmanager
 import trio
 
 MAX_VISITORS = 64
-"""Connections at once; a scraper needs one. For a further one the oldest of the host with most goes."""
+"""Connections to metrics and health at once; a scraper needs one. For a further one the oldest of the host
+with most goes."""
 
 
 class Visitors:
-    """The connections of one port, by their hosts."""
+    """The connections of one port, by their hosts: `most` of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_VISITORS) -> None:
+        self._most = most
         self._hosts: dict[str, dict[trio.CancelScope, None]] = {}
         self._count = 0
 
@@ -29,7 +31,7 @@ class Visitors:
         with trio.CancelScope() as scope:
             self._hosts.setdefault(host, {})[scope] = None
             self._count += 1
-            if self._count > MAX_VISITORS:
+            if self._count > self._most:
                 crowd = max(self._hosts, key=lambda one: len(self._hosts[one]))
                 oldest = next(iter(self._hosts[crowd]))
                 self._remove(crowd, oldest)

@@ -1,0 +1,136 @@
+"""The HTTP server of the status page: accepts, asks the guard, and hands to routes and files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+import trio
+
+from gateway.common.failures import ends_process
+from gateway.common.visitors import Visitors
+from gateway.front.listener_sockets import ListenerSocket
+from gateway.front.listeners import ListenerSpec, join_host_port
+from gateway.http.connection import Answer, Asked, HttpConnection
+from gateway.http.failures import Failure
+from gateway.http.guard import Guard
+from gateway.http.limits import MAX_HTTP_CONNECTIONS
+from gateway.http.router import API, Ask, Router
+from gateway.http.static import INDEX, StaticFile, load_files
+from gateway.http.table import ROUTES
+from gateway.http.target import Target, parse_target
+from gateway.http.texts import encoded
+from gateway.http.view import View
+
+METHODS: Final = frozenset((b"GET", b"HEAD"))
+
+NO_STORE: Final = ("Cache-Control", "no-store")
+
+logger = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """One listener's. `serve` until cancelled."""
+
+    def __init__(self, spec: ListenerSpec, view: View) -> None:
+        self.addresses: tuple[str, ...] = ()
+        """Where it answers, as HOST:PORT."""
+        self.view = view
+        self._guard = Guard(spec)
+        self._router = Router(ROUTES)
+        self._files = load_files()
+        self._visitors = Visitors(MAX_HTTP_CONNECTIONS)
+
+    async def serve(
+        self,
+        sockets: Sequence[ListenerSocket],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Answer on these listening sockets, and close them. Raises ProcessEnds when a route did."""
+        self.addresses = tuple(join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets)
+        _mention_open_door(sockets, hidden=self.view.hide_values)
+        listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.view.run)
+            await nursery.start(trio.serve_listeners, self._client, listeners)
+            task_status.started()
+
+    async def _client(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            try:
+                with self._visitors.visit(stream.socket.getpeername()[0]):
+                    await HttpConnection(stream, self.respond).run()
+            except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+                pass  # the client left, or is too slow to matter
+            except* Exception as group:
+                if ends_process(group):
+                    raise
+                logger.exception("a connection to the status page failed unexpectedly")
+
+    async def respond(self, asked: Asked) -> Answer:
+        """The answer to one request. Raises Failure."""
+        if asked.method not in METHODS:
+            raise Failure(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "method",
+                "nothing here is changed",
+                "Use GET or HEAD.",
+                (("Allow", "GET, HEAD"),),
+            )
+        target = parse_target(asked.target)
+        is_api = target.parts[0] == API[0]
+        self._guard.check(asked.headers, page=not is_api)
+        return await self._route(target, asked) if is_api else self._file(target, asked)
+
+    async def _route(self, target: Target, asked: Asked) -> Answer:
+        parts = target.parts[len(API) :] if target.parts[: len(API)] == API else ()
+        route, places = self._router.find(parts)
+        made = await route.handler(Ask(self.view, target, places, asked.headers))
+        if isinstance(made, Answer):
+            return made
+        async with self.view.turns.working():
+            body = await encoded(made, self.view.turns)
+        return Answer(HTTPStatus.OK, [("Content-Type", route.content_type), NO_STORE], body)
+
+    def _file(self, target: Target, asked: Asked) -> Answer:
+        name = "/".join(target.parts) or INDEX
+        file = self._files.get(name)
+        if file is None:
+            raise Failure(
+                HTTPStatus.NOT_FOUND,
+                "unknown-path",
+                "there is nothing at this path",
+                "The status page is at /, its JSON below /api/v1.",
+            )
+        return _of_file(file, asked.headers)
+
+
+def _of_file(file: StaticFile, headers: dict[bytes, bytes]) -> Answer:
+    shown = [("ETag", file.etag), ("Cache-Control", "no-cache"), ("Vary", "Accept-Encoding")]
+    known = headers.get(b"if-none-match", b"").decode("latin-1")
+    if file.etag in {part.strip().removeprefix("W/") for part in known.split(",")}:
+        return Answer(HTTPStatus.NOT_MODIFIED, shown)
+    shown.append(("Content-Type", file.content_type))
+    if file.compressed is not None and b"gzip" in headers.get(b"accept-encoding", b""):
+        return Answer(HTTPStatus.OK, [*shown, ("Content-Encoding", "gzip")], file.compressed)
+    return Answer(HTTPStatus.OK, shown, file.content)
+
+
+def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool) -> None:
+    """Say where the page is, and what it means where others can reach it."""
+    for entry in sockets:
+        host, port = entry.socket.getsockname()[:2]
+        where = join_host_port(host, port)
+        logger.info("the status page is at http://%s/", where)
+        if not host.startswith("127.") and host != "::1":
+            logger.warning(
+                "the status page on %s has no password: whoever reaches it sees %s. Bind it to 127.0.0.1, or "
+                "have a proxy with a login in front of it",
+                where,
+                "topics and groups"
+                if hidden
+                else "topics, groups and records (--http-no-values hides these)",
+            )
