@@ -10,6 +10,7 @@ import click
 
 from dafka.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
 from dafka.commands.logs import logger, tell
+from dafka.installed import installed_version
 
 COMMANDS: Final = (
     "standalone",
@@ -60,12 +61,7 @@ class _LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
-    from importlib import metadata  # takes as long as the rest of the imports
-
-    try:
-        version = metadata.version("dafka-gateway")
-    except metadata.PackageNotFoundError:
-        version = "(not installed: running from its sources)"
+    version = installed_version() or "(not installed: running from its sources)"
     click.echo(f"dafka {version}")
     ctx.exit(EXIT_OK)
 

@@ -79,6 +79,9 @@ class ServingSettings(ServerSettings, LogSettings):
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
 
+    metrics_by_partition: bool = False
+    """Show the lag of groups by partition, too."""
+
     topics: tuple[tuple[str, int], ...] = ()
     """Topics (name, partitions) to create at the start if they are not there."""
 

@@ -77,6 +77,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "fetch_session_slots": OPTIONS["fetch_session_slots"],
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
     "metrics": OPTIONS["metrics"],
+    "metrics_by_partition": OPTIONS["metrics_by_partition"],
     "rebuild_catalog": replace(
         OPTIONS["rebuild_catalog"],
         help="Set the catalog aside and read it back from the stores: for one start, after the catalog was "

@@ -128,11 +128,6 @@ FETCH_SESSIONS: Final[Sequence[Figure[FetchSessionCache]]] = (
 GROUPS: Final[Sequence[Figure[Coordinator]]] = (
     Gauge("dafka_groups", "Consumer groups.", lambda groups: groups.states(), ("state",)),
     Gauge(
-        "dafka_group_members",
-        "Members of all groups.",
-        lambda groups: sum(len(group.machine.roster) for group in groups.loaded()),
-    ),
-    Gauge(
         "dafka_groups_bytes",
         "Bytes held for groups, without their offsets.",
         lambda groups: groups.room.groups.used,
@@ -213,12 +208,6 @@ COMPACTION: Final[Sequence[Figure[Compaction]]] = (
         "dafka_compaction_dirty_bytes",
         "Bytes of closed segments that no compaction has been through, at its last look.",
         lambda compaction: compaction.dirty_bytes,
-    ),
-    Gauge(
-        "dafka_compaction_last_error",
-        "Why the latest of the failed compactions was given up: 1, with the text as a label.",
-        lambda compaction: {(compaction.last_error,): 1} if compaction.last_error else {},
-        ("error",),
     ),
 )
 """What compaction does and leaves out."""

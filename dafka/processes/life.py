@@ -23,6 +23,8 @@ from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
+from dafka.processes.survey import Survey
+from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
@@ -137,6 +139,10 @@ class Life(abc.ABC):
                 self.node.on_drained(broker.completions.settle)
                 nursery.start_soon(broker.run)
                 self._register_metrics(broker)
+                if self.settings.metrics is not None:
+                    survey = Survey(broker, by_partition=self.settings.metrics_by_partition)
+                    register_survey(self.metrics, survey)
+                    nursery.start_soon(survey.run)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
                 if self.remembering.compared.is_set():

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from mesh import crash_points
@@ -40,9 +40,9 @@ class CommitStatistics:
     commits: int = 0
     bytes: int = 0
     stalls: int = 0
-    fsyncs: int = 0
-    fsync_seconds: float = 0.0
     slowest_fsync_seconds: float = 0.0
+    observe_fsync: Callable[[float], None] = field(default=lambda _seconds: None)
+    """Told of each fsync, from the committer's thread."""
 
 
 class Committer:
@@ -113,6 +113,5 @@ class Committer:
         self._database.flush()
         took = time.monotonic() - started
         statistics = self.statistics
-        statistics.fsyncs += 1
-        statistics.fsync_seconds += took
+        statistics.observe_fsync(took)
         statistics.slowest_fsync_seconds = max(statistics.slowest_fsync_seconds, took)

@@ -279,7 +279,7 @@ class Store:
                 incarnation,
                 self.ingest.cluster_id,
                 name,
-                *self._disk(),
+                *self.disk(),
                 starts.nonce,
                 starts.durable_commit,
                 asked,
@@ -287,7 +287,7 @@ class Store:
             )
             self.node.send(pong)
 
-    def _disk(self) -> tuple[int, int]:
+    def disk(self) -> tuple[int, int]:
         """Bytes that are free on the disk, and its size; 0 if it does not say."""
         now = trio.current_time()
         if now - self._disk_seen_at >= FREE_BYTES_SECONDS:

@@ -9,6 +9,8 @@ HOW_TO_GET = {
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
+    "prometheus": "apt-get install prometheus",
+    "promtool": "apt-get install prometheus",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
 }

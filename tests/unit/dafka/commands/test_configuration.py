@@ -39,6 +39,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "fetch_session_slots": ("0", 0),
     "tail_cache_bytes": ("0", 0),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
+    "metrics_by_partition": ("true", True),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
     "rebuild_catalog": ("true", True),
     "accept_loss": ("true", True),
