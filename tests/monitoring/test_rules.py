@@ -74,7 +74,9 @@ SCENES = {
         {f'dafka_connections_refused_total{{{GATEWAY},reason="all"}}': "0x5 0+1x50"}, 14, 20
     ),
     "DafkaMemoryShort": Scene({f'dafka_memory_waiting{{{GATEWAY},what="large answers"}}': "0x5 2x50"}, 9, 12),
-    "DafkaRequestFailed": Scene({f'dafka_connections_closed_total{{{GATEWAY},reason="bug"}}': "0x5 1x5"}, 5, 8),
+    "DafkaRequestFailed": Scene(
+        {f'dafka_connections_closed_total{{{GATEWAY},reason="bug"}}': "0x5 1x5"}, 5, 8
+    ),
     "DafkaDiskFull": Scene(
         {
             f"dafka_store_disk_free_bytes{{{STORE}}}": "50x5 4x20",
