@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -14,7 +14,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from tests.clients.stored import create_replicated_topic
 from tests.docs.metrics_page import SECTIONS, metrics_of
 from tests.faults.disks import SmallDisk
+from tests.monitoring.dashboard import Query, asked, queries
 from tests.monitoring.prometheus import Prometheus, free_ports
+from tests.monitoring.rules import SHORTEST_RANGE_SECONDS
 from tests.peers.mesh import MeshCluster
 from tests.peers.requirements import require
 
@@ -36,7 +38,7 @@ class Load:
         self._end = threading.Event()
         self._producing = threading.Thread(target=self._produce, daemon=True)
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Self:
         self._producing.start()
         return self
 
@@ -102,13 +104,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         made = Watched(mesh, disk, prometheus, load)
         made.consuming.enter_context(load.consumer())
         stack.callback(made.consuming.close)
-        prometheus.wait_for(lambda: bool(prometheus.query("dafka_group_lag_seconds")), "no lag is shown")
+        pace = f"deriv(dafka_group_position_records[{SHORTEST_RANGE_SECONDS}s]) > 0"
+        prometheus.wait_for(lambda: bool(prometheus.query(pace)), "nothing is consumed")
         prometheus.wait_until_clear()
         yield made
 
 
 def test_what_is_served_is_what_the_page_says(watched: Watched) -> None:
-    """In both directions; what only `--topics` or damage brings about has no samples, and a head all the same."""
+    """In both directions: what has no samples yet has its head."""
     metadata = watched.prometheus.api("targets/metadata", match_target='{job="dafka"}', limit="10000")
     served = {(one["metric"], one["type"], one["help"]) for one in metadata}
     described = {(one.name, one.kind, one.help) for section in SECTIONS for one in metrics_of(section)}
@@ -150,3 +153,12 @@ def test_a_disk_fills(watched: Watched) -> None:
     assert "DafkaDown" not in prometheus.firing()
     watched.disk.empty()
     prometheus.wait_until_clear()
+
+
+@pytest.mark.parametrize(
+    ("title", "query"), list(queries()), ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_the_dashboard_shows_what_there_is(watched: Watched, title: str, query: Query) -> None:
+    found = watched.prometheus.query(asked(query.expression))
+    assert found or query.may_be_empty, title
+    assert not any(math.isnan(value) for _, value in found) or "quantile" in query.expression
