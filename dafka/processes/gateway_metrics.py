@@ -34,6 +34,12 @@ LOG: Final[Sequence[Figure[LogContext]]] = (
         "Bytes appended and not yet durable on enough stores.",
         lambda log: log.producer.window_bytes,
     ),
+    Counter(
+        "dafka_partition_errors_total",
+        "Partitions of a Produce or Fetch that were answered with an error, by its name in Kafka.",
+        lambda log: log.errors.by_name,
+        ("api", "error"),
+    ),
     Gauge("dafka_tail_cache_bytes", "Bytes in the tail cache.", lambda log: log.tail_cache.bytes),
     Counter(
         "dafka_cold_reads_total", "Fetches that had to be read from a store.", lambda log: log.cold.reads

@@ -89,10 +89,16 @@ class Histogram:
         return buckets
 
 
-class ApiStats:
-    """Requests of one API: how many, bytes in and out, time from whole request to ready answer."""
+MEASURED: Final = 16
+"""Of so many requests of an API one is measured by stages: each reading of a clock costs all of them."""
 
-    __slots__ = ("latency", "name", "request_bytes", "requests", "response_bytes")
+
+class ApiStats:
+    """Requests of one API: how many, bytes in and out, time from whole request to ready answer. Of some:
+    `queued` until the work on it began, `worked` from there on.
+    """
+
+    __slots__ = ("latency", "name", "queued", "request_bytes", "requests", "response_bytes", "worked")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -100,6 +106,8 @@ class ApiStats:
         self.request_bytes = 0
         self.response_bytes = 0
         self.latency = Histogram()
+        self.queued = Histogram()
+        self.worked = Histogram()
 
 
 class Described(NamedTuple):
@@ -183,8 +191,9 @@ class Metrics:
     def described(self) -> Sequence[Described]:
         """Every metric that is here, besides those of Python and the process itself."""
         of_apis = [Described(name, "counter", text, ("api",)) for name, text, _ in _OF_APIS]
-        latency = Described(_LATENCY, "histogram", _LATENCY_TEXT, ("api",))
-        return [*self._described.values(), *((*of_apis, latency) if self._with_clients else ())]
+        of_apis.append(Described(_LATENCY, "histogram", _LATENCY_TEXT, ("api",)))
+        of_apis.append(Described(_STAGES, "histogram", _STAGES_TEXT, ("api", "stage")))
+        return [*self._described.values(), *(of_apis if self._with_clients else ())]
 
     def _add(self, described: Described, family: Callable[[], Iterable[str]]) -> None:
         if described.name in self._described:
@@ -200,6 +209,12 @@ class Metrics:
         yield head(_LATENCY, _LATENCY_TEXT, "histogram")
         for labels, stats in apis:
             yield histogram_lines(_LATENCY, labels, stats.latency)
+        yield head(_STAGES, _STAGES_TEXT, "histogram")
+        for stats in self.apis.values():
+            for stage, histogram in (("queue", stats.queued), ("work", stats.worked)):
+                if histogram.total:
+                    pairs = label_pairs(("api", "stage"), (stats.name, stage))
+                    yield histogram_lines(_STAGES, pairs, histogram)
 
 
 def _family(figure: Figure[_Source], source: _Source) -> Iterator[str]:
@@ -215,6 +230,12 @@ def _family(figure: Figure[_Source], source: _Source) -> Iterator[str]:
 
 _LATENCY: Final = "dafka_request_seconds"
 _LATENCY_TEXT: Final = "From the whole request to its answer ready to be sent."
+
+_STAGES: Final = "dafka_request_stage_seconds"
+_STAGES_TEXT: Final = (
+    f"Of one request in {MEASURED}: from the whole request to the beginning of the work on it (queue), and "
+    "from there to its answer ready to be sent (work)."
+)
 
 _OF_APIS: Final[Sequence[tuple[str, str, Callable[[ApiStats], float]]]] = (
     ("dafka_requests_total", "Requests answered.", lambda stats: stats.requests),

@@ -61,18 +61,18 @@ class LagClock:
     def __init__(self) -> None:
         self._times: dict[Partition, AppendTimes] = {}
         self._lowest: dict[Partition, int] = {}
+        """The lowest offset that was asked for in this round, and in the one before it."""
+        self._lowest_before: dict[Partition, int] = {}
 
     def __len__(self) -> int:
         return len(self._times)
 
     def begin(self) -> None:
-        self._lowest = {}
+        self._lowest_before, self._lowest = self._lowest, {}
 
     def end(self) -> None:
         for partition in self._times.keys() - self._lowest.keys():
             del self._times[partition]
-        for partition, times in self._times.items():
-            times.floor = self._lowest[partition]
 
     def lag(self, partition: Partition, committed: int, now: float, wall: float) -> PartitionLag:
         """The lag of a group that has committed `committed`. `now` is in seconds of a clock that only goes
@@ -97,6 +97,7 @@ class LagClock:
                 if len(self._times) >= MAX_WATCHED_PARTITIONS:
                     return None
                 times = self._times[partition] = AppendTimes()
+            times.floor = self._lowest_before.get(partition, 0)
             times.note(end, now)
         self._lowest[partition] = committed if lowest is None else min(lowest, committed)
         return times

@@ -150,6 +150,23 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
             ],
             "s",
         ),
+        Panel(
+            "Stages, 99th percentile",
+            [q(share(0.99, "dafka_request_stage_seconds", "api, stage"), "{{api}}: {{stage}}")],
+            "s",
+            help="queue: until the work on a request begins; work: until its answer is ready to be sent.",
+        ),
+        Panel(
+            "Errors",
+            [
+                q(
+                    rate("dafka_partition_errors_total", "api, error"),
+                    "{{api}}: {{error}}",
+                    may_be_empty=True,
+                )
+            ],
+            "cps",
+        ),
         Panel("Connections", [q("sum by (instance) (dafka_connections{})", "{{instance}}")]),
         Panel(
             "Connections refused and closed",

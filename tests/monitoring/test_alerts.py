@@ -126,6 +126,8 @@ def test_stores_are_killed(watched: Watched) -> None:
     assert "DafkaPartitionsUnderMinCopies" not in prometheus.firing()
     stores[1].kill9()
     prometheus.wait_until_fires("DafkaPartitionsUnderMinCopies")
+    refused = 'sum(dafka_partition_errors_total{api="Produce",error=~"NOT_ENOUGH_REPLICAS.*"}) > 0'
+    prometheus.wait_for(lambda: bool(prometheus.query(refused)), "no producer is refused")
     for store in stores[1:]:
         store.start()
     prometheus.wait_until_clear()

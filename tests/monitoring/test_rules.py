@@ -70,6 +70,14 @@ SCENES = {
         9,
         15,
     ),
+    "DafkaErrors": Scene(
+        {
+            f'dafka_partition_errors_total{{{GATEWAY},api="Fetch",error="E"}}': "0x5 0+6x50",
+            f'dafka_requests_total{{{GATEWAY},api="Fetch"}}': "0+120x100",
+        },
+        14,
+        20,
+    ),
     "DafkaConnectionsRefused": Scene(
         {f'dafka_connections_refused_total{{{GATEWAY},reason="all"}}': "0x5 0+1x50"}, 14, 20
     ),
