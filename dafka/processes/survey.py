@@ -11,10 +11,11 @@ Names come from clients, and each is a series for whoever scrapes: there are bou
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import thread_time
 from typing import Final, TypeAlias
 
 import trio
@@ -37,6 +38,9 @@ ROUND_SECONDS: Final = 1.0
 REST: Final = 50
 """The pause is at least so many times as long as the work of the round was."""
 
+LONGEST_REST_SECONDS: Final = 30.0
+"""But not longer than this: what is shown is never much older."""
+
 MAX_TOPICS: Final = 1_000
 """Topics that are shown by name: the first ones in the order of their names."""
 
@@ -48,6 +52,8 @@ MAX_GROUP_PARTITIONS: Final = 10_000
 
 MAX_NAME: Final = 256
 """Characters of a group's name that is shown; Kafka's clients may send 32,767."""
+
+logger = logging.getLogger(__name__)
 
 GroupTopic: TypeAlias = tuple[str, str]
 """A group's id and a topic's name."""
@@ -100,8 +106,14 @@ class Survey:
 
     async def run(self) -> None:
         while True:
-            took = await self.look()
-            await trio.sleep(max(ROUND_SECONDS, REST * took))
+            took = 0.0
+            try:
+                took = await self.look()
+            except Exception:  # who only looks must not end what it looks at
+                logger.exception(
+                    "a look at partitions and groups failed; the metrics are those of the last one"
+                )
+            await trio.sleep(min(max(ROUND_SECONDS, REST * took), LONGEST_REST_SECONDS))
 
     async def look(self) -> float:
         """One round; the seconds of work that it was."""
@@ -205,23 +217,25 @@ def _log_bytes(partition: Partition) -> int:
 
 
 class _Pace:
-    """Lets others have their turns, and counts the work in between."""
+    """Lets others have their turns, and counts the work in between: the processor's time, so that a busy
+    machine makes nobody rest longer.
+    """
 
     def __init__(self) -> None:
         self._steps = 0
         self._worked = 0.0
-        self._began = perf_counter()
+        self._began = thread_time()
 
     def is_due(self) -> bool:
         """Whether it is time for a `rest`, once for each step."""
         self._steps += 1
-        return not self._steps % LOOK_EVERY and perf_counter() - self._began > SLICE_SECONDS
+        return not self._steps % LOOK_EVERY and thread_time() - self._began > SLICE_SECONDS
 
     async def rest(self) -> None:
-        self._worked += perf_counter() - self._began
+        self._worked += thread_time() - self._began
         await trio.lowlevel.checkpoint()
-        self._began = perf_counter()
+        self._began = thread_time()
 
     def worked(self) -> float:
         """Seconds of work so far."""
-        return self._worked + perf_counter() - self._began
+        return self._worked + thread_time() - self._began

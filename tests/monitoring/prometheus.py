@@ -89,7 +89,7 @@ class Prometheus(ServerProcess):
             one["labels"]["alertname"] for one in self.api("alerts")["alerts"] if one["state"] == "firing"
         }
 
-    def wait_for(self, what: Callable[[], bool], why: str, seconds: float = 45.0) -> None:
+    def wait_for(self, what: Callable[[], bool], why: str, seconds: float = 90.0) -> None:
         """Until it is so. Raises AssertionError with `why` when that takes longer."""
         deadline = time.monotonic() + seconds
         while not what():
