@@ -49,7 +49,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults kills abuse mutants groups compat pipelines deploy clean
+.PHONY: help run test lint format bench bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -58,6 +58,7 @@ help:
 	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
+	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
@@ -72,7 +73,7 @@ run: $(VENV)/.run-stamp
 	@exec $(BIN)/dafka standalone $(LISTEN_ARGS) --data $(DATA) $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -m 'not long and not matrix and not deploy' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
+	$(BIN)/python -m pytest -m 'not long and not matrix and not deploy and not alerts' $(TEST_ARGS) $(if $(filter no,$(FAULTS)),--ignore-glob='tests/faults/test_mesh_*.py')
 
 lint: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
@@ -92,6 +93,9 @@ sim: $(VENV)/.test-stamp
 
 faults: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(FAULT_ARGS) $(FAULT_TESTS)
+
+alerts: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest -m alerts $(ALERT_ARGS) tests/monitoring
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)

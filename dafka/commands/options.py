@@ -193,6 +193,11 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_switch,
         switch=True,
     ),
+    "metrics_by_partition": Option(
+        "Show the lag of consumer groups by partition in the metrics, too.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "mesh_listen": Option(
         "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
         "reaches it may write and delete. Of a range the first free port is taken, without a port any.",

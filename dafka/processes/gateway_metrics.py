@@ -34,6 +34,12 @@ LOG: Final[Sequence[Figure[LogContext]]] = (
         "Bytes appended and not yet durable on enough stores.",
         lambda log: log.producer.window_bytes,
     ),
+    Counter(
+        "dafka_partition_errors_total",
+        "Partitions of a Produce or Fetch that were answered with an error, by its name in Kafka.",
+        lambda log: log.errors.by_name,
+        ("api", "error"),
+    ),
     Gauge("dafka_tail_cache_bytes", "Bytes in the tail cache.", lambda log: log.tail_cache.bytes),
     Counter(
         "dafka_cold_reads_total", "Fetches that had to be read from a store.", lambda log: log.cold.reads
@@ -128,11 +134,6 @@ FETCH_SESSIONS: Final[Sequence[Figure[FetchSessionCache]]] = (
 GROUPS: Final[Sequence[Figure[Coordinator]]] = (
     Gauge("dafka_groups", "Consumer groups.", lambda groups: groups.states(), ("state",)),
     Gauge(
-        "dafka_group_members",
-        "Members of all groups.",
-        lambda groups: sum(len(group.machine.roster) for group in groups.loaded()),
-    ),
-    Gauge(
         "dafka_groups_bytes",
         "Bytes held for groups, without their offsets.",
         lambda groups: groups.room.groups.used,
@@ -213,12 +214,6 @@ COMPACTION: Final[Sequence[Figure[Compaction]]] = (
         "dafka_compaction_dirty_bytes",
         "Bytes of closed segments that no compaction has been through, at its last look.",
         lambda compaction: compaction.dirty_bytes,
-    ),
-    Gauge(
-        "dafka_compaction_last_error",
-        "Why the latest of the failed compactions was given up: 1, with the text as a label.",
-        lambda compaction: {(compaction.last_error,): 1} if compaction.last_error else {},
-        ("error",),
     ),
 )
 """What compaction does and leaves out."""

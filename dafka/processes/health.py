@@ -24,6 +24,7 @@ from typing import TypeAlias
 import trio
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from dafka.installed import installed_version
 from dafka.processes.scrapes import Scrapes
 from gateway.common.metrics import Metrics
 from gateway.common.visitors import Visitors
@@ -75,6 +76,13 @@ class Health:
         return self.not_ready_because is None
 
 
+def register_process(metrics: Metrics, health: Health) -> None:
+    """Show Prometheus whether the process is ready, and which version it is."""
+    metrics.gauge("dafka_ready", "Whether the process is ready to serve: 1 or 0.", lambda: health.is_ready)
+    version = {(installed_version() or "unknown",): 1.0}
+    metrics.gauge("dafka_build_info", "1; the version is in the label.", lambda: version, ("version",))
+
+
 async def serve_health(
     sockets: Sequence[ListenerSocket],
     health: Health,
@@ -86,6 +94,7 @@ async def serve_health(
 
     It should go on while the gateway stops: only then can others see that it is not ready.
     """
+    register_process(metrics, health)
     scrapes, visitors = Scrapes(metrics), Visitors()
 
     async def shown() -> Page:

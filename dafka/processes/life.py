@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from dafka.installed import shown_version
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
-from dafka.processes.version import program_version
+from dafka.processes.survey import Survey
+from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
@@ -149,6 +151,10 @@ class Life(abc.ABC):
                 nursery.start_soon(broker.run)
                 self._register_metrics(broker)
                 await self._serve_pages(broker, nursery)
+                if self.settings.metrics is not None:
+                    survey = Survey(broker, by_partition=self.settings.metrics_by_partition)
+                    register_survey(self.metrics, survey)
+                    nursery.start_soon(survey.run)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
                 if self.remembering.compared.is_set():
@@ -193,7 +199,7 @@ class Life(abc.ABC):
         """What the status page shows besides what the gateway knows."""
         return Surroundings(
             role="gateway",
-            version=program_version(),
+            version=shown_version(),
             not_ready_because=lambda: self.health.not_ready_because,
             longest_stretch=self.loop_watch.longest,
             long_stretches=lambda: self.loop_watch.long,

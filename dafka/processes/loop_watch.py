@@ -29,16 +29,7 @@ class LoopWatch(trio.abc.Instrument):
     def install(self, metrics: Metrics) -> None:
         """Watch the loop that this is called in, and show it to Prometheus."""
         trio.lowlevel.add_instrument(self)
-        metrics.gauge(
-            "dafka_loop_longest_stretch_seconds",
-            "Longest time in the last minute that the event loop ran without a look at its sockets.",
-            self.longest,
-        )
-        metrics.counter(
-            "dafka_loop_long_stretches_total",
-            f"How often that was longer than {LONG_SECONDS:g} s.",
-            lambda: self.long,
-        )
+        show_loop(metrics, self)
 
     def longest(self) -> float:
         """Seconds, of the present window and the one before it."""
@@ -62,3 +53,17 @@ class LoopWatch(trio.abc.Instrument):
         old = now >= self._window_ends + WINDOW_SECONDS
         self._longest = [0.0, 0.0 if old else self._longest[0]]
         self._window_ends = now + WINDOW_SECONDS
+
+
+def show_loop(metrics: Metrics, watch: LoopWatch) -> None:
+    """Show a watch to Prometheus."""
+    metrics.gauge(
+        "dafka_loop_longest_stretch_seconds",
+        "Longest time in the last minute that the event loop ran without a look at its sockets.",
+        watch.longest,
+    )
+    metrics.counter(
+        "dafka_loop_long_stretches_total",
+        f"How often that was longer than {LONG_SECONDS:g} s.",
+        lambda: watch.long,
+    )

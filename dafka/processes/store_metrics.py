@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.common.metrics import Counter, Figure, Gauge, Metrics
+from gateway.common.metrics import Counter, Figure, Gauge, Histogram, Metrics
 from mesh.store.native import NativeStore
 from mesh.store.store import Store
 
 
 def register_store(metrics: Metrics, store: Store) -> None:
     """Register all that a store shows."""
+    fsync = Histogram()
+    store.committer.statistics.observe_fsync = fsync.observe
+    metrics.histogram(
+        "dafka_store_fsync_seconds", "Seconds that an fsync of the write-ahead log took.", fsync
+    )
     metrics.register(RECORDS, store)
     metrics.register(COPIES, store)
     metrics.register(NATIVE, store.native)
@@ -28,20 +33,20 @@ RECORDS: Final[Sequence[Figure[Store]]] = (
         "Writes that RocksDB put off.",
         lambda store: store.committer.statistics.stalls,
     ),
-    Counter(
-        "dafka_store_fsyncs_total",
-        "fsyncs of the write-ahead log.",
-        lambda store: store.committer.statistics.fsyncs,
-    ),
-    Counter(
-        "dafka_store_fsync_seconds_total",
-        "Seconds in them.",
-        lambda store: store.committer.statistics.fsync_seconds,
-    ),
     Gauge(
         "dafka_store_slowest_fsync_seconds",
-        "The slowest one.",
+        "The slowest fsync since the start.",
         lambda store: store.committer.statistics.slowest_fsync_seconds,
+    ),
+    Gauge(
+        "dafka_store_disk_size_bytes",
+        "Size of the file system that the store is on; 0 if it does not say.",
+        lambda store: store.disk()[1],
+    ),
+    Gauge(
+        "dafka_store_disk_free_bytes",
+        "Bytes that are free on it, seconds ago at most.",
+        lambda store: store.disk()[0],
     ),
     Counter("dafka_store_reads_total", "Reads served.", lambda store: store.server.reads),
     Counter(

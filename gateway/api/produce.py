@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gateway.common.error_counts import ErrorCounts
 from gateway.common.handlers import Request, Response, api
 from gateway.log.appends import Append, Completion
 from gateway.produce.appending import Appending, RefusedBatch
@@ -101,6 +102,7 @@ class PendingProduce:
                 )
             return None
         header = self._request.header
+        errors = self._broker.context.errors
         return encode_produce_response(
             header.api_version,
             header.correlation_id,
@@ -108,7 +110,7 @@ class PendingProduce:
                 (
                     topic.name,
                     topic.topic_id,
-                    [_result(index, outcome, self._there(outcome)) for index, outcome in results],
+                    [_result(index, outcome, self._there(outcome), errors) for index, outcome in results],
                 )
                 for topic, results in self.appending.topics
             ],
@@ -118,8 +120,11 @@ class PendingProduce:
 NOT_IN_TIME = "appended, but not durable on enough stores within the request's timeout"
 
 
-def _result(index: int, outcome: Append | RefusedBatch, there: bool) -> ProducePartitionResult:
+def _result(
+    index: int, outcome: Append | RefusedBatch, there: bool, errors: ErrorCounts
+) -> ProducePartitionResult:
     if isinstance(outcome, RefusedBatch):
+        errors.count("Produce", outcome.code.name)
         return ProducePartitionResult(
             index,
             outcome.code,
@@ -129,8 +134,10 @@ def _result(index: int, outcome: Append | RefusedBatch, there: bool) -> ProduceP
         )
     if not outcome.done:
         code = ErrorCode.REQUEST_TIMED_OUT if there else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        errors.count("Produce", code.name)
         return ProducePartitionResult(index, code, error_message=NOT_IN_TIME)
     if outcome.error is not ErrorCode.NONE:
+        errors.count("Produce", outcome.error.name)
         return ProducePartitionResult(index, outcome.error, error_message=outcome.message)
     return ProducePartitionResult(
         index,

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 
@@ -89,10 +89,16 @@ class Histogram:
         return buckets
 
 
-class ApiStats:
-    """Requests of one API: how many, bytes in and out, time from whole request to ready answer."""
+MEASURED: Final = 16
+"""Of so many requests of an API one is measured by stages: each reading of a clock costs all of them."""
 
-    __slots__ = ("latency", "name", "request_bytes", "requests", "response_bytes")
+
+class ApiStats:
+    """Requests of one API: how many, bytes in and out, time from whole request to ready answer. Of some:
+    `queued` until the work on it began, `worked` from there on.
+    """
+
+    __slots__ = ("latency", "name", "queued", "request_bytes", "requests", "response_bytes", "worked")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -100,6 +106,17 @@ class ApiStats:
         self.request_bytes = 0
         self.response_bytes = 0
         self.latency = Histogram()
+        self.queued = Histogram()
+        self.worked = Histogram()
+
+
+class Described(NamedTuple):
+    """What a metric is, for who reads of it."""
+
+    name: str
+    kind: str
+    help: str
+    labels: Sequence[str]
 
 
 class Metrics:
@@ -112,12 +129,13 @@ class Metrics:
         self.connections_refused: dict[tuple[str, ...], float] = {}
         self.connections_closed: dict[tuple[str, ...], float] = {}
         self._families: list[Callable[[], Iterable[str]]] = []
-        self._names: set[str] = set()
+        self._described: dict[str, Described] = {}
         self._process: CollectorRegistry | None = None
         if with_process:
             self._process = CollectorRegistry()
             ProcessCollector(registry=self._process)
             PlatformCollector(registry=self._process)
+        self._with_clients = with_clients
         if with_clients:
             self.register(_CONNECTIONS, self)
 
@@ -138,7 +156,8 @@ class Metrics:
     def register(self, figures: Iterable[Figure[_Source]], source: _Source) -> None:
         """Adds the figures of a table, all of one source."""
         for figure in figures:
-            self._add(figure.name, partial(_family, figure, source))
+            described = Described(figure.name, figure.kind, figure.help, figure.labels)
+            self._add(described, partial(_family, figure, source))
 
     def gauge(self, name: str, text: str, read: Callable[[], Value], labels: Sequence[str] = ()) -> None:
         """Adds a value that goes up and down. `read` is called at each scrape."""
@@ -154,7 +173,7 @@ class Metrics:
         def family() -> Iterator[str]:
             yield head(name, text, "histogram") + histogram_lines(name, "", histogram)
 
-        self._add(name, family)
+        self._add(Described(name, "histogram", text, ()), family)
 
     def pieces(self) -> Iterator[str]:
         """Everything in Prometheus' text format, in pieces that take about a millisecond or less to make."""
@@ -162,16 +181,24 @@ class Metrics:
             yield generate_latest(self._process).decode()
         for family in self._families:
             yield from family()
-        yield from self._of_apis()
+        if self._with_clients or self.apis:
+            yield from self._of_apis()
 
     def text(self) -> bytes:
         """All of it at once."""
         return "".join(self.pieces()).encode()
 
-    def _add(self, name: str, family: Callable[[], Iterable[str]]) -> None:
-        if name in self._names:
-            raise ValueError(f"metric {name} is registered twice")
-        self._names.add(name)
+    def described(self) -> Sequence[Described]:
+        """Every metric that is here, besides those of Python and the process itself."""
+        of_apis = [Described(name, "counter", text, ("api",)) for name, text, _ in _OF_APIS]
+        of_apis.append(Described(_LATENCY, "histogram", _LATENCY_TEXT, ("api",)))
+        of_apis.append(Described(_STAGES, "histogram", _STAGES_TEXT, ("api", "stage")))
+        return [*self._described.values(), *(of_apis if self._with_clients else ())]
+
+    def _add(self, described: Described, family: Callable[[], Iterable[str]]) -> None:
+        if described.name in self._described:
+            raise ValueError(f"metric {described.name} is registered twice")
+        self._described[described.name] = described
         self._families.append(family)
 
     def _of_apis(self) -> Iterator[str]:
@@ -179,11 +206,15 @@ class Metrics:
         for name, text, read in _OF_APIS:
             yield head(name, text, "counter")
             yield "".join(line(name, labels, read(stats)) for labels, stats in apis)
-        yield head(
-            "dafka_request_seconds", "From the whole request to its answer ready to be sent.", "histogram"
-        )
+        yield head(_LATENCY, _LATENCY_TEXT, "histogram")
         for labels, stats in apis:
-            yield histogram_lines("dafka_request_seconds", labels, stats.latency)
+            yield histogram_lines(_LATENCY, labels, stats.latency)
+        yield head(_STAGES, _STAGES_TEXT, "histogram")
+        for stats in self.apis.values():
+            for stage, histogram in (("queue", stats.queued), ("work", stats.worked)):
+                if histogram.total:
+                    pairs = label_pairs(("api", "stage"), (stats.name, stage))
+                    yield histogram_lines(_STAGES, pairs, histogram)
 
 
 def _family(figure: Figure[_Source], source: _Source) -> Iterator[str]:
@@ -196,6 +227,15 @@ def _family(figure: Figure[_Source], source: _Source) -> Iterator[str]:
     else:
         yield line(figure.name, "", value)
 
+
+_LATENCY: Final = "dafka_request_seconds"
+_LATENCY_TEXT: Final = "From the whole request to its answer ready to be sent."
+
+_STAGES: Final = "dafka_request_stage_seconds"
+_STAGES_TEXT: Final = (
+    f"Of one request in {MEASURED}: from the whole request to the beginning of the work on it (queue), and "
+    "from there to its answer ready to be sent (work)."
+)
 
 _OF_APIS: Final[Sequence[tuple[str, str, Callable[[ApiStats], float]]]] = (
     ("dafka_requests_total", "Requests answered.", lambda stats: stats.requests),

@@ -48,6 +48,8 @@ class FetchedPartition:
         if partition is None or self.error is not ErrorCode.NONE:
             return FetchPartitionResult(self.ask.index, self.error)
         records = self.records
+        if records:
+            partition.topic.fetched_bytes += bytes_of(records)
         if len(records) > JOIN_ABOVE_BUFFERS:
             records = (b"".join(records),)
         high_watermark = partition.high_watermark

@@ -148,6 +148,8 @@ class FetchJob(Job[Partition]):
             results: list[FetchPartitionResult] = []
             answered.append((topic.name, topic.topic_id, results))
             for one in group:
+                if one.error is not ErrorCode.NONE:
+                    self._broker.context.errors.count("Fetch", one.error.name)
                 results.append(one.result())
                 done += 1
                 if not done % BREATH:

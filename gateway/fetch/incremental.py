@@ -157,6 +157,8 @@ class SessionJob(Job[SessionPartition]):
             place = one.place
             assert place is not None
             result = one.result()
+            if one.error is not ErrorCode.NONE:
+                self._broker.context.errors.count("Fetch", one.error.name)
             self._tell(place, result, answered)
             if not done % BREATH:
                 await trio.lowlevel.checkpoint()

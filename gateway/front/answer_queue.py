@@ -24,13 +24,16 @@ nothing."""
 
 
 class _Begun(NamedTuple):
-    """A request that took effect and waits for its answer. `decoded` is memory beside its `size`."""
+    """A request that took effect and waits for its answer. `decoded` is memory beside its `size`; when it was
+    whole, and when the work on it began (0.0: not measured).
+    """
 
     pending: PendingResponse
     route: Route
     size: int
     decoded: int
     started: float
+    began: float
 
 
 class AnswerQueue:
@@ -59,10 +62,18 @@ class AnswerQueue:
             and self._memory.in_flight + size <= limits.max_in_flight_bytes
         )
 
-    def begun(self, answer: PendingResponse, route: Route, size: int, decoded: int, started: float) -> None:
+    def begun(
+        self,
+        answer: PendingResponse,
+        route: Route,
+        size: int,
+        decoded: int,
+        started: float,
+        began: float = 0.0,
+    ) -> None:
         """Adds a request that took effect, after those that are here."""
         pending = self.pending
-        pending.append(_Begun(answer, route, size, decoded, started))
+        pending.append(_Begun(answer, route, size, decoded, started, began))
         self._memory.in_flight += size + decoded
         if not answer.ready:
             answer.when_ready(self._answer_durable)
@@ -72,9 +83,11 @@ class AnswerQueue:
                 self.flush()
             self._answer_ready()
 
-    def ready(self, response: Response, route: Route, size: int, started: float, *, held: int) -> None:
+    def ready(
+        self, response: Response, route: Route, size: int, started: float, *, held: int, began: float = 0.0
+    ) -> None:
         """Adds an answer to those that are ready; `held` bytes of its request's memory are free from here
-        on.
+        on. `began`: when the work on it did, if that is measured.
         """
         sent = self.output.put(response)
         if held:
@@ -83,7 +96,11 @@ class AnswerQueue:
         stats.requests += 1
         stats.request_bytes += size
         stats.response_bytes += sent
-        stats.latency.observe(perf_counter() - started)
+        now = perf_counter()
+        stats.latency.observe(now - started)
+        if began:
+            stats.queued.observe(began - started)
+            stats.worked.observe(now - began)
 
     def flush(self) -> None:
         """Writes the ready answers as far as the client takes them; leaves the rest to the writer."""
@@ -152,4 +169,11 @@ class AnswerQueue:
             memory.in_flight -= begun.size + begun.decoded
             if begun.decoded:
                 memory.produced.give_back(begun.decoded)
-            self.ready(begun.pending.response(), begun.route, begun.size, begun.started, held=begun.size)
+            self.ready(
+                begun.pending.response(),
+                begun.route,
+                begun.size,
+                begun.started,
+                held=begun.size,
+                began=begun.began,
+            )

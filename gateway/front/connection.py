@@ -42,6 +42,7 @@ import trio
 from gateway.api.api_versions import API_VERSIONS_KEY
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
+from gateway.common.metrics import MEASURED
 from gateway.common.waiting import call_before_blocking
 from gateway.common.work import TURN, Work
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
@@ -364,6 +365,7 @@ class Connection:
             await answers.progress.wait()
         if route.begin is None:
             assert route.begin_small is not None
+            began = 0.0 if route.stats.requests % MEASURED else perf_counter()
             begun = route.begin_small(request, context.broker)
         else:
             if not context.produce_gate.is_open:
@@ -372,8 +374,9 @@ class Connection:
             request.room_memory = context.room_memory
             request.held_bytes = size + decoded
             request.before_waiting = answers.flush
+            began = 0.0 if route.stats.requests % MEASURED else perf_counter()
             begun = await route.begin(request, context.broker)
-        answers.begun(begun, route, size, decoded, started)
+        answers.begun(begun, route, size, decoded, started, began)
 
     async def _pass_gate(self, request: Request) -> None:
         """Waits at the closed gate while the request's own time lasts; then the handler answers with an
@@ -393,6 +396,7 @@ class Connection:
         self._handling = request
         if route.key == API_VERSIONS_KEY:
             self.software = _software(request)
+        began = 0.0 if route.stats.requests % MEASURED else perf_counter()
         answer = route.handler(request, self._context.broker)
         try:
             response = await (call_before_blocking(answer, answers.flush) if output.unsent else answer)
@@ -400,7 +404,7 @@ class Connection:
             self._handling = None
             if request.reserved:
                 memory.answers.take_over(request.reserved)
-        answers.ready(response, route, size, started, held=size if request.holds_frame else 0)
+        answers.ready(response, route, size, started, held=size if request.holds_frame else 0, began=began)
         if memory.decoded.held:
             memory.decoded.give_back_all()
         if output.unsent > COALESCE_BYTES:

@@ -17,8 +17,8 @@ import logging
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -26,7 +26,7 @@ from gateway.common.budget import Budget, Gate
 from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
-from gateway.common.metrics import Metrics
+from gateway.common.metrics import Figure, Gauge, Metrics
 from gateway.common.shared_budget import Share, SharedBudget
 from gateway.front.clients import REFUSALS, Clients
 from gateway.front.connection import Connection
@@ -60,6 +60,23 @@ RESERVED_FILES = 256
 """File descriptors left for everything but clients (RocksDB's files, the catalog); at most half of all."""
 
 logger = logging.getLogger(__name__)
+
+
+MEMORY: Final[Sequence[Figure[Mapping[tuple[str], SharedBudget]]]] = (
+    Gauge(
+        "dafka_memory_bytes",
+        "Bytes held for Kafka clients.",
+        lambda budgets: {name: budget.used for name, budget in budgets.items()},
+        ("what",),
+    ),
+    Gauge(
+        "dafka_memory_waiting",
+        "Connections that wait until such bytes are free.",
+        lambda budgets: {name: budget.waiting for name, budget in budgets.items()},
+        ("what",),
+    ),
+)
+"""What is shown of the memory that is held for clients."""
 
 
 class Server:
@@ -112,18 +129,7 @@ class Server:
             ("decoded Produce requests",): self.context.produced_memory,
             ("large answers",): self.context.response_memory,
         }
-        metrics.gauge(
-            "dafka_memory_bytes",
-            "Bytes held for Kafka clients.",
-            lambda: {name: budget.used for name, budget in budgets.items()},
-            labels=("what",),
-        )
-        metrics.gauge(
-            "dafka_memory_waiting",
-            "Connections that wait until such bytes are free.",
-            lambda: {name: budget.waiting for name, budget in budgets.items()},
-            labels=("what",),
-        )
+        metrics.register(MEMORY, budgets)
 
     async def serve(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.catalog import keys
 from gateway.catalog.keys import log_name
 from gateway.common.budget import Gate
+from gateway.common.error_counts import ErrorCounts
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
@@ -74,6 +75,8 @@ class LogContext:
         self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)
         self.producers = ProducerCount()
+        self.errors = ErrorCounts()
+        """What partitions answered to Produce and Fetch other than success."""
         self.given_up = 0
         """Segments that were given up because of `MAX_STUCK_BYTES`."""
         self.window_gate = Gate()

@@ -190,11 +190,14 @@ class Partition:
         last_offset = base_offset + header.last_offset_delta
         append = Append(base_offset, last_offset, self.log_start_offset, writer)
         assign_offsets(view, base_offset, current.segment.epoch)
-        if self.topic.settings.log_append_time:
+        topic = self.topic
+        if topic.settings.log_append_time:
             header = set_log_append_time(view, now_ms)
             append.stamped(now_ms)
         self.next_offset = last_offset + 1
         current.add(size, header.max_timestamp)
+        topic.appended_records += header.last_offset_delta + 1
+        topic.appended_bytes += size
         self.hot.append(base_offset, last_offset, view)
         if header.producer_id >= 0:
             self.producers.appended(header, last_offset, now_ms, client)

@@ -20,3 +20,8 @@ class Topic:
     internal: bool = False
     partitions: list[Partition] = field(default_factory=list)
     revision: int = 0
+    appended_records: int = 0
+    appended_bytes: int = 0
+    """Records, and bytes of their batches, that this life of the gateway has appended to it."""
+    fetched_bytes: int = 0
+    """Bytes of its batches that consumers were given."""

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from mesh import crash_points
@@ -43,6 +43,8 @@ class CommitStatistics:
     fsyncs: int = 0
     fsync_seconds: float = 0.0
     slowest_fsync_seconds: float = 0.0
+    observe_fsync: Callable[[float], None] = field(default=lambda _seconds: None)
+    """Told of each fsync, from the committer's thread."""
 
 
 class Committer:
@@ -113,6 +115,7 @@ class Committer:
         self._database.flush()
         took = time.monotonic() - started
         statistics = self.statistics
+        statistics.observe_fsync(took)
         statistics.fsyncs += 1
         statistics.fsync_seconds += took
         statistics.slowest_fsync_seconds = max(statistics.slowest_fsync_seconds, took)

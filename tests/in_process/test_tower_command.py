@@ -92,7 +92,7 @@ def test_its_metrics(tmp_path: Path) -> None:
                 publisher.send_multipart(frames)
             assert [subscriber.recv_multipart()[1] for _ in range(3)] == [b"N1", b"N2", b"N1"]
         samples = dict(
-            line.split() for line in page(tower, "/metrics").splitlines() if line.startswith("dafka_")
+            line.split() for line in page(tower, "/metrics").splitlines() if line.startswith("dafka_tower_")
         )
         assert {name: float(value) for name, value in samples.items()} == {
             "dafka_tower_nodes": 2,

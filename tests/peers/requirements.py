@@ -15,6 +15,8 @@ HOW_TO_GET = {
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
     "node": "apt-get install nodejs",
+    "prometheus": "apt-get install prometheus",
+    "promtool": "apt-get install prometheus",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",

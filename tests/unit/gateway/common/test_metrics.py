@@ -42,6 +42,29 @@ def test_requests_are_shown_by_api() -> None:
     assert shown["dafka_requests_total", (("api", "Produce"),)] == produce.requests == 0
 
 
+def test_stages_are_shown_of_apis_that_were_measured() -> None:
+    metrics = Metrics(with_process=False)
+    metrics.api(1, "Fetch")
+    produce = metrics.api(0, "Produce")
+    produce.queued.observe(0.001)
+    produce.worked.observe(0.5)
+    name = "dafka_request_stage_seconds"
+    shown = {key: value for key, value in samples(metrics).items() if key[0] == f"{name}_sum"}
+    assert shown == {
+        (f"{name}_sum", (("api", "Produce"), ("stage", "queue"))): 0.001,
+        (f"{name}_sum", (("api", "Produce"), ("stage", "work"))): 0.5,
+    }
+
+
+def test_what_is_described_is_what_is_shown() -> None:
+    for with_clients in (False, True):
+        metrics = Metrics(with_process=False, with_clients=with_clients)
+        metrics.gauge("dafka_window_bytes", "Window.", lambda: 1, labels=())
+        metrics.histogram("dafka_fsync_seconds", "Fsync.", Histogram())
+        heads = [line for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")]
+        assert heads == [f"# TYPE {one.name} {one.kind}" for one in metrics.described()]
+
+
 def test_others_add_values_that_are_read_at_each_scrape() -> None:
     metrics = Metrics(with_process=False)
     heads = {("orders", "0"): 7.0, ("orders", "1"): 9.0}

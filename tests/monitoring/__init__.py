@@ -1,0 +1,1 @@
+"""Prometheus, its rules and the dashboard, on what a mesh really serves."""
