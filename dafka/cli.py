@@ -18,6 +18,8 @@ COMMANDS: Final = (
     "tower",
     "mesh",
     "catalog",
+    "backup",
+    "restore",
     "topics",
     "configs",
     "groups",

@@ -7,12 +7,16 @@ Order of a start: data directories (lock, identity) -> the store is opened, then
 ways. The store stops last.
 """
 
+import logging
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
+from dafka.operators.backup import BackupRequestHandlers
+from dafka.operators.catalog import CatalogRequestHandlers
+from dafka.operators.socket import serve_admin
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import CATALOG_FILE, Life, open_catalog
@@ -37,6 +41,8 @@ from wireproto.dafka.messages import directed_prefix
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -225,6 +231,18 @@ class Standalone(Life):
                 "put back the store/ directory that was here, or start with an empty data directory",
             )
         return known
+
+    async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
+        """As in every life; a backup, or an export of the catalog, may be asked for while it runs."""
+        handlers = {
+            **CatalogRequestHandlers(self.catalog).handlers,
+            **BackupRequestHandlers(broker).handlers,
+        }
+        try:
+            await nursery.start(serve_admin, self.directories.gateway.path, handlers)
+        except OSError as error:  # the path is too long for a socket, or the file system has none
+            logger.warning("nobody can ask for a backup while this runs: no socket there: %s", error)
+        await super()._recover(broker, nursery)
 
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)
