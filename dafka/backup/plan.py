@@ -1,4 +1,8 @@
-"""What of a backup is restored: all of it, or what was there at an earlier time, segment by segment. Pure."""
+"""What of a backup is restored: all of it, or what was there at an earlier time, segment by segment. Pure.
+
+Groups' offsets are kept whatever the time is, and those beyond what is left are set to the ends
+(`dafka.backup.commits`). Their segments say nothing of single commits; without any a group begins anew.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from dafka.backup.commits import COMMITS_TOPIC
 from dafka.backup.manifest import Gap, Manifest, SavedPartition, SavedSegment
 
 
@@ -16,7 +21,7 @@ class CannotRestore(Exception):
     exit_code = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlannedPartition:
     """What becomes of one partition: its segments, where it starts and ends."""
 
@@ -77,7 +82,7 @@ def _end(hole: Gap) -> str:
 
 def _planned(saved: SavedPartition, before_ms: int | None) -> PlannedPartition:
     segments = saved.segments
-    if before_ms is not None:
+    if before_ms is not None and saved.topic != COMMITS_TOPIC:
         segments = segments[: _count_before(segments, before_ms)]
     if len(segments) == len(saved.segments):
         end = saved.end

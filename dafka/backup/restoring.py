@@ -6,6 +6,7 @@ Rules:
   that puts it into its chain: what a killed run had begun is deleted by the next one before it goes on;
 * the next segment of a log is announced after w members have heard the end of the one before it, as in every
   gateway (`gateway.log.closer`);
+* commits beyond what is restored are set to the ends (`dafka.backup.commits`) by a segment of their own;
 * what is read is checked before it is written: the object by its SHA-256, its batches by their number and
   offsets.
 """
@@ -21,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from dafka.backup.commits import COMMITS_TOPIC, Commits, batches_of
 from dafka.backup.content import Damaged, checked, digest
-from dafka.backup.manifest import Manifest, Part, SavedSegment, SavedTopic, object_name
+from dafka.backup.manifest import UNKNOWN, Manifest, Part, SavedSegment, SavedTopic, object_name
 from dafka.backup.plan import CannotRestore, PlannedPartition, segment_epoch
 from dafka.backup.target import NotThere, Target
 from gateway.catalog import keys
@@ -32,11 +34,12 @@ from gateway.configs.effective import effective_topic_configs
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import Noted, noted_outputs
 from gateway.log.idempotence.producer_ids import BLOCK
-from gateway.log.segment import Segment
+from gateway.log.segment import NO_TIMESTAMP, Segment
 from mesh import crash_points
 from mesh.protocol.opening import Opening
 from mesh.protocol.writer import Writer
 from wireproto.dafka.additions import STATUS_DONE, Announcement, DeleteEntry
+from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -74,6 +77,9 @@ class Restoring:
         self._target = target
         self._manifest = manifest
         self._planned = planned
+        self._epoch = manifest.leader_epoch + SPARE_EPOCHS
+        self._clamps: dict[PlannedPartition, list[bytes]] = {}
+        """Batches that come after what a partition of `__consumer_offsets` had."""
         self._say = say
         self._topics = {topic.name: topic for topic in manifest.topics}
         self._w: dict[str, int] = {}
@@ -84,6 +90,7 @@ class Restoring:
     async def run(self) -> None:
         """Write everything. Raises CannotRestore, TargetFailed."""
         await self._forget_begun()
+        await self._clamp_commits()
         await self._put_cluster()
         for start in range(0, len(self._manifest.topics), TOPICS_AT_ONCE):
             await self._put_topics(self._manifest.topics[start : start + TOPICS_AT_ONCE])
@@ -106,13 +113,31 @@ class Restoring:
                     )
             await self._change(noted.log, {}, [key])
 
+    async def _clamp_commits(self) -> None:
+        """Find what groups have committed beyond the ends."""
+        ends = {(each.saved.topic, each.saved.index): each.end for each in self._planned}
+        if not any(each.lost or each.saved.gaps for each in self._planned):
+            return
+        for each in self._planned:
+            if each.saved.topic != COMMITS_TOPIC:
+                continue
+            commits = Commits()
+            for segment in each.segments:
+                for part in segment.parts:
+                    await trio.to_thread.run_sync(commits.feed, await self.read_part(part))
+            beyond = commits.beyond(ends)
+            if beyond:
+                now_ms = self._manifest.taken_ms
+                self._clamps[each] = batches_of(beyond, each.end, self._epoch, now_ms)
+                self._say(f"{len(beyond)} committed offsets are set to the ends of their partitions")
+
     async def _put_cluster(self) -> None:
         """The counters, far enough above those of the backup, and broker configs."""
         if self._catalog.get(keys.LEADER_EPOCH) is not None:
             return
         manifest = self._manifest
         puts = {
-            keys.LEADER_EPOCH: keys.pack(manifest.leader_epoch + SPARE_EPOCHS),
+            keys.LEADER_EPOCH: keys.pack(self._epoch),
             keys.PRODUCER_IDS: keys.pack(manifest.producer_ids + LOST_BLOCKS * BLOCK),
             **{key: keys.pack(value) for key, value in manifest.broker_configs.items()},
         }
@@ -141,8 +166,13 @@ class Restoring:
             topic = self._topics[planned.saved.topic]
             topic_id, index = bytes.fromhex(topic.id), planned.saved.index
             key = keys.partition_key(topic_id, index)
+            clamp = self._clamps.get(planned, [])
             if self._catalog.get(key) is None:
-                puts = {key: keys.pack(planned.record())}
+                record = planned.record()
+                if clamp:
+                    epochs = [*record["epochs"], [self._epoch, planned.end]]
+                    record = {**record, "next_epoch": self._epoch + 1, "epochs": epochs}
+                puts = {key: keys.pack(record)}
                 if not planned.segments and planned.saved.producers:
                     puts[keys.producers_key(topic_id, index)] = base64.b64decode(planned.saved.producers)
                 await self._change(keys.log_name(topic_id, index), puts)
@@ -151,8 +181,15 @@ class Restoring:
             for segment in planned.segments:
                 if segment.start not in there:
                     await _Log(self, topic, planned).write(segment)
+            if clamp and planned.end not in there:
+                await _Log(self, topic, planned).write(self._clamp_segment(planned, clamp), clamp)
         finally:
             self._limit.release()
+
+    def _clamp_segment(self, planned: PlannedPartition, batches: Sequence[bytes]) -> SavedSegment:
+        last, now_ms = read_header(batches[-1]), self._manifest.taken_ms
+        end = last.last_offset + 1
+        return SavedSegment("", self._epoch, planned.end, end, len(batches) - 1, now_ms, 0, UNKNOWN, "", ())
 
     async def _change(self, log: str, puts: Mapping[str, bytes], deletes: Sequence[str] = ()) -> None:
         """A transaction about one log."""
@@ -215,6 +252,8 @@ class _Log:
         self._log = keys.log_name(bytes.fromhex(topic.id), planned.saved.index)
         self._changed = trio.Event()
         self._failed = ""
+        self._size = 0
+        self._max_timestamp = NO_TIMESTAMP
 
     # what the mesh says -----------------------------------------------------------------------------------
 
@@ -248,8 +287,10 @@ class _Log:
 
     # writing ----------------------------------------------------------------------------------------------
 
-    async def write(self, saved: SavedSegment) -> None:
-        """Write a segment, close it, and have w members hear its end. Raises CannotRestore."""
+    async def write(self, saved: SavedSegment, batches: Sequence[bytes] = ()) -> None:
+        """Write a segment, of the backup or of these batches, close it, and have w members hear its end.
+        Raises CannotRestore.
+        """
         context = self._context
         members = context.stores.choose(self._log, self._topic.replication_factor)
         w = self._restoring.w_for(self._topic, members)
@@ -260,11 +301,9 @@ class _Log:
         writer = context.producer.start(address, self._topic.name, members, w, self)
         at = context.place_of(keys.compacting_key(address))
         context.producer.segments.open(self._announcement(segment, saved, snapshot), self._told, at)
+        await self._append(writer, batches)
         for part in saved.parts:
-            for batch in await self._restoring.read_part(part):
-                while writer and (writer.bytes > WINDOW_BYTES or len(writer) >= WINDOW_RECORDS):
-                    await self._wait()
-                context.producer.append(writer, batch)
+            await self._append(writer, await self._restoring.read_part(part))
             crash_points.reach("during-restore")
         while writer:
             await self._wait()
@@ -272,13 +311,21 @@ class _Log:
         context.producer.forget(writer)
         self._restoring.wrote(saved)
 
+    async def _append(self, writer: Writer, batches: Sequence[bytes | memoryview]) -> None:
+        for batch in batches:
+            while writer and (writer.bytes > WINDOW_BYTES or len(writer) >= WINDOW_RECORDS):
+                await self._wait()
+            self._context.producer.append(writer, batch)
+            self._size += len(batch)
+            self._max_timestamp = max(self._max_timestamp, read_header(batch).max_timestamp)
+
     async def _close(self, segment: Segment, saved: SavedSegment) -> None:
         now_ms = self._context.now_ms()
         closed = replace(segment, announced=True, cleaned_to=saved.cleaned_to).closed(
             saved.end,
             saved.last_sequence,
-            saved.max_timestamp,
-            size=saved.size,
+            self._max_timestamp,
+            size=self._size,
             closed_ms=saved.closed_ms or now_ms,
         )
         topic_id, index = keys.of_log(self._log)

@@ -281,7 +281,13 @@ class Taking:
     def _read(
         self, address: str, sequence: int, last: int, offset: int, most: int
     ) -> tuple[dict[str, Any], bytes]:
-        asked = {"address": address, "sequence": sequence, "last": last, "offset": offset, "bytes": most}
+        asked: dict[str, Any] = {
+            "address": address,
+            "sequence": sequence,
+            "last": last,
+            "offset": offset,
+            "bytes": most,
+        }
         try:
             return ask_content(self._directory, READ, pin=self._pin, **asked)
         except OperatorRefused as refused:

@@ -63,7 +63,7 @@ def _moment(text: str) -> int:
     "--before",
     metavar="TIME",
     help="Leave out what was appended after this time (ISO 8601, UTC unless it says otherwise), by whole "
-    "segments: a log ends with the last segment that was closed by then. Without --backup of the first backup "
+    "segments: a log ends with the last segment that was closed by then. Without --backup of the first one "
     "that was taken after it.",
 )
 @click.option(
