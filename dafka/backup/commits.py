@@ -26,6 +26,7 @@ from wireproto.records.keyed import keyed_records
 COMMITS_TOPIC: Final = "__consumer_offsets"
 
 RECORDS_IN_BATCH: Final = 500
+"""Commits in one batch: some tens of kilobytes."""
 
 Commit = tuple[str, str, int]
 """Group, topic, partition."""

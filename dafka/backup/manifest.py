@@ -295,7 +295,8 @@ class KnownSegments:
             try:
                 told = json.loads(line)
                 known = self.by_address.setdefault(told["address"], Known())
-                known.producers = told["producers"] or known.producers
+                if told["producers"] is not None:
+                    known.producers = told["producers"]
                 known.parts |= {int(first): Part(**part) for first, part in told["parts"].items()}
             except (AttributeError, KeyError, TypeError, ValueError):
                 continue

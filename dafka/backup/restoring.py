@@ -48,13 +48,16 @@ LOGS_AT_ONCE: Final = 4
 """Partitions that are written at the same time: each has an object in memory."""
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one segment that are written and not yet durable."""
+
 WINDOW_RECORDS: Final = 1000
-"""What of one segment is written and not yet durable."""
+"""The same in batches: a small part of what the sockets hold."""
 
 PATIENCE_SECONDS: Final = 60.0
 """A restore whose stores take nothing for so long ends."""
 
 TOPICS_AT_ONCE: Final = 500
+"""Topics that are put into the catalog in one transaction."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +75,7 @@ class Restoring:
         planned: Sequence[PlannedPartition],
         say: Callable[[str], None],
     ) -> None:
-        self._context = context
+        self.context = context
         self._catalog = context.catalog
         self._target = target
         self._manifest = manifest
@@ -101,17 +104,17 @@ class Restoring:
 
     async def _forget_begun(self) -> None:
         """Have stores forget the segments that an earlier run had begun."""
-        for noted in noted_outputs(self._context):
+        for noted in noted_outputs(self.context):
             key = keys.compacting_key(noted.address)
-            entry = DeleteEntry(noted.address, noted.log, noted.epoch, self._context.place_of(key))
+            entry = DeleteEntry(noted.address, noted.log, noted.epoch, self.context.place_of(key))
             for member in noted.members:
-                (status,) = await self._context.producer.segments.delete(member, [entry])
+                (status,) = await self.context.producer.segments.delete(member, [entry])
                 if status.status != STATUS_DONE:
                     raise CannotRestore(
-                        f"store {self._context.stores.name(member)} does not delete what an earlier run had "
+                        f"store {self.context.stores.name(member)} does not delete what an earlier run had "
                         f"begun (status {status.status}): its log says why"
                     )
-            await self._change(noted.log, {}, [key])
+            await self.change(noted.log, {}, [key])
 
     async def _clamp_commits(self) -> None:
         """Find what groups have committed beyond the ends."""
@@ -175,7 +178,7 @@ class Restoring:
                 puts = {key: keys.pack(record)}
                 if not planned.segments and planned.saved.producers:
                     puts[keys.producers_key(topic_id, index)] = base64.b64decode(planned.saved.producers)
-                await self._change(keys.log_name(topic_id, index), puts)
+                await self.change(keys.log_name(topic_id, index), puts)
             prefix = f"{keys.segments_prefix(topic_id)}{index:06d}/"
             there = {Segment.unpack(entry.value).start_offset for entry in self._catalog.range(prefix)}
             for segment in planned.segments:
@@ -191,7 +194,7 @@ class Restoring:
         end = last.last_offset + 1
         return SavedSegment("", self._epoch, planned.end, end, len(batches) - 1, now_ms, 0, UNKNOWN, "", ())
 
-    async def _change(self, log: str, puts: Mapping[str, bytes], deletes: Sequence[str] = ()) -> None:
+    async def change(self, log: str, puts: Mapping[str, bytes], deletes: Sequence[str] = ()) -> None:
         """A transaction about one log."""
         topic_id, index = keys.of_log(log)
         name = next(topic.name for topic in self._manifest.topics if topic.id == topic_id.hex())
@@ -235,6 +238,7 @@ class Restoring:
 
 
 PROGRESS_BYTES: Final = 256 * 1024 * 1024
+"""Bytes restored between two lines about it."""
 
 ANOTHER: Final = (
     "Restore another backup ('dafka backup list'), or see what 'dafka backup verify' says of this one"
@@ -246,7 +250,7 @@ class _Log:
 
     def __init__(self, restoring: Restoring, topic: SavedTopic, planned: PlannedPartition) -> None:
         self._restoring = restoring
-        self._context = restoring._context
+        self._context = restoring.context
         self._topic = topic
         self._planned = planned
         self._log = keys.log_name(bytes.fromhex(topic.id), planned.saved.index)
@@ -297,7 +301,7 @@ class _Log:
         address = context.producer.requests.new_id()
         segment = Segment(address, segment_epoch(saved), saved.start, members, w, saved.opened_ms)
         snapshot = await self._restoring.read_snapshot(saved.producers)
-        await self._restoring._change(self._log, Noted(address, members, w, self._log, segment.epoch).put())
+        await self._restoring.change(self._log, Noted(address, members, w, self._log, segment.epoch).put())
         writer = context.producer.start(address, self._topic.name, members, w, self)
         at = context.place_of(keys.compacting_key(address))
         context.producer.segments.open(self._announcement(segment, saved, snapshot), self._told, at)
@@ -331,7 +335,7 @@ class _Log:
         topic_id, index = keys.of_log(self._log)
         puts = {keys.segment_key(topic_id, index, closed.start_offset, closed.address): closed.pack()}
         Closer.note(closed, self._log, puts)
-        await self._restoring._change(self._log, puts, [keys.compacting_key(closed.address)])
+        await self._restoring.change(self._log, puts, [keys.compacting_key(closed.address)])
         crash_points.reach("after-restored-segment")
         heard = trio.Event()
         self._context.closer.begin([closed], heard.set)

@@ -56,6 +56,7 @@ AGAIN_SECONDS: Final = 60.0
 """How long a gateway that went away is waited for."""
 
 RETRY_SECONDS: Final = 0.5
+"""Pause before it is looked again whether it is there."""
 
 RELEASED_AT_ONCE: Final = 1000
 """Addresses in one request: a line of 64 KiB."""

@@ -100,8 +100,7 @@ class _Restore:
     whole = False
 
     async def _write(self, broker: Broker) -> None:
-        broker.context.closer.load()
-        broker._closer_loaded.set()
+        broker.load_ends()
         work = self.work
         await Restoring(broker.context, work.target, work.manifest, work.planned, work.say).run()
         self.whole = True

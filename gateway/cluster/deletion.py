@@ -245,8 +245,10 @@ class Deletion:
             closings = [keys.closing_key(address) for address in gone]
             await catalog.transact(buried, {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
-        if catalog.range(prefix, limit=1):
-            self._topics_again[tombstone.key] = self._now + RETRY_SECONDS
+        if left := catalog.range(prefix, limit=LOOKED_AT_ONCE):
+            is_pinned = any(self._is_pinned(_address_in(entry.key)) for entry in left)
+            pause = PINNED_SECONDS if is_pinned else RETRY_SECONDS
+            self._topics_again[tombstone.key] = self._now + pause
             return  # some member has not confirmed yet
         self._topics_again.pop(tombstone.key, None)
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):

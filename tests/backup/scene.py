@@ -110,6 +110,7 @@ def read_log(bootstrap: str, topic: str, partition: int = 0) -> Log:
             "group.id": "reads",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     place = TopicPartition(topic, partition)
