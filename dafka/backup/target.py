@@ -160,4 +160,8 @@ class DirectoryTarget:
 
 def open_target(text: str, *, make: bool = False) -> Target:
     """The target that an operator has named. Raises TargetFailed."""
+    if text.startswith("s3://"):
+        from dafka.backup.bucket import BucketTarget
+
+        return BucketTarget(text)
     return DirectoryTarget(Path(text), make=make)

@@ -1,4 +1,4 @@
-"""'Restore a copy of the catalog' and 'Lose the catalog' of docs/operations.md, with processes and commands."""
+"""'Restore a copy of the catalog' and 'Lose the catalog' of docs/operations.md, with real processes."""
 
 from __future__ import annotations
 
