@@ -24,7 +24,7 @@ LOCK: Final = "lock.json"
 LOCK_SECONDS: Final = 15 * 60.0
 """How long the lock of a command that was killed is taken for that of one that runs."""
 
-RETRY: Final[dict[str, Any]] = {"max_retries": 10}
+RETRY: Final[Any] = {"max_retries": 10}
 """How often a request that failed is tried again, with a pause that grows."""
 
 NO_OBSTORE: Final = "backups in a bucket need the extra [s3]: pip install 'dafka-gateway[s3]'"
