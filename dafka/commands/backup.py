@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 HELP = """Back a whole cluster up while it runs: topics, records, groups' offsets, configs.
 
-TARGET is a directory, on another disk than the stores'. Only what is new since the last backup is copied.
-'dafka restore' puts a backup into empty stores.
+TARGET is a directory, on another disk than the stores', or s3://BUCKET/PATH (with the extra [s3]; keys,
+region and endpoint are those of the environment: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on). Only what
+is new since the last backup is copied. 'dafka restore' puts a backup into empty stores.
 
 \b
   dafka backup take /backups/prod --data ./gateway
