@@ -22,7 +22,9 @@ from tests.peers.standalone import Standalone
 
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
-BUILD_SECONDS = 600
+BUILD_SECONDS = 1200
+
+pytestmark = pytest.mark.long  # the server takes minutes to build, once
 
 USER, PASSWORD = "backup-user", "backup-password"
 
