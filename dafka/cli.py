@@ -20,6 +20,8 @@ COMMANDS: Final = (
     "tower",
     "mesh",
     "catalog",
+    "backup",
+    "restore",
     "topics",
     "configs",
     "groups",

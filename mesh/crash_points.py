@@ -3,7 +3,7 @@
 `DAFKA_TEST_CRASH_POINT=after-fsync` kills at the first time that point is reached, `after-fsync:20` at the
 twentieth. Without the variable a point costs one comparison. Points: after-write, after-fsync, before-ack,
 during-seal, between-copy-and-catalog, during-compaction, before-compaction-swap, after-compaction-swap,
-after-log-start.
+after-log-start, during-restore, after-restored-segment.
 """
 
 import itertools
@@ -22,6 +22,8 @@ POINTS = frozenset(
         "before-compaction-swap",
         "after-compaction-swap",
         "after-log-start",
+        "during-restore",
+        "after-restored-segment",
     }
 )
 

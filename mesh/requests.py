@@ -159,6 +159,10 @@ class Requests:
         self._count += 1
         return f"{self.prefix}{self._count:016X}"
 
+    def skip_to(self, count: int) -> None:
+        """Go on counting there: an earlier run under the same prefix has used the numbers below."""
+        self._count = max(self._count, count)
+
     def is_awaited(self, requester: str) -> bool:
         """Whether a request with this id waits for its answer."""
         return requester in self._pending

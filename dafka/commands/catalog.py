@@ -12,7 +12,7 @@ HELP = """Export a gateway's catalog to a file, and make a catalog from one.
 
 The catalog says which topics there are, and what is where; the records are the stores'. The stores keep a
 copy of it, and 'dafka gateway rebuild-catalog' reads a lost one back from them. An export is what can be kept
-elsewhere, and read.
+elsewhere, and read. 'dafka backup' takes the records too.
 
 \b
   dafka catalog export --data ./gateway catalog.jsonl
@@ -37,8 +37,8 @@ def catalog() -> None:
 @catalog.command(
     name="export",
     short_help="Write the catalog to a file.",
-    help="Write the catalog to FILE, or to standard output (-): JSON lines, of one moment. A running gateway "
-    "is asked; a standalone must not run meanwhile.",
+    help="Write the catalog to FILE, or to standard output (-): JSON lines, of one moment. A gateway or "
+    "standalone that runs is asked.",
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @data_option

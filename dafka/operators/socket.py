@@ -1,17 +1,19 @@
 """What operators ask of a running gateway: a JSON object a line, through a Unix socket in its data directory.
 
 Who may write the directory may ask; nothing listens on a network for it. A request is
-`{"do": "stores.list", ...}`, the answer `{"done": ...}` or `{"refused": "why, and what to do"}`.
+`{"do": "stores.list", ...}`, the answer `{"done": ...}` or `{"refused": "why, and what to do"}`. An answer
+with `"content": N` beside that is followed by N bytes that are no JSON.
 """
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -37,6 +39,13 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 """The request -> what was done, as JSON has it. Raises `OperatorRefused`."""
+
+
+class Content(NamedTuple):
+    """What a handler gives whose answer has bytes."""
+
+    done: Any
+    pieces: Sequence[bytes]
 
 
 class OperatorRefused(Exception):
@@ -86,12 +95,17 @@ async def serve_admin(
 async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) -> None:
     answer: dict[str, Any]
     line = b""
+    pieces: Sequence[bytes] = ()
     try:
         with trio.move_on_after(REQUEST_SECONDS):
             line = await _line(stream)
         if not line:
             return
-        answer = {"done": await _do(line, handlers)}
+        done = await _do(line, handlers)
+        answer = {"done": done}
+        if isinstance(done, Content):
+            pieces = done.pieces
+            answer = {"done": done.done, "content": sum(map(len, pieces))}
     except OperatorRefused as refused:
         answer = {"refused": str(refused)}
     except ProcessEnds:
@@ -102,6 +116,8 @@ async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) ->
     with trio.move_on_after(REQUEST_SECONDS):
         try:
             await stream.send_all(await trio.to_thread.run_sync(_packed, answer))
+            for piece in pieces:
+                await stream.send_all(piece)
             await stream.send_eof()
             async for _ in stream:
                 pass  # to close with something unread would take the answer back
@@ -147,34 +163,45 @@ async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
 
 def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
     """What the gateway that runs on this data directory did. Blocks. Raises OperatorRefused and NoGateway."""
+    return ask_content(directory, do, seconds, **details)[0]
+
+
+def ask_content(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> tuple[Any, bytes]:
+    """As `ask`, with the bytes that came besides."""
     try:
-        return ask_at(directory / SOCKET_NAME, do, seconds, **details)
+        return _ask(directory / SOCKET_NAME, do, seconds, **details)
     except NoGateway as nobody:
         raise NoGateway(f"{nobody}. Start it, or name its data directory with --data") from None
 
 
 def ask_at(path: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
     """What the process that serves a socket did. Blocks. Raises OperatorRefused and NoGateway."""
+    return _ask(path, do, seconds, **details)[0]
+
+
+def _ask(path: Path, do: str, seconds: float, **details: Any) -> tuple[Any, bytes]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
         try:
             with short_name(path) as name:
                 connection.connect(name)
             connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
-            answer = _receive(connection)
+            answer, content = _receive(connection)
         except OSError as error:
             raise NoGateway(f"no gateway answers at {path}: {error.strerror or error}") from None
     if "refused" in answer:
         raise OperatorRefused(answer["refused"])
-    return answer["done"]
+    return answer["done"], content
 
 
-def _receive(connection: socket.socket) -> dict[str, Any]:
-    data = bytearray()  # a catalog has tens of megabytes: adding to bytes copies them all each time
-    while not data.endswith(b"\n"):
-        piece = connection.recv(65536)
-        if not piece:
-            raise ConnectionResetError("it closed the connection")
-        data += piece
-    answer: dict[str, Any] = json.loads(data)
-    return answer
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], bytes]:
+    with connection.makefile("rb") as stream:
+        line = stream.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection")
+        answer: dict[str, Any] = json.loads(line)
+        size = answer.get("content", 0)
+        content = stream.read(size)
+        if len(content) < size:
+            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection")
+    return answer, content

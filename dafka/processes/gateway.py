@@ -17,6 +17,7 @@ from dataclasses import replace
 import trio
 
 from dafka.operators.accept_loss import LossRequestHandlers
+from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreRequestHandlers
@@ -27,6 +28,7 @@ from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
+from gateway.catalog.sqlite import SqliteCatalog
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.other_gateways import OtherGateways
 from gateway.cluster.stores import Stores
@@ -63,13 +65,14 @@ class GatewayProcess(Life):
 
     def __init__(self, settings: GatewaySettings, directory: DataDirectory, context: Context) -> None:
         self.directory = directory
-        super().__init__(
-            settings, context, lambda: open_catalog(directory.path, rebuild=settings.rebuild_catalog)
-        )
+        super().__init__(settings, context, self._open_catalog)
         self.presence = StorePresence(self.node, self.requests)
         self.others = OtherGateways(self.node, self.requests)
         self.stores = Stores(self.catalog, self.presence)
         self.beacon: Beacon
+
+    def _open_catalog(self) -> SqliteCatalog:
+        return open_catalog(self.directory.path, rebuild=self.settings.rebuild_catalog)
 
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
@@ -108,6 +111,7 @@ class GatewayProcess(Life):
             **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
             **LossRequestHandlers(self.stores, broker).handlers,
             **CatalogRequestHandlers(self.catalog).handlers,
+            **BackupRequestHandlers(broker).handlers,
         }
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

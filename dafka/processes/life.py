@@ -42,6 +42,7 @@ from gateway.front.registry import load_apis
 from gateway.front.server import Server
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
+from mesh.data_directory import DataDirectoryRefused
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -59,6 +60,9 @@ LAST_WORD_SECONDS = 0.5
 CATALOG_FILE = "catalog.sqlite"
 """The catalog, in a gateway's data directory."""
 
+RESTORING_FILE = f"{CATALOG_FILE}.restoring"
+"""The catalog of a cluster that is being restored from a backup, until all of it is there."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -66,6 +70,9 @@ class Life(abc.ABC):
     """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
     ListenError, StoreFailed, CatalogFailed), possibly in an exception group.
     """
+
+    life_name = ""
+    """How all its addresses begin, 16 upper-case hex characters; "": a new name for each run."""
 
     def __init__(
         self, settings: ServingSettings, context: Context, catalog: Callable[[], SqliteCatalog]
@@ -77,7 +84,7 @@ class Life(abc.ABC):
         self.health = Health()
         self.loop_watch = LoopWatch()
         self.node = Node(context)
-        self.requests = Requests(self.node)
+        self.requests = Requests(self.node, self.life_name)
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
         opened = catalog()
@@ -269,6 +276,12 @@ def open_catalog(directory: Path, *, rebuild: bool) -> SqliteCatalog:
     Raises DataDirectoryRefused, OSError.
     """
     path = directory / CATALOG_FILE
+    if (directory / RESTORING_FILE).exists():
+        raise DataDirectoryRefused(
+            directory,
+            "a backup is being restored there, and is not all there yet",
+            "Repeat 'dafka restore' with the same options: it goes on where it was",
+        )
     if rebuild:
         aside = set_aside(path)
         if aside is not None:

@@ -17,6 +17,8 @@ import trio
 
 from dafka.chaos.apis import with_faults
 from dafka.chaos.faults import Faults
+from dafka.operators.backup import BackupRequestHandlers
+from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.chaos import ChaosRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.processes.ephemeral import temporary_data
@@ -51,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -264,7 +268,17 @@ class Standalone(Life):
         return known
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
-        """As in every life; orders to fail are taken from before clients come."""
+        """As in every life; a backup, or an export of the catalog, may be asked for while it runs. Orders to
+        fail are taken from before clients come.
+        """
+        handlers = {
+            **CatalogRequestHandlers(self.catalog).handlers,
+            **BackupRequestHandlers(broker).handlers,
+        }
+        try:
+            await nursery.start(serve_admin, self.directories.gateway.path, handlers)
+        except OSError as error:  # the path is too long for a socket, or the file system has none
+            logger.warning("nobody can ask for a backup while this runs: no socket there: %s", error)
         await super()._recover(broker, nursery)
         if self.settings.chaos is not None:
             path = self.settings.chaos

@@ -91,9 +91,13 @@ class Cluster:
     async def recover(self) -> None:
         """Recover all partitions: afterwards all of them serve, or say why not."""
         partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
+        self.load_ends()
+        await self.recovery.recover(partitions)
+
+    def load_ends(self) -> None:
+        """Take up telling stores where segments end: before anything else is closed or deleted."""
         self.context.closer.load()
         self._closer_loaded.set()
-        await self.recovery.recover(partitions)
 
     async def run(self) -> None:
         """The background work of the log, for ever."""

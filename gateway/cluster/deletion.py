@@ -38,6 +38,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry, HistoryLost
 from gateway.catalog.keys import log_name
 from gateway.cluster.grace import Grace
+from gateway.cluster.pins import Pins
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.notes import Note, take_notes
@@ -62,6 +63,9 @@ LOOKED_AT_ONCE = SEGMENTS_AT_ONCE
 RETRY_SECONDS = 30.0
 """Pause before a store is asked again to delete what it could not: every try reads the bad place of its disk,
 and that seldom heals by itself."""
+
+PINNED_SECONDS = 5.0
+"""Pause before it is looked again whether a backup still reads a segment that is to be deleted."""
 
 KEPT_SECONDS = 1.0
 """How long a round waits for the stores to remember what has left the catalog."""
@@ -93,6 +97,8 @@ class Deletion:
         self._grace = Grace(delay_seconds)
         self._old = -math.inf
         """The revision up to which tombstones are old enough, in this round."""
+        self.pins = Pins()
+        """What a backup reads."""
         self._stores = stores
         self._work = trio.Event()
         self._work.set()
@@ -239,8 +245,10 @@ class Deletion:
             closings = [keys.closing_key(address) for address in gone]
             await catalog.transact(buried, {}, [*(entry.key for entry in gone.values()), *closings])
             segments, after = await self._due(prefix, after)
-        if catalog.range(prefix, limit=1):
-            self._topics_again[tombstone.key] = self._now + RETRY_SECONDS
+        if left := catalog.range(prefix, limit=LOOKED_AT_ONCE):
+            is_pinned = any(self._is_pinned(_address_in(entry.key)) for entry in left)
+            pause = PINNED_SECONDS if is_pinned else RETRY_SECONDS
+            self._topics_again[tombstone.key] = self._now + pause
             return  # some member has not confirmed yet
         self._topics_again.pop(tombstone.key, None)
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
@@ -257,7 +265,7 @@ class Deletion:
                 self._unconfirmed.pop(address, None)
             elif not self._is_old(entry.mod_revision):
                 pass  # put anew meanwhile
-            elif self._is_due(address, entry) and not self._waits(entry):
+            elif self._is_due(address, entry) and not self._waits(address, entry):
                 due[address] = entry
             elif address not in self._waiting:
                 self._retry_later(address)
@@ -293,7 +301,7 @@ class Deletion:
             for entry in entries:
                 after = entry.key
                 address = _address_in(entry.key)
-                if self._is_due(address, entry):
+                if self._is_due(address, entry) and not self._is_pinned(address):
                     due[address] = entry
                     if len(due) == SEGMENTS_AT_ONCE:
                         return due, after
@@ -319,14 +327,20 @@ class Deletion:
         self._unconfirmed[address] = asked._replace(again=again)
         self._retries.append((again, address))
 
-    def _waits(self, entry: Entry) -> bool:
-        """Whether a lost catalog could not be read back without this segment: it was compacted into others
-        whose ends too few stores have heard yet, or it was the last one of its log, and too few stores
-        remember where that ends.
+    def _is_pinned(self, address: str) -> bool:
+        return self.pins.holds(address, self._now)
+
+    def _waits(self, address: str, entry: Entry) -> bool:
+        """Whether a backup still reads this segment, or a lost catalog could not be read back without it: it
+        was compacted into others whose ends too few stores have heard yet, or it was the last one of its log,
+        and too few stores remember where that ends.
         """
+        if self._is_pinned(address):
+            self._put_off_until = min(self._put_off_until, self._now + PINNED_SECONDS)
+            return True
         value = keys.unpack(entry.value)
         if value.get("last") and not self._remembered:
-            self._put_off_until = self._now + RETRY_SECONDS
+            self._put_off_until = min(self._put_off_until, self._now + RETRY_SECONDS)
             return True
         after = value.get("after", ())
         return any(map(self._context.closer.is_waited_for, after))

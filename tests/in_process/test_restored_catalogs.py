@@ -1,4 +1,4 @@
-"""'Restore a backup' and 'Lose the catalog' of docs/operations.md, with the processes and the commands."""
+"""'Restore a copy of the catalog' and 'Lose the catalog' of docs/operations.md, with real processes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from dafka.backup.target import DirectoryTarget, NotThere, TargetFailed, open_target
+
+
+def test_files_are_there_whole_and_once(tmp_path: Path) -> None:
+    target = DirectoryTarget(tmp_path / "a" / "b", make=True)
+    assert target.put_new("objects/ab/abc", b"first")
+    assert not target.put_new("objects/ab/abc", b"second")
+    assert target.get("objects/ab/abc") == b"first"
+    target.put("objects/ab/abc", b"third")
+    assert target.get("objects/ab/abc") == b"third"
+    assert target.put_new("objects/cd/cde", b"")
+    assert target.sizes("objects/") == {"objects/ab/abc": 5, "objects/cd/cde": 0}
+    assert target.sizes("manifests/") == {}
+    target.delete("objects/ab/abc")
+    target.delete("objects/ab/abc")
+    with pytest.raises(NotThere, match="objects/ab/abc"):
+        target.get("objects/ab/abc")
+    assert list((target.path / "writing").iterdir()) == []
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    one, other = DirectoryTarget(tmp_path), open_target(str(tmp_path))
+    (tmp_path / "writing").mkdir()
+    (tmp_path / "writing" / "left").write_bytes(b"by a killed one")
+    with one.alone():
+        assert not (tmp_path / "writing" / "left").exists()
+        with pytest.raises(TargetFailed, match="another process takes or prunes"), other.alone():
+            raise AssertionError("both are alone")
+    with other.alone():
+        pass
+
+
+def test_failures_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TargetFailed, match="there is no such directory"):
+        open_target(str(tmp_path / "nothing"))
+    (tmp_path / "objects").write_bytes(b"a file")
+    with pytest.raises(TargetFailed, match=r"objects.*Check the path"):
+        DirectoryTarget(tmp_path).put_new("objects/ab/abc", b"")
