@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.common.clients import LOOPBACK, client_of
 from gateway.common.shared_budget import Share
+from gateway.common.turns import Turns
 from gateway.front.limits import KNOWN_SECONDS, LOOPBACK_PART, MAX_KNOWN_CLIENTS, RESERVED_PART
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ REFUSALS: Final = {
 class Client:
     """One client (`gateway.common.clients` says who is one), while it has connections.
 
-    Its shares of the memory have the names that the budgets have in `ConnectionContext`.
+    Its connections have their `turns` together. Its shares of the memory have the names that the budgets have
+    in `ConnectionContext`.
     """
 
     __slots__ = (
@@ -40,12 +42,14 @@ class Client:
         "response_memory",
         "since",
         "small_request_memory",
+        "turns",
     )
 
     def __init__(self, name: str, context: ConnectionContext, since: float) -> None:
         self.name = name
         self.since = since
         self.connections = 0
+        self.turns = Turns()
         self.request_memory = Share(context.request_memory, name)
         self.small_request_memory = Share(context.small_request_memory, name)
         self.decoded_memory = Share(context.decoded_memory, name)

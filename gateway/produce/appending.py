@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.common.costs import HEADER, PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
-from gateway.common.work import TURN
+from gateway.common.turns import TURN
 from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
@@ -335,7 +335,7 @@ class Appending:
         )
         if header.max_timestamp >= header.base_timestamp:
             return header
-        self._request.work.is_over_with(TURN)  # what it takes is a turn by itself
+        self._request.work.owes(TURN)  # what it takes is a turn by itself
         return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(

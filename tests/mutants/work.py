@@ -11,8 +11,8 @@ MUTANTS = (
         "turns-that-never-end",
         "A request of very many elements keeps the loop until it is done.",
         "gateway/common/work.py",
-        "        return left < cost and left < TURN\n",
-        "        return left < 0 and left > TURN\n",
+        "        elif (left < cost and left < TURN) or (turns.waiting and not self.has_turn):\n",
+        "        elif turns.waiting and not self.has_turn:\n",
         (f"{WORK}test_others_have_their_turn_while_a_large_request_is_worked_off",),
     ),
     Mutant(

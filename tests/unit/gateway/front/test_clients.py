@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,14 +14,30 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.clients import LOOPBACK, client_of
+from gateway.common.costs import ELEMENT
+from gateway.common.handlers import Request, Response
 from gateway.common.shared_budget import SharedBudget
+from gateway.common.turns import TURN
 from gateway.front import clients
 from gateway.front.clients import Client, Clients
 from gateway.front.limits import CHECK_SECONDS, KNOWN_SECONDS, MAX_KNOWN_CLIENTS, STARVED_SECONDS, Limits
 from tests.unit.gateway import kafka_wire
-from tests.unit.gateway.kafka_wire import BEGIN, ECHO, Running, answer, request, run, running
+from tests.unit.gateway.kafka_wire import (
+    BEGIN,
+    ECHO,
+    Fakes,
+    Running,
+    answer,
+    raw_body,
+    request,
+    run,
+    running,
+)
 
 KIB = 1024
+
+NAMES = 9
+"""The key of an API that works off names without end."""
 
 
 @pytest.mark.parametrize(
@@ -154,6 +170,39 @@ def test_a_client_with_too_many_connections_is_refused_and_others_are_not(
     with caplog.at_level(logging.WARNING):
         serve(body, Limits(max_client_connections=2))
     assert "refused a connection of 127.0.0.2: of 2, its client has as many as one may have" in caplog.text
+
+
+@pytest.mark.usefixtures("each_address_is_a_client")
+def test_many_busy_connections_of_one_client_keep_another_waiting_for_some_of_their_turns() -> None:
+    names, fakes, waited = 0, Fakes(), []
+
+    @fakes.registry.api(key=NAMES, name="Names", min_version=0, max_version=0, decoder=raw_body)
+    async def without_end(request: Request, broker: Any) -> Response:
+        nonlocal names
+        while not request.shutting_down.is_set():
+            await request.work.before(ELEMENT)
+            names += 1
+        return b""
+
+    async def body(server: Running) -> None:
+        async with AsyncExitStack() as stack:
+            for number in range(100):
+                greedy = await stack.enter_async_context(client_at(server, "127.0.0.2"))
+                await greedy.send(request(NAMES, number))
+            async with client_at(server, "127.0.0.1") as victim:
+                for number in range(20):
+                    before = names
+                    await victim.send(request(ECHO, number))
+                    assert await victim.frame() == answer(number)
+                    waited.append((names - before) * ELEMENT)
+            server.server.shut_down()
+
+    async def main() -> None:
+        async with running(fakes=fakes) as server:
+            await body(server)
+
+    run(main)
+    assert max(waited) <= 16 * TURN  # it is sent, received, answered and read in passes of two turns at most
 
 
 HALF_SENT = struct.pack(">i", 100 * KIB) + bytes(20)
