@@ -105,7 +105,7 @@ class Reading:
                 if not wanted.records:
                     self._read_again(wanted)
                 if not done % BREATH:
-                    await trio.lowlevel.checkpoint()
+                    await self._request.work.breath()
 
     async def read_cold(self, others: Iterable[FetchedPartition]) -> None:
         """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""
