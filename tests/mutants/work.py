@@ -19,8 +19,8 @@ MUTANTS = (
         "last-thread-for-one-client",
         "One client's batches hold all places, and everybody else waits for them.",
         "gateway/common/workers.py",
-        "return self._running[client] < self.threads - 1",
-        "return self._running[client] < self.threads",
+        "return self._running[network_of(client)] < self.threads - 1",
+        "return self._running[network_of(client)] < self.threads",
         (f"{WORKERS}test_one_client_never_holds_the_last_thread",),
     ),
     Mutant(

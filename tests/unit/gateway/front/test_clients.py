@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.common.clients import LOOPBACK, client_of
+from gateway.common.clients import LOOPBACK, NOBODY, client_of, network_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response
 from gateway.common.shared_budget import SharedBudget
@@ -53,6 +53,40 @@ NAMES = 9
 )
 def test_who_is_one_client(hosts: tuple[str, ...], client: str) -> None:
     assert {client_of(host) for host in hosts} == {client}
+
+
+@pytest.mark.parametrize(
+    ("client", "network"),
+    [
+        ("2001:db8:1:2::/64", "2001:db8:1::/48"),
+        ("2001:db8:1:3::/64", "2001:db8:1::/48"),
+        ("10.1.2.3", "10.1.2.3"),
+        (LOOPBACK, LOOPBACK),
+        (NOBODY, NOBODY),
+        ("no/address", "no/address"),
+    ],
+)
+def test_of_which_network_a_client_is(client: str, network: str) -> None:
+    assert network_of(client) == network
+
+
+def test_the_clients_of_one_network_leave_places_for_others_and_have_turns_together() -> None:
+    clients = some_clients(max_connections=1000, max_client_connections=500)
+    assert admit_many(clients, "2001:db8:1:1::1") == (500, "client")
+    assert admit_many(clients, "2001:db8:1:2::1") == (250, "client")
+    assert clients.admit("2001:db8:1:3::1", 0) == "client"
+    first, second = admitted(clients, "2001:db8:2:1::1"), admitted(clients, "2001:db8:2:2::1")
+    assert first is not second
+    assert first.turns is second.turns
+    assert admitted(clients, "10.0.0.1").turns is not admitted(clients, "10.0.0.2").turns
+
+
+def test_a_network_whose_connections_have_ended_is_forgotten() -> None:
+    clients = some_clients(max_connections=10)
+    some = [admitted(clients, f"2001:db8:1:{number}::1") for number in range(3)]
+    for client in some:
+        clients.leave(client, 0)
+    assert not clients._networks
 
 
 def some_clients(**limits: int) -> Clients:
@@ -169,7 +203,7 @@ def test_a_client_with_too_many_connections_is_refused_and_others_are_not(
 
     with caplog.at_level(logging.WARNING):
         serve(body, Limits(max_client_connections=2))
-    assert "refused a connection of 127.0.0.2: of 2, its client has as many as one may have" in caplog.text
+    assert "refused a connection of 127.0.0.2: of 2, its client, or the network" in caplog.text
 
 
 @pytest.mark.usefixtures("each_address_is_a_client")
