@@ -30,6 +30,9 @@ DECODED_KIB: Final = 40_000
 PRODUCED_BATCH: Final = 10_000
 """A batch that is checked and appended, or refused."""
 
+LOOKED: Final = 500
+"""A topic or partition of a Produce that is looked at for what has to be waited for: 250 to 500."""
+
 RECORD: Final = 350
 """A record of it that is looked through: 100 to 350 compiled, 900 in Python, and 3,000 where it is named as
 well."""
