@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dafka.commands import parsing
+from gateway.front.limits import MAX_CONNECTIONS
 from mesh.protocol.endpoints import MeshListen, in_brackets
 
 MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
@@ -171,6 +172,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "Bytes of memory for the newest records of all partitions, for consumers that keep up.",
         parsing.parse_number(0, MAX_TAIL_CACHE_BYTES),
         metavar="BYTES",
+    ),
+    "max_client_connections": Option(
+        "Connections that one client may have at once: an address, so all that is behind one NAT or proxy. "
+        "Half of all by default.",
+        parsing.parse_number(1, MAX_CONNECTIONS),
+        metavar="N",
     ),
     "metrics": Option(
         "Where to serve Prometheus metrics (/metrics) and health (/health) over HTTP.",
