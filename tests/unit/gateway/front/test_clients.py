@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.clients import LOOPBACK, NOBODY, client_of, network_of
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import ELEMENT, REQUEST
 from gateway.common.handlers import Request, Response
 from gateway.common.shared_budget import SharedBudget
 from gateway.common.turns import TURN
@@ -237,6 +237,40 @@ def test_many_busy_connections_of_one_client_keep_another_waiting_for_some_of_th
 
     run(main)
     assert max(waited) <= 16 * TURN  # it is sent, received, answered and read in passes of two turns at most
+
+
+@pytest.mark.usefixtures("each_address_is_a_client")
+def test_many_small_requests_of_one_client_keep_another_waiting_for_some_of_them() -> None:
+    served, waited = 0, []
+    fakes = Fakes()
+
+    @fakes.registry.api(key=NAMES, name="Names", min_version=0, max_version=0, decoder=raw_body)
+    async def count(request: Request, broker: Any) -> Response:
+        nonlocal served
+        served += 1
+        return None
+
+    async def body(server: Running) -> None:
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            requests = b"".join(request(NAMES, number) for number in range(1_000))
+            greedy = [await stack.enter_async_context(client_at(server, "127.0.0.2")) for _ in range(200)]
+            async with client_at(server, "127.0.0.1") as victim:
+                for one in greedy:
+                    nursery.start_soon(one.send, requests)
+                for number in range(20):
+                    before = served
+                    await victim.send(request(ECHO, number))
+                    assert await victim.frame() == answer(number)
+                    waited.append(served - before)
+            nursery.cancel_scope.cancel()
+
+    async def main() -> None:
+        async with running(fakes=fakes) as server:
+            await body(server)
+
+    run(main)
+    assert served >= 1_000
+    assert max(waited) <= 8 * 2 * TURN // REQUEST
 
 
 HALF_SENT = struct.pack(">i", 100 * KIB) + bytes(20)
