@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dafka.commands import parsing
-from gateway.front.limits import MAX_CONNECTIONS
 from mesh.protocol.endpoints import MeshListen, in_brackets
 
 MAX_FSYNC_INTERVAL_MS: Final = 3_600_000
@@ -31,6 +30,10 @@ MAX_GROUP_SIZE: Final = 2**31 - 1
 MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
 """Fetch sessions: as many as Kafka's `max.incremental.fetch.session.cache.slots` can say. Their memory is
 bounded apart."""
+
+MAX_CLIENT_CONNECTIONS: Final = 10_000
+"""Connections: as many as all clients together may have (`gateway.front.limits`, which help does not
+load)."""
 
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
@@ -176,7 +179,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "max_client_connections": Option(
         "Connections that one client may have at once: an address, so all that is behind one NAT or proxy. "
         "Half of all by default.",
-        parsing.parse_number(1, MAX_CONNECTIONS),
+        parsing.parse_number(1, MAX_CLIENT_CONNECTIONS),
         metavar="N",
     ),
     "metrics": Option(

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from dafka.commands.configuration import ConfigurationError, load, load_settings
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
-from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
+from dafka.commands.options import (
+    MAX_CLIENT_CONNECTIONS,
+    OPTIONS,
+    Option,
+    flag_of,
+    key_of,
+    shown_default,
+    variable_of,
+)
 from dafka.commands.parsing import parse_mesh_listen
 from dafka.settings import GatewaySettings, MeshStoreSettings, NativeSettings, Settings, TowerSettings
+from gateway.front.limits import MAX_CONNECTIONS
 from gateway.front.listeners import ListenerSpec
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
@@ -110,6 +119,10 @@ def test_each_setting_from_each_place(tmp_path: Path, name: str) -> None:
     assert load_settings({}, environment={variable_of(name): text}) == expected
     for key in (key_of(name), name):
         assert load_settings({}, config=file_with(tmp_path, f'{key} = "{text}"'), environment={}) == expected
+
+
+def test_one_client_may_have_all_connections_and_no_more() -> None:
+    assert MAX_CLIENT_CONNECTIONS == MAX_CONNECTIONS
 
 
 def test_flag_over_environment_over_file(tmp_path: Path) -> None:
