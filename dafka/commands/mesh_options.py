@@ -76,6 +76,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "offsets_retention_minutes": OPTIONS["offsets_retention_minutes"],
     "fetch_session_slots": OPTIONS["fetch_session_slots"],
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
+    "max_client_connections": OPTIONS["max_client_connections"],
     "metrics": OPTIONS["metrics"],
     "http": OPTIONS["http"],
     "http_no_values": OPTIONS["http_no_values"],

@@ -31,6 +31,10 @@ MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
 """Fetch sessions: as many as Kafka's `max.incremental.fetch.session.cache.slots` can say. Their memory is
 bounded apart."""
 
+MAX_CLIENT_CONNECTIONS: Final = 10_000
+"""Connections: as many as all clients together may have (`gateway.front.limits`, which help does not
+load)."""
+
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
@@ -174,6 +178,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "Bytes of memory for the newest records of all partitions, for consumers that keep up.",
         parsing.parse_number(0, MAX_TAIL_CACHE_BYTES),
         metavar="BYTES",
+    ),
+    "max_client_connections": Option(
+        "Connections that one client may have at once: an address, so all that is behind one NAT or proxy. "
+        "Half of all by default.",
+        parsing.parse_number(1, MAX_CLIENT_CONNECTIONS),
+        metavar="N",
     ),
     "metrics": Option(
         "Where to serve Prometheus metrics (/metrics) and health (/health) over HTTP.",

@@ -37,6 +37,7 @@ from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
+from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
@@ -243,6 +244,7 @@ class Life(abc.ABC):
             registry=self._registry,
             broker=broker,
             metrics=self.metrics,
+            limits=Limits(max_client_connections=self.settings.max_client_connections),
             produce_gate=broker.context.window_gate,
             hurry=broker.wake_parked,
         )

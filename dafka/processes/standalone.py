@@ -282,9 +282,9 @@ class Standalone(Life):
         await super()._recover(broker, nursery)
         if self.settings.chaos is not None:
             path = self.settings.chaos
-            handlers = ChaosRequestHandlers(self._faults, self._registry, broker, self._disconnect).handlers
+            chaos = ChaosRequestHandlers(self._faults, self._registry, broker, self._disconnect).handlers
             try:
-                await nursery.start(serve_admin, path.parent, handlers, path.name)
+                await nursery.start(serve_admin, path.parent, chaos, path.name)
             except OSError as error:
                 raise ListenError(f"cannot listen on {path}: {error}") from error
             logger.warning("--chaos: whoever may write %s can make clients fail", path)

@@ -4,10 +4,10 @@ A Metadata request that names a missing topic is answered at once, as Kafka answ
 unknown. Meanwhile the topic is created here, so that the client finds it when it asks again, a tenth of a
 second later. The creation is this object's and not the connection's: it goes on when the client is gone.
 
-Rule: a name is under way once, however many requests ask for it. Clients have their turns, each host one
-name at a time, so that one which asks for thousands, in however many requests, does not keep the one name of
-another waiting; and none may take more than half of the places that are left. What finds no place is left
-out, and the answer to it is the same; the client asks again.
+Rule: a name is under way once, however many requests ask for it. Clients have their turns, one name at a
+time, so that one which asks for thousands, in however many requests, does not keep the one name of another
+waiting; and they share the places (`gateway.common.shares`). What finds no place is left out, and the answer
+to it is the same; the client asks again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gateway.administration.topic_creation import (
 )
 from gateway.common.failures import ends_process
 from gateway.common.log_limit import LogLimit, warn_once
+from gateway.common.shares import Shares
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC, invalid_topic_name, is_internal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
 
 MAX_UNDER_WAY: Final = 10_000
-"""Topics that wait to be created automatically, of all clients together: some megabytes of names. One host
-may take half of what others have left, so that there is room for whoever comes with a few."""
+"""Topics that wait to be created automatically, of all clients together: some megabytes of names. One
+client may take half of what others have left, so that there is room for whoever comes with a few."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,9 @@ class AutomaticCreation:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._waiting: OrderedDict[str, deque[str]] = OrderedDict()
-        """Names by the host that asked for them, in the order of the hosts' turns."""
+        """Names by the client that asked for them, in the order of the clients' turns."""
         self._under_way: set[str] = set()
+        self._places = Shares(MAX_UNDER_WAY)
         self._work = trio.Event()
         self._defects = LogLimit(logger)
 
@@ -58,11 +60,11 @@ class AutomaticCreation:
         """Topics that are being created, or wait for it."""
         return len(self._under_way)
 
-    def ask(self, host: str, names: Iterable[str]) -> None:
+    def ask(self, client: str, names: Iterable[str]) -> None:
         """Have those of one request created that are missing and may be created; returns at once.
 
-        host: where the client is. Kafka's internal topics may not be created so. A request for more topics
-        and partitions than MAX_PARTITIONS_PER_REQUEST creates none of them.
+        client: who asks (`gateway.common.clients`). Kafka's internal topics may not be created so. A request
+        for more topics and partitions than MAX_PARTITIONS_PER_REQUEST creates none of them.
         """
         most = MAX_PARTITIONS_PER_REQUEST // (1 + self._cluster.settings.partitions)
         missing = list(islice(filter(self._is_missing, names), most + 1))
@@ -76,14 +78,13 @@ class AutomaticCreation:
                 MAX_PARTITIONS_PER_REQUEST,
             )
             return
-        waiting = self._waiting.get(host, deque())
-        of_others = len(self._under_way) - len(waiting)
-        room = (MAX_UNDER_WAY - of_others + 1) // 2 - len(waiting)
-        taken = [name for name in missing if name not in self._under_way][: max(0, room)]
+        places = self._places
+        room = max(0, places.share(client) - places.held(client))
+        taken = [name for name in missing if name not in self._under_way][:room]
         if taken:
             self._under_way.update(taken)
-            waiting.extend(taken)
-            self._waiting[host] = waiting
+            places.charge(client, len(taken))
+            self._waiting.setdefault(client, deque()).extend(taken)
             self._work.set()
 
     def _is_missing(self, name: str) -> bool:
@@ -102,14 +103,15 @@ class AutomaticCreation:
             await self._work.wait()
             while self._waiting:
                 await trio.lowlevel.checkpoint()  # the checks of one topic take some time
-                host, names = self._waiting.popitem(last=False)
+                client, names = self._waiting.popitem(last=False)
                 name = names.popleft()
                 if names:
-                    self._waiting[host] = names
+                    self._waiting[client] = names
                 try:
                     await self._create(name)
                 finally:
                     self._under_way.discard(name)
+                    self._places.charge(client, -1)
             self._cluster.remember_soon()
             self._work = trio.Event()
 

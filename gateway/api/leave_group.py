@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
 from gateway.answers.encoding import answer, answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
@@ -39,7 +37,7 @@ async def leave_group(request: Request, broker: Broker) -> Response:
     else:
         leaving = [Leaving(body.member_id, None, "not provided")]
     try:
-        results = await _leave(broker, body.group_id, leaving)
+        results = await _leave(request, broker, leaving)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, members=[]))
@@ -62,10 +60,11 @@ def _left(member: tuple[Leaving, ErrorCode]) -> Any:
     )
 
 
-async def _leave(broker: Broker, group_id: str, leaving: list[Leaving]) -> list[ErrorCode]:
+async def _leave(request: Request, broker: Broker, leaving: list[Leaving]) -> list[ErrorCode]:
     """Have them leave, some at a time: there may be 100,000. Raises KafkaError as `Coordinator.leave`."""
+    group_id = request.body.group_id
     results = broker.groups.leave(group_id, leaving[:BREATH])
     for start in range(BREATH, len(leaving), BREATH):
-        await trio.lowlevel.checkpoint()
+        await request.work.breath()
         results += broker.groups.leave(group_id, leaving[start : start + BREATH])
     return results

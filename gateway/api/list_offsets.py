@@ -255,7 +255,7 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
                     lookups.append((offsets, index))
             done += 1
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await request.work.breath()
     if lookups:
         await _look_up(lookups)
     # What had to be looked up has its answer now.

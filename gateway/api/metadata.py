@@ -119,8 +119,7 @@ async def metadata(request: Request, broker: Broker) -> Response:
     if len(request.frame) <= MAX_AT_ONCE_BYTES:
         _remembered.put(question_of(request.header, request.frame), wanted)
     if wanted.creates(broker):
-        host = request.client_address.rpartition(":")[0]
-        broker.automatic_creation.ask(host, cast("Sequence[str]", wanted.asked or ()))
+        broker.automatic_creation.ask(request.client, cast("Sequence[str]", wanted.asked or ()))
     return await _answer(request, broker, wanted, states(broker, wanted.topics(broker)))
 
 

@@ -84,7 +84,7 @@ async def offset_commit(request: Request, broker: Broker) -> Response:
     """Commit what can be committed; one result per partition."""
     commit = OffsetCommit(request, broker)
     for _ in commit.begin():
-        await trio.lowlevel.checkpoint()
+        await request.work.breath()
     if not commit.ready:
         over = trio.Event()
         commit.when_ready(over.set)

@@ -8,6 +8,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.common.topic_names import collision_key, has_collision_characters, is_internal
 from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
+from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
@@ -96,7 +97,7 @@ def build_topic(
     """
     settings = effective_topic_configs(configs, defaults)
     topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
-    _bound_segments(topic)
+    _bound_internal(topic)
     topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
     return topic
 
@@ -112,14 +113,17 @@ def apply_configs(topics: Iterable[Topic], defaults: Mapping[str, str], *, annou
         if configs not in known:
             known[configs] = effective_topic_configs(topic.configs, defaults)
         topic.settings = known[configs]
-        _bound_segments(topic)
+        _bound_internal(topic)
         for partition in topic.partitions:
             partition.settings_changed(announce=announce)
 
 
-def _bound_segments(topic: Topic) -> None:
+def _bound_internal(topic: Topic) -> None:
+    """Have the gateway's own topics be what they must be, whatever the broker's configs say."""
     if topic.internal and topic.settings.segment_bytes > INTERNAL_SEGMENT_BYTES:
         topic.settings = replace(topic.settings, segment_bytes=INTERNAL_SEGMENT_BYTES)
+    if topic.name in COMPACTED_TOPICS and topic.settings.max_message_bytes < MIN_INTERNAL_MESSAGE_BYTES:
+        topic.settings = replace(topic.settings, max_message_bytes=MIN_INTERNAL_MESSAGE_BYTES)
 
 
 def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) -> Topics:

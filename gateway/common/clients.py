@@ -2,6 +2,10 @@
 
 There are no principals yet, so it is the address: an IPv4 address, or the 64 bits that one host of IPv6 may
 choose from. This machine is one client, whichever of its loopback addresses it uses.
+
+Who has one network of 64 bits often has thousands: a site is given 48 bits (RFC 6177). To take those for one
+client would let one of a company's hosts use up the share of all the others; so they are a network, and what
+its clients take together is bounded besides, at what one and a half clients may have.
 """
 
 from __future__ import annotations
@@ -15,6 +19,15 @@ NOBODY: Final = ""
 
 LOOPBACK: Final = "loopback"
 """This machine."""
+
+CLIENT_BITS: Final = 64
+"""Bits of an IPv6 address that the hosts of one client have in common."""
+
+NETWORK_BITS: Final = 48
+"""Bits of an IPv6 address that the clients of one network have in common."""
+
+NETWORK_CLIENTS: Final = 1.5
+"""The clients of one network may take together what so many may."""
 
 REMEMBERED_HOSTS: Final = 4096
 """Hosts whose client is remembered."""
@@ -32,5 +45,16 @@ def client_of(host: str) -> str:
     if address.is_loopback:
         return LOOPBACK
     if isinstance(address, IPv6Address):
-        return str(IPv6Network((int(address) >> 64 << 64, 64)))
+        return str(IPv6Network((address, CLIENT_BITS), strict=False))
     return str(address)
+
+
+@lru_cache(maxsize=REMEMBERED_HOSTS)
+def network_of(client: str) -> str:
+    """The network that a client is of; the client itself, if it is not one of IPv6."""
+    if ":" not in client:
+        return client
+    try:
+        return str(IPv6Network(client).supernet(new_prefix=NETWORK_BITS))
+    except ValueError:
+        return client

@@ -14,6 +14,12 @@ ELEMENT: Final = 8_000
 """An element of a request that is looked up and answered: a name, a partition, a member. 2,000 to 5,000 for
 most APIs."""
 
+COUNTED: Final = 2_000
+"""An element of a request that counts them: Fetch, ListOffsets, OffsetCommit."""
+
+REQUEST: Final = 50_000
+"""A request, beside what its steps cost: to receive it, to find its way, to write its answer."""
+
 CONFIGS: Final = 100_000
 """A topic or resource whose configs are checked or described one by one: CreateTopics, AlterConfigs,
 DescribeConfigs."""
@@ -23,6 +29,9 @@ DECODED_KIB: Final = 40_000
 
 PRODUCED_BATCH: Final = 10_000
 """A batch that is checked and appended, or refused."""
+
+LOOKED: Final = 500
+"""A topic or partition of a Produce that is looked at for what has to be waited for: 250 to 500."""
 
 RECORD: Final = 350
 """A record of it that is looked through: 100 to 350 compiled, 900 in Python."""

@@ -61,5 +61,9 @@ class LogSettings:
     """Bytes of the newest batches kept in memory, all partitions together. 64 MiB: a few seconds of a
     busy log, and an idle process stays below 100 MB."""
 
+    max_client_connections: int = 5_000
+    """Connections of one client at once, an address as long as there are no principals: half of all that
+    there may be. Kafka's `max.connections.per.ip` is unlimited."""
+
     accept_loss: bool = False
     """Go on with what can be read where the data directory has lost something."""

@@ -4,7 +4,8 @@ Threads are for code that gives up the interpreter's lock (inflating, deflating)
 instead (`gateway.common.work`). A piece of work may take seconds, so it is not enough to serve in order of
 arrival: four batches at zstd's level 22 held all threads for a minute. Here
 
-* one client never holds the last thread: there is one for whoever else comes;
+* one client never holds the last thread, nor do the clients of one network together: there is one for whoever
+  else comes;
 * clients that wait have turns, however much each has waiting;
 * work is given `look`, to be called between steps: it ends the work of a client that is gone.
 """
@@ -18,6 +19,8 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import trio
+
+from gateway.common.clients import network_of
 
 _R = TypeVar("_R")
 
@@ -40,6 +43,7 @@ class Workers:
         self.threads = threads
         self._busy = 0
         self._running: Counter[str] = Counter()
+        """By network."""
         self._waiting: dict[str, deque[trio.lowlevel.Task]] = {}
         """By client, in the order of their turns."""
         self._limiter = trio.CapacityLimiter(threads)  # never waited for: places are given out here
@@ -80,7 +84,7 @@ class Workers:
             return await self.in_thread(work)
 
     async def _take(self, client: str) -> None:
-        # Who waits while a thread is free has as many as one client may: so nobody is overtaken here.
+        # Who waits while a thread is free has as many as its network may: so nobody is overtaken here.
         if self._busy < self.threads and self._may_have_another(client):
             self._start(client)
             return
@@ -98,9 +102,10 @@ class Workers:
 
     def _give_back(self, client: str) -> None:
         self._busy -= 1
-        self._running[client] -= 1
-        if not self._running[client]:
-            del self._running[client]
+        network = network_of(client)
+        self._running[network] -= 1
+        if not self._running[network]:
+            del self._running[network]
         while self._busy < self.threads and (turn := self._next_turn()) is not None:
             queue = self._waiting.pop(turn)
             task = queue.popleft()
@@ -113,8 +118,8 @@ class Workers:
         return next(filter(self._may_have_another, self._waiting), None)
 
     def _may_have_another(self, client: str) -> bool:
-        return self._running[client] < self.threads - 1
+        return self._running[network_of(client)] < self.threads - 1
 
     def _start(self, client: str) -> None:
         self._busy += 1
-        self._running[client] += 1
+        self._running[network_of(client)] += 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import trio
-
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, missing_rank
@@ -71,7 +69,7 @@ class FetchJob(Job[Partition]):
             else:
                 read(wanted, wanted.partition)
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
 
     async def _resolve(self) -> None:
         """Find the partitions that are named, each once."""
@@ -81,14 +79,14 @@ class FetchJob(Job[Partition]):
         for topic in self._body.topics:
             named += 1
             if not named % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
             known, missing = self._partitions_of(topic)
             key = key_of(topic)
             groups: tuple[list[FetchedPartition], ...] = ([], [], [])
             for ask in topic.partitions:
                 named += 1
                 if not named % BREATH:
-                    await trio.lowlevel.checkpoint()
+                    await self._request.work.breath()
                 wanted = all_wanted.get((key, ask.index))
                 if wanted is not None:
                     wanted.ask = ask
@@ -129,7 +127,7 @@ class FetchJob(Job[Partition]):
                 if partition.high_watermark != wanted.high_watermark or partition.deleted:
                     self.advanced(partition)  # since it was read
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
 
     def _unpark(self) -> None:
         for partition in self._wanted_of:
@@ -153,7 +151,7 @@ class FetchJob(Job[Partition]):
                 results.append(one.result())
                 done += 1
                 if not done % BREATH:
-                    await trio.lowlevel.checkpoint()
+                    await self._request.work.breath()
         return answered
 
 

@@ -12,8 +12,6 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
-
 from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
@@ -65,7 +63,7 @@ class SessionJob(Job[SessionPartition]):
         for done, place in enumerate(await _in_order(active), 1):
             self._look(place)
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
 
     def _look(self, place: SessionPartition) -> FetchedPartition:
         """Read one partition of the session, again or for the first time."""
@@ -127,7 +125,7 @@ class SessionJob(Job[SessionPartition]):
                 if partition.high_watermark != wanted.high_watermark or partition.deleted:
                     self._change(place)  # since it was read
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
 
     def _unpark(self) -> None:
         """Who is armed stays so: that is for the Fetches to come."""
@@ -161,7 +159,7 @@ class SessionJob(Job[SessionPartition]):
                 self._broker.context.errors.count("Fetch", one.error.name)
             self._tell(place, result, answered)
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
         if session.epoch != self._epoch:
             raise SessionTaken
         return answered

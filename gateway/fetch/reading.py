@@ -101,7 +101,7 @@ class Reading:
         for done, wanted in enumerate(tuple(self._hot), 1):
             self._take(wanted)
             if not done % BREATH:
-                await trio.lowlevel.checkpoint()
+                await self._request.work.breath()
 
     async def read_cold(self, others: Iterable[FetchedPartition]) -> None:
         """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from gateway.common.clients import LOOPBACK, client_of
+from gateway.common.clients import LOOPBACK, NETWORK_CLIENTS, client_of, network_of
 from gateway.common.shared_budget import Share
+from gateway.common.turns import Turns
 from gateway.front.limits import KNOWN_SECONDS, LOOPBACK_PART, MAX_KNOWN_CLIENTS, RESERVED_PART
 
 if TYPE_CHECKING:
@@ -19,33 +20,48 @@ if TYPE_CHECKING:
 
 REFUSALS: Final = {
     "all": "there are as many as allowed",
-    "client": "its client has as many as one may have",
+    "client": "its client, or the network it is of, has as many as one may have",
     "reserved": "the places that are left are for clients that have been here before",
 }
 """Why a connection is refused: a word for the metrics, and for people."""
 
 
+class Network:
+    """The clients that are bounded together, while they have connections: most often it is one."""
+
+    __slots__ = ("connections", "turns")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.turns = Turns()
+
+
 class Client:
     """One client (`gateway.common.clients` says who is one), while it has connections.
 
-    Its shares of the memory have the names that the budgets have in `ConnectionContext`.
+    Its connections have their `turns` together, with those of its network. Its shares of the memory have the
+    names that the budgets have in `ConnectionContext`.
     """
 
     __slots__ = (
         "connections",
         "decoded_memory",
         "name",
+        "network",
         "produced_memory",
         "request_memory",
         "response_memory",
         "since",
         "small_request_memory",
+        "turns",
     )
 
-    def __init__(self, name: str, context: ConnectionContext, since: float) -> None:
+    def __init__(self, name: str, network: Network, context: ConnectionContext, since: float) -> None:
         self.name = name
         self.since = since
         self.connections = 0
+        self.network = network
+        self.turns = network.turns
         self.request_memory = Share(context.request_memory, name)
         self.small_request_memory = Share(context.small_request_memory, name)
         self.decoded_memory = Share(context.decoded_memory, name)
@@ -59,6 +75,7 @@ class Clients:
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self._connected: dict[str, Client] = {}
+        self._networks: dict[str, Network] = {}
         self._known: OrderedDict[str, None] = OrderedDict()
         self._count = 0
         self._most = context.limits.max_connections
@@ -78,21 +95,30 @@ class Clients:
             return "all"
         if client is not None and client.connections >= self._most_of_one:
             return "client"
+        network = self._networks.get(network_of(name))
+        if network is not None and network.connections >= self._most_of_one * NETWORK_CLIENTS:
+            return "client"
         if name != LOOPBACK:
             reserved = self._most // RESERVED_PART
             kept = reserved // LOOPBACK_PART if self._is_known(name, client, now) else reserved
             if self._most - self._count <= kept:
                 return "reserved"
+        if network is None:
+            network = self._networks[network_of(name)] = Network()
         if client is None:
-            client = self._connected[name] = Client(name, self._context, now)
+            client = self._connected[name] = Client(name, network, self._context, now)
         client.connections += 1
+        network.connections += 1
         self._count += 1
         return client
 
     def leave(self, client: Client, now: float) -> None:
         """A connection has ended."""
         client.connections -= 1
+        client.network.connections -= 1
         self._count -= 1
+        if not client.network.connections:
+            del self._networks[network_of(client.name)]
         if not client.connections:
             del self._connected[client.name]
             if now - client.since >= KNOWN_SECONDS:

@@ -40,11 +40,12 @@ from typing import Any, NamedTuple
 import trio
 
 from gateway.api.api_versions import API_VERSIONS_KEY
+from gateway.common.costs import DECODED_KIB, REQUEST
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
 from gateway.common.metrics import MEASURED
 from gateway.common.waiting import call_before_blocking
-from gateway.common.work import TURN, Work
+from gateway.common.work import FREE, Work
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
 from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
@@ -52,11 +53,12 @@ from gateway.front.deadlines import Deadlines
 from gateway.front.decoding import decode_counted, decode_many_partitions, take_produced
 from gateway.front.dispatch import Route, UnsupportedRequest
 from gateway.front.limits import (
+    FAIR_SHARE_REQUESTS,
     FREE_ELEMENTS,
     LINGER_SECONDS,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
-    REQUEST_COST,
+    SMALL_REQUESTS_OWE,
 )
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
@@ -126,7 +128,7 @@ class Connection:
         self._deadlines = Deadlines(limits)
         self._handling: Request | None = None
         self._scope = trio.CancelScope()
-        self._work = Work()
+        self._work = Work(client.turns)
         self.reason = ""  # why the connection ended: a word for the metrics
         self.software: Software | None = None
         """What the client called itself in ApiVersions, None before."""
@@ -207,21 +209,28 @@ class Connection:
     async def _read(self) -> None:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
         frames, deadlines, work = self._frames, self._deadlines, self._work
+        turns = work.turns
+        in_a_row = 0
         try:
             while True:
                 frame = frames.next_frame()
                 if frame is None:
                     if not await self._receive():
                         return
-                    work.left = TURN  # others had their turn meanwhile
+                    in_a_row = 0  # others had their turn meanwhile
                     continue
                 deadlines.partial -= len(frame) + SIZE_BYTES
+                if turns.left < SMALL_REQUESTS_OWE:
+                    self._answers.flush()
+                    await turns.wait(SMALL_REQUESTS_OWE)
+                turns.left -= REQUEST
+                work.free, work.has_turn = FREE, False
                 await self._serve(frame)
-                work.left -= REQUEST_COST
-                if work.left <= 0:
+                in_a_row += 1
+                if in_a_row == FAIR_SHARE_REQUESTS:
                     self._answers.flush()
                     await trio.lowlevel.checkpoint()
-                    work.left = TURN
+                    in_a_row = 0
         except MalformedRequest as error:
             self._end("malformed", f"malformed request: {error}")
         except UnsupportedRequest as error:
@@ -342,6 +351,8 @@ class Connection:
         response = route.at_once(header, frame, self._local_address, self._context.broker)
         if response is None:
             return False
+        if size >= MIN_COUNTED_REQUEST_BYTES:
+            self._work.owes((size >> 10) * DECODED_KIB)
         answers.ready(response, route, size, started, held=size)
         if output.unsent > COALESCE_BYTES:
             answers.flush()

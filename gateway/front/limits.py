@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.common.work import TURN
+from gateway.common.settings import LogSettings
+from gateway.common.turns import TURN
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -105,10 +106,6 @@ MAX_CONNECTIONS = 10_000
 """Connections at once. Kafka's `max.connections` is unlimited; a connection costs 20 KiB here. The limit on
 file descriptors lowers it further."""
 
-MAX_CLIENT_CONNECTIONS = 5_000
-"""Connections of one client at once, an address as long as there are no principals: half of all. Kafka's
-`max.connections.per.ip` is unlimited. Where there are fewer places in all it is as much less."""
-
 RESERVED_PART = 10
 """One place in so many is only for clients that have been there before (KNOWN_SECONDS), and this machine."""
 
@@ -126,9 +123,9 @@ FAIR_SHARE_REQUESTS = 32
 """Requests of one connection that are handled before other connections have their turn; fewer where they are
 much work."""
 
-REQUEST_COST = TURN // FAIR_SHARE_REQUESTS
-"""Nanoseconds of a turn that every request is charged, whatever else it costs: a small one takes about
-that."""
+SMALL_REQUESTS_OWE = -TURN
+"""Nanoseconds that a client's turn may be overdrawn before requests of it wait that have not begun: what asks
+for little is served although its client has spent its turn, but not without end."""
 
 LISTEN_BACKLOG = 1024
 """Connections that the kernel completes before we accept them (it caps this at `net.core.somaxconn`). Kafka's
@@ -160,7 +157,11 @@ after 10."""
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that may be set; see the constants of the same names."""
+    """The limits that may be set; see the constants of the same names.
+
+    `max_client_connections` (`gateway.common.settings`): where there are fewer places in all than
+    `max_connections` it is as much less.
+    """
 
     max_request_bytes: int = MAX_REQUEST_BYTES
     max_other_request_bytes: int = MAX_OTHER_REQUEST_BYTES
@@ -179,7 +180,7 @@ class Limits:
     min_bytes_per_second: int = MIN_BYTES_PER_SECOND
     starved_seconds: float = STARVED_SECONDS
     max_connections: int = MAX_CONNECTIONS
-    max_client_connections: int = MAX_CLIENT_CONNECTIONS
+    max_client_connections: int = LogSettings.max_client_connections
     shutdown_grace_seconds: float = SHUTDOWN_GRACE_SECONDS
 
     def __post_init__(self) -> None:

@@ -9,21 +9,24 @@ from typing import Final
 
 import trio
 
-from gateway.groups.replay import LoadedGroup, Replay
+from gateway.groups.replay import LoadedGroup, Replay, Slices
 from gateway.log.partition import Partition
 from gateway.log.tail_cache import Batch
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.records.header import read_header
+from wireproto.records.compression import Codec
+from wireproto.records.errors import InvalidBatch
+from wireproto.records.header import BatchHeader, read_header
+from wireproto.records.iteration import inflated_records
 
 LOAD_BYTES: Final = 1024 * 1024
 """Read at once. Kafka's `offsets.load.buffer.size` is five times that; a smaller range is in memory for less
 time, and the store reads the next one meanwhile."""
 
-FEED_BYTES: Final = 16 * 1024
-"""More than this is gone through in a worker thread: some hundred records take a millisecond."""
+MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
+"""A batch is inflated up to here. What the gateway writes is not compressed; tools may have written there."""
 
-FINISH_RECORDS: Final = 100
-"""More than so many are decoded in a worker thread: they take a millisecond."""
+INFLATED_AT_ONCE_BYTES: Final = 16 * 1024
+"""A larger compressed batch is inflated in a worker thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,8 @@ async def load_partition(partition: Partition) -> Loaded:
         if not partition.available:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, partition.reason)
         if offset >= partition.high_watermark:
-            if replay.keys <= FINISH_RECORDS:
-                groups = replay.finish()
-            else:
-                groups = await trio.to_thread.run_sync(replay.finish)
-            return Loaded(groups, replay.unreadable_batches)
+            await _in_slices(replay.finish())
+            return Loaded(replay.groups, replay.unreadable_batches)
         batches = await _read(partition, offset)
         await _feed(replay, batches, offset)
         offset = read_header(batches[-1]).last_offset + 1
@@ -67,9 +67,28 @@ async def _read(partition: Partition, offset: int) -> Sequence[Batch]:
 
 
 async def _feed(replay: Replay, batches: Sequence[Batch], first_offset: int) -> None:
-    feed = partial(replay.feed, batches, first_offset)
-    if sum(map(len, batches)) > FEED_BYTES:
-        await trio.to_thread.run_sync(feed)
-    else:
-        feed()
+    """Have the replay take these batches, while others have their turns."""
+    for batch in batches:
+        header = read_header(batch)
+        if header.is_control or header.is_transactional:
+            continue  # nobody has transactions here
+        try:
+            body = await _inflated(batch, header)
+        except InvalidBatch as error:
+            replay.set_aside(header, error)
+        else:
+            await _in_slices(replay.feed(header, body, first_offset))
+    await trio.lowlevel.checkpoint()
+
+
+async def _inflated(batch: Batch, header: BatchHeader) -> bytes:
+    """The records of a batch. Raises InvalidBatch."""
+    inflate = partial(inflated_records, batch, header, MAX_INFLATED_BYTES)
+    if header.codec == Codec.NONE or header.size <= INFLATED_AT_ONCE_BYTES:
+        return bytes(inflate())
+    return bytes(await trio.to_thread.run_sync(inflate))
+
+
+async def _in_slices(slices: Slices) -> None:
+    for _ in slices:
         await trio.lowlevel.checkpoint()

@@ -1,15 +1,17 @@
 """What a partition of `__consumer_offsets` says of its groups: of each key the last record counts.
 
-Pure. A partition may have a million records, of which a thousand count, so it is fed by ranges, and only
-what counts is decoded, at the end. `Replay.feed` and `Replay.finish` may run in a worker thread: nothing
-else looks at a replay before it is finished.
+Pure. A partition may have a million records, of which a thousand count, so it is fed by batches, and only
+what counts is decoded, at the end. Both are done in slices: who does them lets others have their turn at each
+`yield`. Nothing else looks at a replay before it is finished.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
@@ -23,13 +25,18 @@ from gateway.groups.records import (
     decode_record,
     plain_offset,
 )
-from gateway.log.tail_cache import Batch
 from wireproto.records.errors import InvalidBatch
-from wireproto.records.header import BatchHeader, read_header
-from wireproto.records.keyed import keyed_records
+from wireproto.records.header import BatchHeader
+from wireproto.records.keyed import Keyed, keyed_slices
 
-MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""A batch is inflated up to here. What the gateway writes is not compressed; tools may have written there."""
+SLICE: Final = 250
+"""Records that are gone through, or decoded, before others have their turn: half a millisecond."""
+
+MEMBERS_BYTES: Final = 1024
+"""So many bytes of a record take as long as another one: there are members in them."""
+
+Slices: TypeAlias = Iterator[None]
+"""Work that may be much: others may have their turn whenever it gives control."""
 
 LOGGED_RECORDS = 10
 """Records and batches of a partition that could not be read are named in the log up to here."""
@@ -58,6 +65,11 @@ class Replay:
         """What comes before the partition in the keys so far -> whose table and which topic that is."""
         self._topic_ids: dict[bytes, bytes] = {}
         """The ids that offsets name: each once, and not again for every offset."""
+        self._legacy = False
+        """An offset may be there in an older format, too: then records count in the log's order."""
+        self._since_slice = 0
+        self.groups: dict[str, LoadedGroup] = {}
+        """What was found, once it is finished."""
         self._passed_over = 0
         self.unreadable_batches = 0
         """Batches that could not be read, so far."""
@@ -67,47 +79,63 @@ class Replay:
         """How many records count, so far."""
         return len(self._latest)
 
-    def feed(self, batches: Sequence[Batch], first_offset: int) -> None:
-        """Take the records of these batches from `first_offset` on; a batch that cannot be read has none."""
+    def feed(self, header: BatchHeader, body: bytes, first_offset: int) -> Slices:
+        """Take the records of a batch from `first_offset` on; `body` are its records, inflated. One that
+        cannot be read has none.
+        """
+        slices: deque[list[Keyed]] = deque()
+        try:
+            for records in keyed_slices(header, body, SLICE):
+                slices.append(records)
+                if self._is_slice(len(records)):
+                    yield
+        except InvalidBatch as error:
+            self.set_aside(header, error)
+            return
         latest = self._latest
-        for batch in batches:
-            header = read_header(batch)
-            if header.is_control or header.is_transactional:
-                continue  # nobody has transactions here
-            try:
-                records = keyed_records(batch, MAX_INFLATED_BYTES)
-            except InvalidBatch as error:
-                self._set_aside(header, error)
-                continue
-            for offset, key, value in records:
+        while slices:
+            for offset, key, value in slices.popleft():
                 if offset >= first_offset:
+                    if key is not None and key.startswith(LEGACY_OFFSET_KEY):
+                        self._legacy = True
+                    if self._legacy:
+                        latest.pop(key, None)  # what comes last is last in the order of the keys, too
                     latest[key] = offset, value
+            if self._is_slice(SLICE // 4):
+                yield
 
-    def finish(self) -> dict[str, LoadedGroup]:
-        """What there is at the end: groups with metadata, offsets, or both."""
-        for key, (offset, value) in self._in_order():
+    def finish(self) -> Slices:
+        """What there is at the end: groups with metadata, offsets, or both; `groups` are there then."""
+        for key, (offset, value) in self._latest.items():
             try:
                 if not self._take_quickly(key, value):
                     self._take(key, decode_record(key, value))
             except (UnknownRecord, MalformedRecord) as error:
                 self._pass_over(offset, error)
-        self._latest.clear()
-        self._places.clear()
-        self._topic_ids.clear()
-        groups = {
-            group_id: LoadedGroup(metadata, self._offsets.get(group_id) or OffsetTable())
-            for group_id, metadata in self._metadata.items()
-        }
+            if self._is_slice(1 + len(value or b"") // MEMBERS_BYTES):
+                yield
+        groups = self.groups
+        for group_id, metadata in self._metadata.items():
+            groups[group_id] = LoadedGroup(metadata, self._offsets.get(group_id) or OffsetTable())
+            if self._is_slice(1):
+                yield
         for group_id, offsets in self._offsets.items():
             if group_id not in groups and not offsets.is_empty():
                 groups[group_id] = LoadedGroup(None, offsets)
-        return groups
+            if self._is_slice(1):
+                yield
+        while self._latest:  # a million at once would take a tenth of a second
+            self._latest.popitem()
+            if self._is_slice(1):
+                yield
 
-    def _in_order(self) -> Iterable[tuple[bytes | None, tuple[int, bytes | None]]]:
-        """What counts; in the log's order if an offset may be there in an older format, too."""
-        if any(key is not None and key.startswith(LEGACY_OFFSET_KEY) for key in self._latest):
-            return sorted(self._latest.items(), key=lambda entry: entry[1][0])
-        return self._latest.items()
+    def _is_slice(self, records: int) -> bool:
+        """So many more are done: whether others are to have their turn."""
+        self._since_slice += records
+        if self._since_slice < SLICE:
+            return False
+        self._since_slice = 0
+        return True
 
     def _take_quickly(self, key: bytes | None, value: bytes | None) -> bool:
         """Take the offset of a group and topic that came before, written as we and Kafka write it."""
@@ -143,7 +171,7 @@ class Replay:
                 error,
             )
 
-    def _set_aside(self, header: BatchHeader, error: InvalidBatch) -> None:
+    def set_aside(self, header: BatchHeader, error: InvalidBatch) -> None:
         """One batch that cannot be read must not keep a coordinator from all groups of the partition. It
         stays where it is: compaction leaves it alone.
         """

@@ -16,9 +16,10 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.common.costs import HEADER, NAMED_RECORD, PRODUCED_BATCH, PRODUCED_KIB, RECORD
+from gateway.common.costs import HEADER, LOOKED, NAMED_RECORD, PRODUCED_BATCH, PRODUCED_KIB, RECORD
 from gateway.common.handlers import Request
-from gateway.common.work import TURN
+from gateway.common.turns import TURN
+from gateway.common.work import BREATH
 from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
@@ -145,9 +146,14 @@ class Appending:
     async def append_all(self) -> None:
         """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
         body: ProduceRequest = self._request.body
-        # What was there may be gone when the next thing is.
-        while (wait := self._to_wait_for()) is not None:
-            await wait
+        large = body.elements > BREATH
+        while True:
+            if large:
+                await self._charge_look(body.elements * LOOKED)
+            wait = self._to_wait_for()
+            if wait is None:
+                break
+            await wait  # what was there before it may be gone when it is over
         # Judged again only after a wait, and never for the better: the second batch of a producer would
         # overtake the first.
         self._has_room = self._broker.context.window_gate.is_open
@@ -186,6 +192,12 @@ class Appending:
         else:
             self._has_room = False
 
+    async def _charge_look(self, cost: int) -> None:
+        """Before all partitions of a large request are looked at: it may be once for each of them."""
+        work = self._request.work
+        if work.is_over_with(cost):
+            await self._request.wait(partial(work.turn, cost))
+
     def _to_wait_for(self) -> Awaitable[None] | None:
         """What has to be waited for before anything is appended.
 
@@ -214,12 +226,13 @@ class Appending:
         """
         if not self._broker.context.window_gate.is_open:
             return partial(self._broker.context.window_gate.wait, inf)
-        for topic in self._request.body.topics:
-            for data in topic.partitions:
-                try:
-                    found = self._partition(topic, data.index)
-                except RefusedBatch:
+        for wanted in self._request.body.topics:
+            topic = self._topic(wanted)
+            partitions = () if topic is None else topic.partitions
+            for data in wanted.partitions:
+                if not 0 <= data.index < len(partitions):
                     continue  # it will be said when it is appended
+                found = partitions[data.index]
                 size = len(data.records or b"")
                 if not found.room_for(size):
                     return partial(found.wait_for_room, size)
@@ -335,7 +348,7 @@ class Appending:
         )
         if header.max_timestamp >= header.base_timestamp:
             return header
-        self._request.work.is_over_with(TURN)  # what it takes is a turn by itself
+        self._request.work.owes(TURN)  # what it takes is a turn by itself
         return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(

@@ -25,6 +25,7 @@ import pytest
 import trio
 
 from gateway.common.handlers import Api
+from gateway.common.turns import Turns
 from gateway.common.work import Work
 from gateway.front import connection
 from gateway.front.limits import MAX_OTHER_REQUEST_BYTES
@@ -146,8 +147,8 @@ async def scene(
     The collector is off meanwhile: its passes come when they like, and are measured elsewhere."""
     works: list[Work] = []
 
-    def work() -> Work:
-        works.append(Work())
+    def work(turns: Turns) -> Work:
+        works.append(Work(turns))
         return works[-1]
 
     monkeypatch.setattr(connection, "Work", work)

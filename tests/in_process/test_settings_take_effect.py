@@ -226,6 +226,25 @@ async def shown(client: RawClient) -> dict[str, str]:
     return {one.name: one.value for one in answer.results[0].configs if one.config_source == STATIC_BROKER}
 
 
+def test_one_client_has_as_many_connections_as_are_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        with trio.fail_after(120):
+            async with (
+                running(tmp_path, monkeypatch, max_client_connections=2) as (_, port),
+                await RawClient.connect(port) as first,
+                await RawClient.connect(port) as second,
+            ):
+                for client in (first, second):
+                    assert await shown(client)
+                third = await trio.open_tcp_stream("127.0.0.1", port)
+                async with third:
+                    assert await third.receive_some() == b""
+
+    trio.run(main)
+
+
 def test_options_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers: list[Broker] = []
     monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))

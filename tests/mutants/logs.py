@@ -265,8 +265,8 @@ MUTANTS = (
         "newest-producer-forgotten",
         "With many producers the one that is busy loses its protection against duplicates.",
         "gateway/log/idempotence/state.py",
-        "                self._forget(self._dispensable(client, now_ms))\n",
-        "                self._forget(next(reversed(self._producers)))\n",
+        "            forgotten = self._forget(leaves)\n",
+        "            forgotten = self._forget(next(reversed(self._producers)))\n",
         (f"{STATE}test_beyond_the_bound_the_producer_idle_for_longest_is_forgotten",),
     ),
     Mutant(

@@ -23,7 +23,7 @@ from wireproto.records.header import (
     Buffer,
     read_header,
 )
-from wireproto.records.iteration import inflated_records, record_bounds
+from wireproto.records.iteration import expect_readable_rest, inflated_records, record_bounds
 from wireproto.records.signing import sign
 from wireproto.records.varint import read_varint, read_varlong, write_varint
 
@@ -122,6 +122,7 @@ def _walk(header: BatchHeader, body: Buffer) -> Iterator[Place]:
         value_bytes, position = read_varint(body, position, end)
         if value_bytes < _NULL or value_bytes > end - position:
             raise invalid(f"a value of {value_bytes} bytes where {end - position} are left")
+        expect_readable_rest(body, position + max(0, value_bytes), end, header, timestamp_delta)
         offset = header.base_offset + offset_delta
         yield Place(start, record, end, behind, timestamp_delta, offset, key, value_bytes != _NULL)
         position = end

@@ -208,6 +208,19 @@ def decode_record(body: Buffer, start: int, end: int, header: BatchHeader) -> Re
     return Record(offset, timestamp, key, value, headers)
 
 
+def expect_readable_rest(body: Buffer, position: int, end: int, header: BatchHeader, delta: int) -> None:
+    """Raises :class:`InvalidBatch` unless a record's headers, and nothing else, lie between ``position`` and
+    ``end``, and its timestamp, ``delta`` after the batch's, is one. With that ``decode_record`` reads it.
+    """
+    if not header.is_log_append_time:
+        _timestamp(header, delta)
+    if end - position == 1 and not body[position]:
+        return  # no headers, as with most
+    _, position = _read_headers(body, position, end)
+    if position != end:
+        raise invalid(f"{end - position} bytes left over in a record")
+
+
 def _read_headers(body: Buffer, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
     count, position = read_varint(body, position, end)
     # A header takes two bytes at least: the lengths of its key and its value.

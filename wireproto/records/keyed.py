@@ -5,10 +5,11 @@ deltas take one or two bytes, is taken apart here, in a quarter of the time; any
 malformed, by the code of `iter_records`.
 """
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
-from wireproto.records.header import Buffer, read_header
+from wireproto.records.header import BatchHeader, Buffer, read_header
 from wireproto.records.iteration import decode_record, expect_end, inflated_records, record_bounds
 
 Keyed: TypeAlias = tuple[int, bytes | None, bytes | None]
@@ -33,20 +34,29 @@ def keyed_records(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[Key
     """
     header = read_header(view)
     body = bytes(inflated_records(view, header, limit))
+    return [record for records in keyed_slices(header, body, max(1, header.count)) for record in records]
+
+
+def keyed_slices(header: BatchHeader, body: bytes, size: int) -> Iterator[list[Keyed]]:
+    """As `keyed_records`, `size` of them at a time: of a batch whose records are inflated (`body`).
+
+    Raises :class:`InvalidBatch`, after those before what is malformed.
+    """
     plain = -_PLAIN_TIMESTAMPS < header.base_timestamp < _PLAIN_TIMESTAMPS
-    records: list[Keyed] = []
     position = 0
-    for _ in range(header.count):
-        found = _plain_record(body, position, header.last_offset_delta) if plain else None
-        if found is None:
-            start, position = record_bounds(body, position)
-            record = decode_record(body, start, position, header)
-            records.append((record.offset, record.key, record.value))
-        else:
-            delta, key, value, position = found
-            records.append((header.base_offset + delta, key, value))
+    for first in range(0, header.count, size):
+        records: list[Keyed] = []
+        for _ in range(min(size, header.count - first)):
+            found = _plain_record(body, position, header.last_offset_delta) if plain else None
+            if found is None:
+                start, position = record_bounds(body, position)
+                record = decode_record(body, start, position, header)
+                records.append((record.offset, record.key, record.value))
+            else:
+                delta, key, value, position = found
+                records.append((header.base_offset + delta, key, value))
+        yield records
     expect_end(body, position)
-    return records
 
 
 def _plain_record(  # noqa: C901 - each number by a function of its own takes three times as long

@@ -21,12 +21,16 @@ snapshot."""
 
 MAX_PRODUCERS_IN_ALL: Final = 250_000
 """Producers kept of all partitions together: about 200 MB; half of them for one client, or of what others
-leave. Beyond it a partition that takes a new one of that client forgets one of its own, if it has
+leave. Beyond it a partition that takes a new one of that client forgets one of that client's own, if it has
 FEW_PRODUCERS."""
 
 FEW_PRODUCERS: Final = 10
 """Producers that a partition may keep whatever others do: as many write to one at a time, and 20,000
-partitions would have 160 MB of them."""
+partitions would have 160 MB of them. They do not count as a client's: who has ten everywhere takes nothing
+from what others may have."""
+
+FEW: Final = "few"
+"""What is charged for those, in place of a client."""
 
 SPARED_MS: Final = 180_000
 """Milliseconds after its last batch in which a producer is not forgotten for another one of a client that has
@@ -46,13 +50,15 @@ class Batch(NamedTuple):
 
 class Producer:
     """One producer's standing: its epoch, its last batches (oldest first, never none), when last heard, and
-    of which client (`gateway.common.clients`) its first batch was; nobody's, if it was read from the log.
+    of which client (`gateway.common.clients`) its first batch was; nobody's, if it was read from the log. It
+    is charged to that client, or is one of the few that a partition may keep.
     """
 
-    __slots__ = ("batches", "client", "epoch", "used_ms")
+    __slots__ = ("batches", "charged_to", "client", "epoch", "used_ms")
 
     def __init__(self, epoch: int, used_ms: int, batches: list[Batch], client: str = NOBODY) -> None:
         self.client = client
+        self.charged_to = client
         self.epoch = epoch
         self.used_ms = used_ms
         self.batches = batches

@@ -7,7 +7,7 @@ long as this life lasts.
 
 from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
-from gateway.log.idempotence.producer import MAX_PRODUCERS_IN_ALL
+from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
 from gateway.log.idempotence.refused import RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
 from wireproto.records.header import BatchHeader
@@ -18,17 +18,23 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_shares", "charge")
+    __slots__ = ("_few", "_shares")
 
     def __init__(self, most: int = MAX_PRODUCERS_IN_ALL) -> None:
         self._shares = Shares(most)
-        self.charge = self._shares.charge
-        """(client, how many more, or fewer, are kept of it)"""
+        self._few = 0
+
+    def charge(self, charged_to: str, more: int) -> None:
+        """So many more are kept, or fewer: of a client, or of the few that each partition may keep."""
+        if charged_to == FEW:
+            self._few += more
+        else:
+            self._shares.charge(charged_to, more)
 
     @property
     def kept(self) -> int:
         """Producers of all clients."""
-        return self._shares.used
+        return self._shares.used + self._few
 
     def is_short(self, client: str) -> bool:
         """There are as many of this client as there may be."""

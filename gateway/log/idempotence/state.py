@@ -20,8 +20,11 @@ without transactions, and were compared with Kafka 4.3.1 by raw requests. Two th
 
 Who is forgotten at the bound: the one idle for longest, if that is for ``SPARED_MS``. Otherwise all have
 written a moment ago and may repeat what they wrote: then it is a producer of the client that brings the new
-one, the one that it used longest ago; and if it has none here, one of the client that has most. So who makes
-up ids without end forgets its own. What is read back from the log is nobody's: it does not say whose it is.
+one, the one that it used longest ago; and if it has none here, one of the client that has half of the places.
+Is there no such client either, the new one is not remembered, as if it had been forgotten at once: many
+addresses with one id each drive out nobody. So who makes up ids without end forgets its own. A client that
+has all that it may have of the whole gateway always begins with its own. What is read back from the log is
+nobody's: it does not say whose it is.
 
 Everything here is pure: the caller brings the time. A batch is recorded by `ProducerState.applied` when it is
 appended, before it is durable: whoever answers a duplicate must itself wait until the original is durable.
@@ -34,8 +37,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from gateway.common.clients import NOBODY
 from gateway.log.idempotence import snapshot as idempotence_snapshot
+from gateway.log.idempotence.idle import IdleProducers
 from gateway.log.idempotence.producer import (
     BATCHES_KEPT,
+    FEW,
     FEW_PRODUCERS,
     MAX_PRODUCERS,
     NO_PRODUCER_EPOCH,
@@ -69,29 +74,41 @@ class Duplicate:
 class ProducerState:
     """The idempotent producers of one partition."""
 
-    __slots__ = ("_charge", "_max_producers", "_producers")
+    __slots__ = ("_charge", "_idle", "_max_producers", "_producers")
 
     def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
         # The one heard from longest ago is first.
         self._producers: OrderedDict[int, Producer] = OrderedDict()
         self._max_producers = max_producers
         self._charge: Callable[[str, int], None] | None = None
+        self._idle: IdleProducers | None = None
+        """From when it is first full."""
 
     def charge_to(self, charge: Callable[[str, int], None] | None) -> None:
-        """Have `charge` called with a client and how many more producers of it are known, or fewer; now with
-        all that are known. Who was called before is told that there are none.
+        """Have `charge` called with a client (or FEW) and how many more producers of it are known, or fewer;
+        now with all that are known. Who was called before is told that there are none.
         """
-        for client, known in Counter(producer.client for producer in self._producers.values()).items():
+        for whose, known in Counter(producer.charged_to for producer in self._producers.values()).items():
             if self._charge is not None:
-                self._charge(client, -known)
+                self._charge(whose, -known)
             if charge is not None:
-                charge(client, known)
+                charge(whose, known)
         self._charge = charge
 
-    def _forget(self, producer_id: int) -> None:
-        client = self._producers.pop(producer_id).client
+    def _remember(self, producer_id: int, producer: Producer) -> None:
+        self._producers[producer_id] = producer
+        if self._idle is not None:
+            self._idle.add(producer_id, producer)
         if self._charge is not None:
-            self._charge(client, -1)
+            self._charge(producer.charged_to, 1)
+
+    def _forget(self, producer_id: int) -> Producer:
+        producer = self._producers.pop(producer_id)
+        if self._idle is not None:
+            self._idle.remove(producer_id, producer)
+        if self._charge is not None:
+            self._charge(producer.charged_to, -1)
+        return producer
 
     @property
     def count(self) -> int:
@@ -198,11 +215,7 @@ class ProducerState:
         )
         producer = self._producers.get(producer_id)
         if producer is None:
-            if len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers):
-                self._forget(self._dispensable(client, now_ms))
-            self._producers[producer_id] = Producer(epoch, now_ms, [batch], client)
-            if self._charge is not None:
-                self._charge(client, 1)
+            self._take_new(producer_id, Producer(epoch, now_ms, [batch], client), is_short=is_short)
             return
         self._producers.move_to_end(producer_id)
         producer.used_ms = now_ms
@@ -236,21 +249,31 @@ class ProducerState:
             now_ms,
         )
 
-    def _dispensable(self, client: str, now_ms: int) -> int:
-        """Whom to forget for a new producer of this client."""
+    def _take_new(self, producer_id: int, new: Producer, *, is_short: bool) -> None:
+        if len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers):
+            leaves = self._dispensable(new.client, new.used_ms, own_first=is_short)
+            if leaves is None:
+                return
+            forgotten = self._forget(leaves)
+            if forgotten.client == new.client:
+                new.charged_to = forgotten.charged_to
+        elif is_short:
+            new.charged_to = FEW
+        self._remember(producer_id, new)
+
+    def _dispensable(self, client: str, now_ms: int, *, own_first: bool) -> int | None:
+        """Whom to forget for a new producer of this client; None: nobody."""
+        idle = self._idle = self._idle or IdleProducers(self._producers)
+        own = idle.longest(client)
+        if own_first and own is not None:
+            return own
         longest_idle = next(iter(self._producers))
         if self._producers[longest_idle].used_ms <= now_ms - SPARED_MS:
             return longest_idle
-        own = self._longest_idle_of(client)
         if own is not None:
             return own
-        clients = Counter(producer.client for producer in self._producers.values())
-        found = self._longest_idle_of(clients.most_common(1)[0][0])
-        assert found is not None
-        return found
-
-    def _longest_idle_of(self, client: str) -> int | None:
-        return next((key for key, producer in self._producers.items() if producer.client == client), None)
+        greedy = idle.greedy_client()
+        return None if greedy is None else idle.longest(greedy)
 
     def remove_expired(self, now_ms: int) -> int:
         """Forgets producers without a batch for `PRODUCER_ID_EXPIRATION_MS`; the number of them."""

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from dafka.commands.configuration import ConfigurationError, load, load_settings
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
-from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
+from dafka.commands.options import (
+    MAX_CLIENT_CONNECTIONS,
+    OPTIONS,
+    Option,
+    flag_of,
+    key_of,
+    shown_default,
+    variable_of,
+)
 from dafka.commands.parsing import parse_mesh_listen
 from dafka.settings import (
     EPHEMERAL,
@@ -20,6 +28,7 @@ from dafka.settings import (
     Settings,
     TowerSettings,
 )
+from gateway.front.limits import MAX_CONNECTIONS
 from gateway.front.listeners import ListenerSpec
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
@@ -45,6 +54,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "offsets_retention_minutes": ("60", 60),
     "fetch_session_slots": ("0", 0),
     "tail_cache_bytes": ("0", 0),
+    "max_client_connections": ("10000", 10_000),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "http": ("127.0.0.1:8080@dafka.example:80", ListenerSpec("HTTP", "127.0.0.1", 8080, "dafka.example", 80)),
     "http_no_values": ("true", True),
@@ -126,6 +136,10 @@ def test_each_setting_from_each_place(tmp_path: Path, name: str) -> None:
         assert load_settings({}, config=file_with(tmp_path, f'{key} = "{text}"'), environment={}) == expected
 
 
+def test_one_client_may_have_all_connections_and_no_more() -> None:
+    assert MAX_CLIENT_CONNECTIONS == MAX_CONNECTIONS
+
+
 def test_flag_over_environment_over_file(tmp_path: Path) -> None:
     file = file_with(tmp_path, "partitions = 3\nfsync-interval-ms = 30\ntail-cache-bytes = 300\n")
     settings = load_settings(
@@ -190,6 +204,7 @@ def test_plain_toml_values(tmp_path: Path) -> None:
         ("partitions", "9" * 5000, "is not a whole number"),
         ("partitions", "10001", "10001 is not between 1 and 10000"),
         ("tail_cache_bytes", "-1", "-1 is not between 0"),
+        ("max_client_connections", "10001", "10001 is not between 1 and 10000"),
         ("tail_cache_bytes", "64MiB", "is not a whole number"),
         ("topics", "a/b", "Topic name is invalid"),
         ("topics", "a:0", "0 is not between 1 and 10000"),

@@ -14,6 +14,7 @@ from gateway.administration import automatic_creation, topic_creation
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.catalog.interface import CatalogFailed
 from gateway.common import log_limit
+from gateway.common.clients import client_of
 from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -80,7 +81,7 @@ def test_a_name_is_under_way_once() -> None:
     at_work(broker, body)
 
 
-def test_hosts_have_their_turns() -> None:
+def test_clients_have_their_turns() -> None:
     """However many requests they ask with."""
     broker = SlowBroker()
 
@@ -96,8 +97,8 @@ def test_hosts_have_their_turns() -> None:
 
 
 def test_what_finds_no_place_is_left_to_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host has half of what others have left: there is always some for one that comes with little."""
-    monkeypatch.setattr(automatic_creation, "MAX_UNDER_WAY", 8)
+    """A client has half of what others have left: there is always some for one that comes with little."""
+    monkeypatch.setattr(automatic_creation, "MAX_UNDER_WAY", 9)
     broker = SlowBroker()
 
     async def body(creation: AutomaticCreation) -> None:
@@ -114,6 +115,20 @@ def test_what_finds_no_place_is_left_to_the_next_request(monkeypatch: pytest.Mon
         creation.ask("a", ["a9"])
         await broker.create(1)
         assert broker.created[-1] == "a9"
+
+    at_work(broker, body)
+
+
+def test_a_network_of_many_addresses_leaves_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automatic_creation, "MAX_UNDER_WAY", 400)
+    broker = SlowBroker()
+
+    async def body(creation: AutomaticCreation) -> None:
+        for number in range(1000):
+            creation.ask(client_of(f"2001:db8:1:{number:x}::1"), [f"a{number}-{n}" for n in range(400)])
+        assert creation.under_way == 300
+        creation.ask("10.0.0.1", [f"b{n}" for n in range(400)])
+        assert creation.under_way == 350
 
     at_work(broker, body)
 

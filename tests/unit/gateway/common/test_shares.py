@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.common.clients import NOBODY
+from gateway.common.clients import NOBODY, client_of
 from gateway.common.shares import Shares
 
 
@@ -40,6 +40,36 @@ def test_what_is_nobodys_leaves_less_for_all_and_is_nobodys_share() -> None:
     assert shares.share(NOBODY) == 60
     shares.move(NOBODY, "a", 40)
     assert (shares.held("a"), shares.used, shares.share("a")) == (40, 40, 50)
+
+
+def addresses(count: int) -> list[str]:
+    """Clients of one network of 48 bits."""
+    return [client_of(f"2001:db8:1:{number:x}::1") for number in range(count)]
+
+
+def test_a_network_gets_three_quarters_of_what_others_leave_however_many_clients_it_has() -> None:
+    shares = Shares(6400)
+    first, second, *others = addresses(1000)
+    assert [fill(shares, client) for client in (first, second, *others[:3])] == [3200, 1600, 0, 0, 0]
+    assert sum(fill(shares, client) for client in others) == 0
+    assert fill(shares, client_of("10.0.0.1")) == 800
+    assert fill(shares, client_of("2001:db8:2::1")) == 400
+    shares.charge(second, -1600)
+    assert shares.share(others[0]) == 700
+    assert shares.held(first) == 3200
+
+
+def test_what_a_network_holds_is_counted_as_its_clients_give_back() -> None:
+    shares = Shares(100)
+    first, second = addresses(2)
+    shares.charge(first, 60)
+    shares.charge(second, 30)
+    assert not shares.has_room(second, 1)
+    shares.charge(first, -60)
+    shares.charge(second, -30)
+    assert (shares.used, shares.share(first)) == (0, 50)
+    shares.move(NOBODY, "10.0.0.1", 0)
+    assert not shares._held_by_network
 
 
 def test_nobody_gives_back_more_than_it_holds() -> None:

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from gateway.common.costs import ELEMENT
-from gateway.common.work import TURN
+from gateway.common.turns import TURN
 from tests.unit.gateway.answers.large_requests import requests
 from tests.unit.gateway.api.asking import FakeBroker, ask_async
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from gateway.common.clients import client_of
 from gateway.common.workers import Look, Workers
 from tests.unit.gateway.kafka_wire import run
 
@@ -86,6 +87,21 @@ async def test_one_client_never_holds_the_last_thread() -> None:
         await begin_all(jobs, "other", "o1")
         await jobs.are_running("g1", "g2", "g3", "o1")
         for name in ("o1", "g1", "g2", "g3", "g4", "g5"):
+            await jobs.end(name)
+    assert (workers.busy, workers.waiting) == (0, 0)
+
+
+@in_trio
+async def test_the_clients_of_one_network_never_hold_the_last_thread_together() -> None:
+    workers = Workers(4)
+    async with trio.open_nursery() as nursery:
+        jobs = Jobs(workers, nursery)
+        for number in range(5):
+            await begin_all(jobs, client_of(f"2001:db8:1:{number}::1"), f"g{number}")
+        await jobs.are_running("g0", "g1", "g2")
+        await begin_all(jobs, client_of("2001:db8:2:0::1"), "o1")
+        await jobs.are_running("g0", "g1", "g2", "o1")
+        for name in ("o1", "g0", "g1", "g2", "g3", "g4"):
             await jobs.end(name)
     assert (workers.busy, workers.waiting) == (0, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,15 +13,31 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.common.clients import LOOPBACK, client_of
+from gateway.common.clients import LOOPBACK, NOBODY, client_of, network_of
+from gateway.common.costs import ELEMENT, REQUEST
+from gateway.common.handlers import Request, Response
 from gateway.common.shared_budget import SharedBudget
+from gateway.common.turns import TURN
 from gateway.front import clients
 from gateway.front.clients import Client, Clients
 from gateway.front.limits import CHECK_SECONDS, KNOWN_SECONDS, MAX_KNOWN_CLIENTS, STARVED_SECONDS, Limits
 from tests.unit.gateway import kafka_wire
-from tests.unit.gateway.kafka_wire import BEGIN, ECHO, Running, answer, request, run, running
+from tests.unit.gateway.kafka_wire import (
+    BEGIN,
+    ECHO,
+    Fakes,
+    Running,
+    answer,
+    raw_body,
+    request,
+    run,
+    running,
+)
 
 KIB = 1024
+
+NAMES = 9
+"""The key of an API that works off names without end."""
 
 
 @pytest.mark.parametrize(
@@ -37,6 +53,40 @@ KIB = 1024
 )
 def test_who_is_one_client(hosts: tuple[str, ...], client: str) -> None:
     assert {client_of(host) for host in hosts} == {client}
+
+
+@pytest.mark.parametrize(
+    ("client", "network"),
+    [
+        ("2001:db8:1:2::/64", "2001:db8:1::/48"),
+        ("2001:db8:1:3::/64", "2001:db8:1::/48"),
+        ("10.1.2.3", "10.1.2.3"),
+        (LOOPBACK, LOOPBACK),
+        (NOBODY, NOBODY),
+        ("no/address", "no/address"),
+    ],
+)
+def test_of_which_network_a_client_is(client: str, network: str) -> None:
+    assert network_of(client) == network
+
+
+def test_the_clients_of_one_network_leave_places_for_others_and_have_turns_together() -> None:
+    clients = some_clients(max_connections=1000, max_client_connections=500)
+    assert admit_many(clients, "2001:db8:1:1::1") == (500, "client")
+    assert admit_many(clients, "2001:db8:1:2::1") == (250, "client")
+    assert clients.admit("2001:db8:1:3::1", 0) == "client"
+    first, second = admitted(clients, "2001:db8:2:1::1"), admitted(clients, "2001:db8:2:2::1")
+    assert first is not second
+    assert first.turns is second.turns
+    assert admitted(clients, "10.0.0.1").turns is not admitted(clients, "10.0.0.2").turns
+
+
+def test_a_network_whose_connections_have_ended_is_forgotten() -> None:
+    clients = some_clients(max_connections=10)
+    some = [admitted(clients, f"2001:db8:1:{number}::1") for number in range(3)]
+    for client in some:
+        clients.leave(client, 0)
+    assert not clients._networks
 
 
 def some_clients(**limits: int) -> Clients:
@@ -153,7 +203,74 @@ def test_a_client_with_too_many_connections_is_refused_and_others_are_not(
 
     with caplog.at_level(logging.WARNING):
         serve(body, Limits(max_client_connections=2))
-    assert "refused a connection of 127.0.0.2: of 2, its client has as many as one may have" in caplog.text
+    assert "refused a connection of 127.0.0.2: of 2, its client, or the network" in caplog.text
+
+
+@pytest.mark.usefixtures("each_address_is_a_client")
+def test_many_busy_connections_of_one_client_keep_another_waiting_for_some_of_their_turns() -> None:
+    names, fakes, waited = 0, Fakes(), []
+
+    @fakes.registry.api(key=NAMES, name="Names", min_version=0, max_version=0, decoder=raw_body)
+    async def without_end(request: Request, broker: Any) -> Response:
+        nonlocal names
+        while not request.shutting_down.is_set():
+            await request.work.before(ELEMENT)
+            names += 1
+        return b""
+
+    async def body(server: Running) -> None:
+        async with AsyncExitStack() as stack:
+            for number in range(100):
+                greedy = await stack.enter_async_context(client_at(server, "127.0.0.2"))
+                await greedy.send(request(NAMES, number))
+            async with client_at(server, "127.0.0.1") as victim:
+                for number in range(20):
+                    before = names
+                    await victim.send(request(ECHO, number))
+                    assert await victim.frame() == answer(number)
+                    waited.append((names - before) * ELEMENT)
+            server.server.shut_down()
+
+    async def main() -> None:
+        async with running(fakes=fakes) as server:
+            await body(server)
+
+    run(main)
+    assert max(waited) <= 16 * TURN  # it is sent, received, answered and read in passes of two turns at most
+
+
+@pytest.mark.usefixtures("each_address_is_a_client")
+def test_many_small_requests_of_one_client_keep_another_waiting_for_some_of_them() -> None:
+    served, waited = 0, []
+    fakes = Fakes()
+
+    @fakes.registry.api(key=NAMES, name="Names", min_version=0, max_version=0, decoder=raw_body)
+    async def count(request: Request, broker: Any) -> Response:
+        nonlocal served
+        served += 1
+        return None
+
+    async def body(server: Running) -> None:
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            requests = b"".join(request(NAMES, number) for number in range(1_000))
+            greedy = [await stack.enter_async_context(client_at(server, "127.0.0.2")) for _ in range(200)]
+            async with client_at(server, "127.0.0.1") as victim:
+                for one in greedy:
+                    nursery.start_soon(one.send, requests)
+                for number in range(20):
+                    before = served
+                    await victim.send(request(ECHO, number))
+                    assert await victim.frame() == answer(number)
+                    waited.append(served - before)
+            nursery.cancel_scope.cancel()
+
+    async def main() -> None:
+        async with running(fakes=fakes) as server:
+            await body(server)
+
+    run(main)
+    assert served >= 1_000
+    assert max(waited) <= 8 * 2 * TURN // REQUEST
 
 
 HALF_SENT = struct.pack(">i", 100 * KIB) + bytes(20)

@@ -14,13 +14,28 @@ from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.journal import Journal
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import CommittedOffset, decode_record
+from gateway.groups.replay import LoadedGroup, Replay
 from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.header import HEADER_BYTES, read_header
 from wireproto.records.iteration import iter_records
 
 
 def offset(number: int, metadata: str = "") -> CommittedOffset:
     return CommittedOffset(number, 3, metadata, 1_700_000_000_000)
+
+
+def feed(replay: Replay, batch: bytes) -> None:
+    """Have it take a whole batch that is not compressed."""
+    for _ in replay.feed(read_header(batch), batch[HEADER_BYTES:], 0):
+        pass
+
+
+def finished(replay: Replay) -> dict[str, LoadedGroup]:
+    """What it found."""
+    for _ in replay.finish():
+        pass
+    return replay.groups
 
 
 class OffsetsLog(FakeLog):

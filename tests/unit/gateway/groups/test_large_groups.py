@@ -16,6 +16,7 @@ from gateway.groups.replay import Replay
 from gateway.groups.roster import Roster
 from tests.differential.batches import Record, batch
 from tests.unit.gateway.groups.members import START, Machine
+from tests.unit.gateway.groups.offsets_log import feed, finished
 from wireproto.kafka.errors import ErrorCode
 
 SESSION_MS = 10_000
@@ -50,8 +51,8 @@ def test_a_group_that_is_too_large_is_passed_over_and_the_others_are_there() -> 
     replay = Replay(0)
     values = {"large": group_of(MAX_MEMBERS + 1), "small": group_of(2)}
     records = [Record(group_value(value), key=group_key(name)) for name, value in values.items()]
-    replay.feed([memoryview(batch(records))], 0)
-    assert {name: loaded.metadata for name, loaded in replay.finish().items()} == {"small": group_of(2)}
+    feed(replay, batch(records))
+    assert {name: loaded.metadata for name, loaded in finished(replay).items()} == {"small": group_of(2)}
 
 
 def test_nobody_joins_a_group_that_has_as_many_members_as_may_be() -> None:

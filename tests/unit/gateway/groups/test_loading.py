@@ -12,8 +12,8 @@ from gateway.groups import loading
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import CommittedOffset, group_key, group_value, offset_key, offset_value
-from gateway.groups.replay import LoadedGroup, Replay
-from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
+from gateway.groups.replay import SLICE, LoadedGroup, Replay
+from tests.unit.gateway.groups.offsets_log import OffsetsLog, feed, finished, offset, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
 from wireproto.records.header import TRANSACTIONAL_FLAG
@@ -89,14 +89,17 @@ def test_what_an_older_kafka_wrote_is_followed_by_what_a_newer_one_did() -> None
         log = OffsetsLog()
         async with log.running():
             await log.write(
+                batch(commit("e", "t", 0, 1)),
                 batch(old("a", 1), old("b", 1), old("c", 1), commit("d", "t", 0, 1), commit("a", "t", 0, 0)),
                 batch(commit("a", "t", 0, 2), (offset_key("b", "t", 0), None), old("d", 3), old("c", 4)),
+                batch(old("e", 2), commit("e", "t", 0, 3)),
             )
             groups = await log.journal.load(0)
             assert {group_id: offsets_of(group)["t", 0].offset for group_id, group in groups.items()} == {
                 "a": 2,
                 "c": 4,
                 "d": 3,
+                "e": 3,
             }
 
     run(main)
@@ -127,10 +130,10 @@ def test_a_place_that_came_before_is_read_as_the_first_one_was(legacy: bool) -> 
             records = [(b"\0\0" + key[2:] if legacy else key, value)]
             if quickly:
                 records.insert(0, commit("g", "t", 99, 99))
-            replay.feed([batch(*records)], 0)
+            feed(replay, batch(*records))
             if not quickly:
-                groups = replay.finish()
-        groups = replay.finish()
+                groups = finished(replay)
+        groups = finished(replay)
         return offsets_of(groups["g"]) if groups else {}
 
     quick = replayed(quickly=True)
@@ -231,9 +234,33 @@ def test_a_damaged_batch_is_an_error_and_not_fewer_groups() -> None:
     run(main)
 
 
-def test_large_ranges_are_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "FEED_BYTES", 100)
-    monkeypatch.setattr(loading, "FINISH_RECORDS", 10)
+def test_a_partition_is_gone_through_in_slices() -> None:
+    """Threads do not help: Python in them takes the loop's time all the same."""
+
+    async def main() -> None:
+        log = OffsetsLog()
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        async with log.running():
+            await log.write(batch(*(commit("a", "t", index, index) for index in range(20 * SLICE))))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(other)
+                groups = await log.journal.load(0)
+                nursery.cancel_scope.cancel()
+            assert offsets_of(groups["a"]) == {("t", index): offset(index) for index in range(20 * SLICE)}
+            assert turns >= 40  # to feed it, and to finish
+
+    run(main)
+
+
+def test_only_large_compressed_batches_are_inflated_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "INFLATED_AT_ONCE_BYTES", 200)
     calls: list[Any] = []
     run_sync = trio.to_thread.run_sync
 
@@ -246,9 +273,10 @@ def test_large_ranges_are_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -
     async def main() -> None:
         log = OffsetsLog()
         async with log.running():
-            await log.write(batch(*(commit("a", "t", index, index) for index in range(50))))
+            commits = [commit("a", f"t{index}", index, index) for index in range(50)]
+            await log.write(batch(*commits), batch(commits[0], codec=4), batch(*commits, codec=4))
             groups = await log.journal.load(0)
-            assert offsets_of(groups["a"]) == {("t", index): offset(index) for index in range(50)}
-            assert len(calls) == 2
+            assert offsets_of(groups["a"]) == {(f"t{index}", index): offset(index) for index in range(50)}
+            assert len(calls) == 1
 
     run(main)

@@ -19,6 +19,7 @@ from gateway.groups.offsets import (
 )
 from gateway.groups.records import CommittedOffset, offset_key, offset_value
 from gateway.groups.replay import Replay
+from tests.unit.gateway.groups.offsets_log import feed, finished
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
 
@@ -212,8 +213,8 @@ class World:
         replay = Replay(0)
         records: list[Any] = [(key, value, (), 0) for key, value in self.durable]
         if records:
-            replay.feed([build_batch(records)], 0)
-        loaded = replay.finish().get("g")
+            feed(replay, build_batch(records))
+        loaded = finished(replay).get("g")
         assert contents(self.table) == ({} if loaded is None else contents(loaded.offsets))
         assert self.table.count == len(contents(self.table))
 

@@ -13,8 +13,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.produce import MAX_TIMEOUT_MS
 from gateway.common.budget import Budget
+from gateway.common.costs import LOOKED, PRODUCED_BATCH, RECORD
 from gateway.common.handlers import NoRoom, Request
 from gateway.common.settings import LogSettings
+from gateway.common.work import BREATH
 from gateway.log import context as context_module
 from gateway.log import pending
 from gateway.produce.appending import PARTITIONS_A_TURN_COUNT, RefusedBatch
@@ -460,6 +462,51 @@ def test_only_so_much_memory_may_wait_for_room() -> None:
             log.context.window_gate.open()
         assert memory.used == 0
         assert log.partition.next_offset == 1
+
+    logged(body)
+
+
+def many(partitions: int, acks: int) -> Request:
+    """For partitions that are not there, as a connection has it."""
+    content = batch(b"a")
+    data = [ProducePartition(9, memoryview(content)) for _ in range(partitions)]
+    body = ProduceRequest(None, acks, 1000, [ProduceTopic("orders", None, data)], elements=1 + partitions)
+    return make_request(0, 9, body, memoryview(content))
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_each_look_at_all_partitions_of_a_large_request_is_charged_before(acks: int) -> None:
+    """For each partition that had no room, 20,000 were looked at, and others were kept waiting for it."""
+
+    async def body(log: FakeLog) -> None:
+        request = many(2 * BREATH, acks)
+        look = (1 + 2 * BREATH) * LOOKED
+        if acks == 0:
+            log.context.window_gate.close()
+            waits = Beginning(log, request)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(waits.run)
+                await wait_all_tasks_blocked()
+                assert request.work.charged == look
+                log.context.window_gate.open()
+            look *= 2
+        else:
+            await begin_request(log, request)
+        batches = 2 * BREATH * (PRODUCED_BATCH + RECORD)
+        assert request.work.charged == look + batches
+
+    logged(body)
+
+
+def test_a_large_request_looks_when_its_client_has_a_turn() -> None:
+    async def body(log: FakeLog) -> None:
+        request = many(2 * BREATH, 1)
+        request.work.turns.left = 0
+        _, waits = await began(log, request)
+        assert waits >= 1
+        small = many(2, 1)
+        small.work.turns.left = 0
+        assert (await began(log, small))[1] == 0
 
     logged(body)
 

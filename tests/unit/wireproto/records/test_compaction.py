@@ -136,5 +136,41 @@ def test_what_does_not_parse_is_refused_and_never_guessed_at(body: bytes, count:
     try:
         parsed = list(iter_records(made))
     except InvalidBatch:
+        with pytest.raises(InvalidBatch):
+            list(walk(made))
         return
     assert [place.offset for place in walk(made)] == [record.offset for record in parsed]
+
+
+PLAIN = b"\0" * 3 + b"\2k\2v"
+"""A record's attributes, deltas, key and value."""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        PLAIN + b"\0\0",
+        PLAIN,
+        PLAIN + b"\1",
+        PLAIN + b"\2",
+        PLAIN + b"\2\2\xff\0",
+        PLAIN + b"\2\1\0",
+        PLAIN + b"\2\2h\2v\0",
+        b"\0" + b"\xfe" + b"\xff" * 8 + b"\1" + PLAIN[2:] + b"\0",
+    ],
+    ids=[
+        "bytes left over", "no headers at all", "fewer than none", "one header that is not there",
+        "a header's key that is no text", "a header without a key", "bytes after the headers",
+        "a timestamp beyond 64 bits",
+    ],
+)  # fmt: skip
+def test_what_readers_pass_over_is_passed_over_here(record: bytes) -> None:
+    """Else compaction would drop what can be read for what cannot."""
+    header = read_header(batch((b"a", b"1")))._replace(count=1, last_offset_delta=0)
+    good, made = (sign(header, bytes([2 * len(body)]) + body) for body in (PLAIN + b"\2\2h\2v", record))
+    assert [place.key for place in walk(good)] == [b"k"]
+    for read_all in (iter_records, walk):
+        with pytest.raises(InvalidBatch):
+            list(read_all(made))
+    with pytest.raises(InvalidBatch):
+        compact_batch(made, lambda *_: False, HORIZON)

@@ -55,6 +55,23 @@ def test_who_makes_up_ids_in_all_partitions_leaves_others_theirs() -> None:
     assert all(number in victim.state for number in mine)
 
 
+def test_the_few_that_each_partition_keeps_are_nobodys_share() -> None:
+    """A client had ten in each of all partitions, and nothing was left of the account for others."""
+    count = ProducerCount(most=200)
+    partitions = [PartitionProducers(count) for _ in range(30)]
+    ids = iter(range(1_000_000))
+    for partition in partitions:
+        write(partition, *(next(ids) for _ in range(3 * FEW_PRODUCERS)), client="greedy")
+    assert count.kept == 3 * 30 + 27 * FEW_PRODUCERS
+    victim = PartitionProducers(count)
+    mine = range(2_000_000, 2_000_050)
+    write(victim, *mine, client="victim")
+    assert all(number in victim.state for number in mine)
+    for partition in partitions:
+        partition.end()
+    assert count.kept == 50
+
+
 def test_a_recovered_partition_counts_what_was_read_back() -> None:
     count = ProducerCount()
     producers = PartitionProducers(count)

@@ -1,6 +1,8 @@
 """The rules for idempotent producers, from what Kafka 4.3.1 answered to raw requests."""
 
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from gateway.log.idempotence.producer import (
     MAX_PRODUCERS,
     MAX_SEQUENCE,
     SPARED_MS,
+    Producer,
     advance_sequence,
     sequence_after,
 )
@@ -215,6 +218,85 @@ def test_a_client_without_any_takes_the_place_of_one_that_has_most() -> None:
         log.send(Sent(0, 0, 1), producer_id=producer_id, client=client)
     log.send(Sent(0, 0, 1), producer_id=5, client="d")
     assert [n for n in range(1, 6) if n in log.state] == [1, 3, 4, 5]
+
+
+def test_a_client_without_any_is_not_remembered_where_nobody_has_half_of_the_places() -> None:
+    """From many addresses, one each, nobody drives out those who are there."""
+    log = Log(ProducerState(max_producers=5))
+    for producer_id, client in ((1, "victim"), (2, "victim"), (3, "a"), (4, "b"), (5, "c")):
+        log.send(Sent(0, 0, 1), producer_id=producer_id, client=client)
+    for producer_id in range(6, 20):
+        assert log.send(Sent(0, 0, 1), producer_id=producer_id, client=f"d{producer_id}") == producer_id - 1
+    assert [n for n in range(20) if n in log.state] == [1, 2, 3, 4, 5]
+    log.send(Sent(0, 1, 1), producer_id=6, client="d6", now_ms=NOW + SPARED_MS)
+    assert [n for n in range(20) if n in log.state] == [2, 3, 4, 5, 6]
+
+
+def test_what_was_read_from_the_log_makes_no_room_for_newcomers_at_once() -> None:
+    log = Log(ProducerState(max_producers=3))
+    for producer_id in (1, 2, 3):
+        log.send(Sent(0, 0, 1), producer_id=producer_id)
+    log.send(Sent(0, 0, 1), producer_id=4, client="new")
+    assert [n for n in range(1, 5) if n in log.state] == [1, 2, 3]
+
+
+def test_of_a_clients_own_the_one_that_it_used_longest_ago_is_forgotten() -> None:
+    log = Log(ProducerState(max_producers=4))
+    for producer_id, client in ((1, "a"), (2, "b"), (3, "a"), (4, "a")):
+        log.send(Sent(0, 0, 1), producer_id=producer_id, client=client)
+    log.send(Sent(0, 0, 1), producer_id=5, client="a", now_ms=NOW + 1)
+    assert [n for n in range(1, 6) if n in log.state] == [2, 3, 4, 5]
+    log.send(Sent(0, 1, 1), producer_id=3, now_ms=NOW + 2)
+    log.send(Sent(0, 0, 1), producer_id=6, client="a", now_ms=NOW + 3)
+    assert [n for n in range(1, 7) if n in log.state] == [2, 3, 5, 6]
+    log.state.remove_expired(NOW + 1 + PRODUCER_ID_EXPIRATION_MS)
+    assert [n for n in range(1, 7) if n in log.state] == [3, 6]
+    log.send(Sent(0, 0, 1), producer_id=7, client="b", now_ms=NOW + 4)
+    log.send(Sent(0, 0, 1), producer_id=8, client="b", now_ms=NOW + 4)
+    log.send(Sent(0, 0, 1), producer_id=9, client="b", now_ms=NOW + 5)
+    assert [n for n in range(1, 10) if n in log.state] == [3, 6, 8, 9]
+
+
+def test_whose_turn_it_is_to_be_forgotten_is_found_without_a_look_at_all() -> None:
+    """A partition that is full looked at 2,000 producers for each new id."""
+    log = Log()
+    for number in range(MAX_PRODUCERS - 1):
+        log.send(Sent(0, 0, 1), producer_id=number, client="victim" if number % 2 else f"c{number}")
+    log.state._producers = looked = Looks(log.state._producers)
+    looked.count = 0
+    log.send(Sent(0, 0, 1), producer_id=MAX_PRODUCERS, client="greedy")
+    log.send(Sent(0, 0, 1), producer_id=MAX_PRODUCERS + 1, client="greedy")
+    for number in range(2, 500):
+        log.send(Sent(0, 0, 1), producer_id=MAX_PRODUCERS + number, client="greedy")
+        log.send(Sent(0, number, 1), producer_id=number, client="victim")
+    assert looked.count <= 20 * 1000
+
+
+class Looks(OrderedDict[int, Producer]):
+    """Counts the producers that are looked at."""
+
+    count = 0
+
+    def __getitem__(self, key: int) -> Producer:
+        self.count += 1
+        return super().__getitem__(key)
+
+    def get(self, key: int, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[int]:
+        for key in super().__iter__():
+            self.count += 1
+            yield key
+
+    def items(self) -> Any:
+        self.count += len(self)
+        return super().items()
+
+    def values(self) -> Any:
+        self.count += len(self)
+        return super().values()
 
 
 def test_when_all_partitions_have_enough_each_keeps_a_few() -> None:

@@ -1,0 +1,59 @@
+"""Who of a partition's producers has been idle for longest, client by client.
+
+Kept only by partitions that are full: others need it never. What it says costs no look at all producers:
+when one writes nothing is noted here, and whoever turns out to have written since moves to the end.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.common.clients import NOBODY
+from gateway.log.idempotence.producer import Producer
+
+GREEDY_PART: Final = 2
+"""A client is greedy that has one of so many places, or more."""
+
+
+class IdleProducers:
+    """The producers of one partition by their clients, each with when it was heard, as far as is known."""
+
+    __slots__ = ("_by_client", "_producers")
+
+    def __init__(self, producers: Mapping[int, Producer]) -> None:
+        self._producers = producers
+        self._by_client: dict[str, OrderedDict[int, int]] = {}
+        for producer_id, producer in producers.items():
+            self.add(producer_id, producer)
+
+    def add(self, producer_id: int, producer: Producer) -> None:
+        """This one is new."""
+        self._by_client.setdefault(producer.client, OrderedDict())[producer_id] = producer.used_ms
+
+    def remove(self, producer_id: int, producer: Producer) -> None:
+        """This one is forgotten."""
+        of_client = self._by_client[producer.client]
+        del of_client[producer_id]
+        if not of_client:
+            del self._by_client[producer.client]
+
+    def longest(self, client: str) -> int | None:
+        """The producer that this client used longest ago, about; None if it has none."""
+        of_client = self._by_client.get(client)
+        if of_client is None:
+            return None
+        while True:
+            producer_id, heard_ms = next(iter(of_client.items()))
+            used_ms = self._producers[producer_id].used_ms
+            if used_ms == heard_ms:
+                return producer_id
+            of_client[producer_id] = used_ms
+            of_client.move_to_end(producer_id)
+
+    def greedy_client(self) -> str | None:
+        """The client that has most producers here, if it is half of all. What is nobody's is not greedy."""
+        most = max(self._by_client, key=self._count, default=NOBODY)
+        return most if self._count(most) * GREEDY_PART >= max(1, len(self._producers)) else None
+
+    def _count(self, client: str) -> int:
+        return 0 if client == NOBODY else len(self._by_client[client])

@@ -1,0 +1,242 @@
+"""Clients have turns, however many connections each has."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.common.costs import ELEMENT, REQUEST
+from gateway.common.turns import MOST_CALLED, TURN, Turns
+from gateway.common.work import BREATH, FREE, Work
+from gateway.front.limits import SMALL_REQUESTS_OWE
+
+MILLISECOND = 1_000_000
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of all tasks, and the passes of the loop."""
+
+    def __init__(self) -> None:
+        self.steps = self.passes = 0
+
+    def before_task_step(self, _task: trio.lowlevel.Task) -> None:
+        self.steps += 1
+
+    def after_io_wait(self, _timeout: float) -> None:
+        self.passes += 1
+
+
+class Connection:
+    """One that works off requests: `done` nanoseconds so far, as charged to the turns of its client."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.work = Work(turns)
+        self.requests = 0
+
+    @property
+    def done(self) -> int:
+        return self.work.charged
+
+    async def request(self, steps: int, cost: int) -> None:
+        """As `gateway.front.connection` does it."""
+        turns = self.work.turns
+        if turns.left < SMALL_REQUESTS_OWE:
+            await turns.wait(SMALL_REQUESTS_OWE)
+        turns.left -= REQUEST
+        self.work.free, self.work.has_turn = FREE, False
+        for _ in range(steps):
+            await self.work.before(cost)
+        self.requests += 1
+
+    async def requests_of(self, steps: int, cost: int, count: float = math.inf) -> None:
+        while self.requests < count:
+            await self.request(steps, cost)
+            await trio.lowlevel.checkpoint()  # its client sends the next one
+
+
+@pytest.mark.parametrize(("connections", "greedy_clients"), [(1_000, 1), (100, 3)])
+def test_a_client_with_many_busy_connections_keeps_others_waiting_as_one_with_one(
+    connections: int, greedy_clients: int
+) -> None:
+    """Everybody is in the same place: endless requests of 40 ms of names, and a victim of one name."""
+    greedy = [[Connection(turns) for _ in range(connections)] for turns in _accounts(greedy_clients)]
+    waited = []
+
+    async def victim() -> None:
+        one = Connection(Turns())
+        while one.requests < 200:
+            before = [sum(each.done for each in of_one) for of_one in greedy]
+            await one.request(1, ELEMENT)
+            await trio.lowlevel.checkpoint()
+            after = [sum(each.done for each in of_one) for of_one in greedy]
+            waited.append(max(b - a for a, b in zip(before, after, strict=True)))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for each in [one for of_one in greedy for one in of_one]:
+                nursery.start_soon(each.requests_of, 5_000, ELEMENT)
+            await victim()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert max(waited) <= 5 * TURN  # two passes of the loop, of two turns each when requests begin
+    for of_one in greedy:
+        assert sum(each.done for each in of_one) >= 100 * TURN
+
+
+def _accounts(count: int) -> list[Turns]:
+    return [Turns() for _ in range(count)]
+
+
+def test_connections_of_one_client_have_turns_among_themselves() -> None:
+    turns = Turns()
+    busy = [Connection(turns) for _ in range(20)]
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for each in busy:
+                nursery.start_soon(each.requests_of, 100_000, ELEMENT)
+            while sum(each.done for each in busy) < 100 * 20 * TURN:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    done = [each.done for each in busy]
+    assert max(done) - min(done) <= 4 * TURN
+
+
+@pytest.mark.parametrize("cost", [MILLISECOND // 2, 3 * MILLISECOND, 5 * MILLISECOND, 20 * MILLISECOND])
+def test_a_client_alone_uses_its_turns_up(cost: int) -> None:
+    """Twenty connections with requests of one step each: nearly as few passes as there are turns of work."""
+    turns, counted = Turns(), Steps()
+    busy = [Connection(turns) for _ in range(20)]
+
+    async def main() -> None:
+        trio.lowlevel.add_instrument(counted)
+        async with trio.open_nursery() as nursery:
+            for each in busy:
+                nursery.start_soon(each.requests_of, 1, cost, 100)
+
+    trio.run(main)
+    requests = 20 * 100
+    a_turn = max(1, TURN // cost)
+    assert counted.passes <= 1.5 * requests / a_turn + 100
+    assert counted.steps <= 5 * requests + 100  # one of them in vain, at most one to begin, and one to go on
+
+
+def test_what_asks_for_little_waits_for_no_turn_though_its_client_has_spent_it() -> None:
+    turns = Turns()
+    heavy, light = [Connection(turns) for _ in range(100)], Connection(turns)
+    waited = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for each in heavy:
+                nursery.start_soon(each.requests_of, 100_000, ELEMENT)
+            await wait_for(lambda: sum(each.done for each in heavy) > 20 * TURN)
+            for _ in range(50):
+                before = sum(each.done for each in heavy)
+                await light.request(FREE // ELEMENT, ELEMENT)
+                await trio.lowlevel.checkpoint()
+                waited.append(sum(each.done for each in heavy) - before)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert max(waited) <= 4 * TURN + FREE
+
+
+async def wait_for(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await trio.lowlevel.checkpoint()
+
+
+def test_who_gives_up_waiting_keeps_nobody_from_a_turn() -> None:
+    turns = Turns()
+    turns.left = 0
+    ran: list[int] = []
+
+    async def one(number: int, scope: trio.CancelScope) -> None:
+        with scope:
+            await turns.wait(TURN)
+            ran.append(number)
+
+    async def main() -> None:
+        scopes = [trio.CancelScope() for _ in range(6)]
+        async with trio.open_nursery() as nursery:
+            for number, scope in enumerate(scopes):
+                nursery.start_soon(one, number, scope)
+            await trio.lowlevel.checkpoint()
+            for scope in (scopes[0], scopes[3]):
+                scope.cancel()
+            await wait_all_tasks_blocked()
+        assert not turns.waiting
+
+    trio.run(main)
+    assert set(ran) >= {1, 2, 4, 5}
+
+
+def test_who_is_cancelled_before_waiting_takes_no_place() -> None:
+    turns = Turns()
+
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await turns.wait(1)
+        assert scope.cancelled_caught
+        assert not turns.waiting
+        await turns.wait(1)
+        assert turns.left == TURN
+
+    trio.run(main)
+
+
+def test_turns_come_in_the_order_of_waiting() -> None:
+    turns = Turns()
+    turns.left = 0
+    ran: list[int] = []
+
+    async def one(number: int) -> None:
+        await turns.wait(TURN)
+        turns.left -= TURN
+        ran.append(number)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(50):
+                nursery.start_soon(one, number)
+                await trio.lowlevel.checkpoint()
+                turns.left = 0
+
+    trio.run(main)
+    assert ran == sorted(ran)
+
+
+def test_breaths_are_charged_and_are_checkpoints() -> None:
+    turns, counted = Turns(), Counter[str]()
+
+    async def counting(name: str) -> None:
+        work = Work(turns)
+        for _ in range(100):
+            await work.breath()
+            counted[name] += 1
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(counting, "a")
+            nursery.start_soon(counting, "b")
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
+            assert counted["a"] <= 2
+
+    trio.run(main)
+    assert counted == {"a": 100, "b": 100}
+
+
+def test_constants_fit_each_other() -> None:
+    assert REQUEST < FREE < TURN
+    assert BREATH > MOST_CALLED
