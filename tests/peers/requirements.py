@@ -5,10 +5,12 @@ import shutil
 from typing import NoReturn
 
 HOW_TO_GET = {
+    "cargo": "apt-get install cargo-web",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
     "mvn": "apt-get install maven",
+    "node": "apt-get install nodejs",
     "npm": "apt-get install npm",
     "strace": "apt-get install strace",
 }
