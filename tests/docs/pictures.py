@@ -58,8 +58,11 @@ class Picture:
             f'height="{height}" role="img" aria-labelledby="title">'),
             f'<title id="title">{escape(self._title)}</title>',
             f"<style>{STYLE}</style>",
-            ('<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
-            'markerHeight="7" orient="auto-start-reverse"><path d="M 0 0 L 10 5 L 0 10 z" fill="#45606e"/></marker></defs>'),
+            (
+                '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
+                'markerHeight="7" orient="auto-start-reverse"><path d="M 0 0 L 10 5 L 0 10 z" '
+                'fill="#45606e"/></marker></defs>'
+            ),
             f'<rect class="paper" width="{width}" height="{height}" rx="8"/>',
             *self._parts,
             "</svg>",

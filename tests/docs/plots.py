@@ -60,8 +60,8 @@ def plot(durability: str, unit: str, rows: list[Figure]) -> str:
     title = f"{durability}: {NAMES[unit][1]}"
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {height}" width="760" height="{height}" '
-            'role="img" aria-labelledby="title">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {height}" width="760" '
+            f'height="{height}" role="img" aria-labelledby="title">'
         ),
         f'<title id="title">{escape(title)}</title>',
         f"<style>{STYLE}</style>",

@@ -1,7 +1,7 @@
 """The documentation site, built from the pages of the repository: `make site`, `python -m tests.docs.site`.
 
-The pages stay where they are and can be read there. For the site they are gathered into build/site/pages, docs/
-at the root of it and other folders under their own names, and each link is rewritten to where its target lies
+The pages stay where they are and can be read there. For the site they are gathered into build/site/pages,
+docs/ at its root and other folders under their own names, and each link is rewritten to where its target lies
 there. A link to a file that is no page has the file come along. Zensical then checks all links and writes
 build/site/html.
 """
