@@ -17,7 +17,7 @@ from tests.docs.constants_page import ROOT
 from tests.peers.cache import cached_folder
 from tests.peers.go import go_program
 from tests.peers.java import SHORT_LIVED, client_command
-from tests.peers.requirements import require
+from tests.peers.requirements import require, unavailable
 
 PAGE = ROOT / "docs" / "connect.md"
 EXAMPLES = ROOT / "examples" / "connect"
@@ -85,6 +85,14 @@ def _rust() -> list[str]:
     return [str(_built(EXAMPLES / "rust", partial(_build, program)) / "target" / "debug" / "hello")]
 
 
+def _c() -> list[str]:
+    compiler = require("gcc")
+    if not Path("/usr/include/librdkafka/rdkafka.h").exists():
+        unavailable("librdkafka's headers are not installed: apt-get install librdkafka-dev")
+    program = [compiler, "-Wall", "-Wextra", "-Werror", "-o", "hello", "hello.c", "-lrdkafka"]
+    return [str(_built(EXAMPLES / "c", partial(_build, program)) / "hello")]
+
+
 def _built(source: Path, fill: Callable[[Path, Path], None]) -> Path:
     files = sorted(path for path in source.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
@@ -115,6 +123,7 @@ HELLOS = (
     Hello("go/hello.go", "hello from Go", _go),
     Hello("javascript/hello.js", "hello from JavaScript", _javascript),
     Hello("rust/hello.rs", "hello from Rust", _rust, long=True),
+    Hello("c/hello.c", "hello from C", _c),
 )
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 HOW_TO_GET = {
     "cargo": "apt-get install cargo-web",
+    "gcc": "apt-get install gcc",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",
