@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import cast
 
 import click
+import pytest
 
 from dafka.cli import dafka
 from dafka_pipeline.cli import cli as dafka_pipeline
 from tests.docs.commands import Block, Shell, blocks
 from tests.docs.constants_page import ROOT
 from tests.docs.site import pages
-from tests.peers.maven import connector_jars
+from tests.peers.maven import connector_jars, pipeline_jars
 from tests.peers.requirements import require
 
 INSTALLS = re.compile(r"^(pip|npm|cargo|go|make|apt-get)\b")
@@ -30,10 +31,10 @@ def typed(page: Path, section: str = "") -> list[Block]:
     return [block for block in blocks(page, section) if not INSTALLS.match(block.text)]
 
 
-def check(shown: list[Block], folder: Path) -> list[str]:
+def check(shown: list[Block], folder: Path, **environment: str) -> list[str]:
     """Run the blocks; what the page shows must be what they print."""
     require("kcat")
-    printed = Shell(folder).run(shown)
+    printed = Shell(folder, environment).run(shown)
     assert [one for one, block in zip(printed, shown, strict=True) if block.output is not None] == [
         block.output for block in shown if block.output is not None
     ]
@@ -86,6 +87,20 @@ def test_the_readme_starts_three_stores(tmp_path: Path) -> None:
         output="created tried with 1 partition\nhello\n",
     )
     check([*typed(ROOT / "README.md", "Several machines"), tried], tmp_path)
+
+
+def test_a_mesh_is_started_and_its_topics_changed(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "operations.md"
+    check([*typed(page, "Start"), *typed(page, "Change topics while they are used")], tmp_path)
+
+
+@pytest.mark.long
+def test_the_first_archive(tmp_path: Path) -> None:
+    """The audit at its end finds the header that `replay` adds, as the page says: exit code 1."""
+    shown = typed(ROOT / "docs" / "pipelines.md", "Five minutes to the first archive")
+    shown[-1].text = shown[-1].text.rstrip() + " || test $? -eq 1\n"
+    printed = check(shown, tmp_path, DAFKA_PIPELINE_JARS=str(pipeline_jars()))
+    assert "1000" in printed[1]
 
 
 def command_lines() -> list[tuple[str, str]]:
