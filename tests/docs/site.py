@@ -29,7 +29,7 @@ LATER = frozenset({"testing.md", "http-api.md", "security.md", "metrics.md"})
 
 BUILD_SECONDS = 300
 
-_LINK = re.compile(r"(\]\()([^)\s:]+)(\))")
+_LINK = re.compile(r"(\[[^\]]*\]\()([^)\s:]+)(\))")
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _NAMED_FENCE = re.compile(r"^```\w+ .+$", re.MULTILINE)
 """The beginning of a code block that has a name besides its language, which only our tests read."""
@@ -122,8 +122,10 @@ def _rewritten(source: PurePosixPath) -> str:
         name, mark, anchor = link[2].partition("#")
         if not name:
             return link[0]
-        target = site_path(_resolved(source, name))
-        return f"{link[1]}{relpath(target, here)}{mark}{anchor}{link[3]}"
+        target = _resolved(source, name)
+        if (ROOT / target).is_dir():  # a browser has nothing to show of it: the words stay
+            return link[1].removeprefix("[").removesuffix("](")
+        return f"{link[1]}{relpath(site_path(target), here)}{mark}{anchor}{link[3]}"
 
     text = _NAMED_FENCE.sub("```text", (ROOT / source).read_text())
     return _outside_code(text, lambda part: _LINK.sub(moved, part))
@@ -135,8 +137,8 @@ def _linked_files(source: PurePosixPath) -> set[PurePosixPath]:
     def noted(text: str) -> str:
         for link in _LINK.finditer(text):
             name = link[2].partition("#")[0]
-            if name and not name.endswith(".md"):
-                found.add(_resolved(source, name))
+            if name and not name.endswith(".md") and not (ROOT / (file := _resolved(source, name))).is_dir():
+                found.add(file)
         return text
 
     _outside_code((ROOT / source).read_text(), noted)
