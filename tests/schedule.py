@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-LONG_FIRST = ("pipelines", "spark", "faults", "gateway", "clients", "docs", "mesh", "peers", "differential", "sim")
+LONG_FIRST = (
+    "pipelines",
+    "spark",
+    "faults",
+    "gateway",
+    "clients",
+    "docs",
+    "mesh",
+    "peers",
+    "differential",
+    "sim",
+)
 """Folders of tests; those that are not named follow."""
 
 TOGETHER = ("tests/spark/", "tests/pipelines/")
