@@ -2,7 +2,8 @@
 
 A misspelt setting would silently leave the default in force, so unknown keys and variables are errors
 that name the nearest known one. Left alone are `DAFKA_TEST_...`, `DAFKA_CI_...`, what is
-`dafka-pipeline`'s (`DAFKA_PIPELINE_...`), and what Kubernetes sets in every container beside a service called dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
+`dafka-pipeline`'s (`DAFKA_PIPELINE_...`), and what Kubernetes sets in every container beside a service called
+dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
 """
 
 import dataclasses
