@@ -49,7 +49,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy clean
+.PHONY: help run test lint format bench bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -67,6 +67,7 @@ help:
 	@echo 'make pipelines  the Spark jobs, killed at every step           (QUICK=1, PIPELINE_ARGS=)'
 	@echo 'make deploy  build the container image and start it; start what the files in deploy/ describe   (as root)'
 	@echo 'make bench-pipelines  the Spark jobs beside plain Spark          (BENCH_ARGS=)'
+	@echo 'make site    the documentation as web pages in build/site/html, links checked'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
 
 run: $(VENV)/.run-stamp
@@ -122,6 +123,9 @@ deploy: $(VENV)/.test-stamp
 
 bench-pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)
+
+site: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.docs.site
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

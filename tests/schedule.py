@@ -19,6 +19,7 @@ LONG_FIRST = (
     "faults",
     "gateway",
     "clients",
+    "docs",
     "mesh",
     "peers",
     "browser",

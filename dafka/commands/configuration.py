@@ -1,8 +1,9 @@
 """Settings from the command line, the environment and a TOML file: the first of them that has one decides.
 
 A misspelt setting would silently leave the default in force, so unknown keys and variables are errors
-that name the nearest known one. Left alone are `DAFKA_TEST_...`, `DAFKA_CI_...`, and what Kubernetes sets
-in every container beside a service called dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
+that name the nearest known one. Left alone are `DAFKA_TEST_...`, `DAFKA_CI_...`, what is
+`dafka-pipeline`'s (`DAFKA_PIPELINE_...`), and what Kubernetes sets in every container beside a service called
+dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
 """
 
 import dataclasses
@@ -31,7 +32,8 @@ MAX_CONFIG_BYTES: Final = 1024 * 1024
 _KUBERNETES: Final = re.compile(
     r"DAFKA_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-_FOR_TESTS: Final = ("DAFKA_TEST_", "DAFKA_CI_")
+# `dafka-pipeline` has options of its own in the environment, often in the same shell.
+_OF_OTHERS: Final = ("DAFKA_TEST_", "DAFKA_CI_", "DAFKA_PIPELINE_")
 
 
 class ConfigurationError(Exception):
@@ -108,7 +110,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
     known = [variable_of(name) for name in dict.fromkeys(chain(*tables))]
     known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
     for variable in sorted(environment):
-        if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_FOR_TESTS):
+        if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_OF_OTHERS):
             continue
         if not _KUBERNETES.fullmatch(variable):
             raise ConfigurationError(

@@ -14,7 +14,7 @@ It asks what Spark's Kafka connector asks, in the same order, says what a failur
 it, and prints the --packages line for your version of Spark. It changes nothing: no topic is created, no
 record is written.
 
-\\b
+\b
 Examples:
   dafka doctor 127.0.0.1:9092
   dafka doctor kafka.example:9092 --topic orders

@@ -79,7 +79,13 @@ class ReplayStopped(PipelineError):
     show_default=True,
     help="auto: where the server has them.",
 )
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="lz4", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="lz4",
+    show_default=True,
+    help="What the batches that it sends are compressed with.",
+)
 @click.option(
     "--delivery-timeout",
     type=click.FloatRange(min=SHORTEST_TIMEOUT),

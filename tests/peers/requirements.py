@@ -10,6 +10,8 @@ HOW_TO_GET = {
     "debootstrap": "apt-get install debootstrap",
     "ip": "apt-get install iproute2",
     "chromium": "apt-get install chromium",
+    "cargo": "apt-get install cargo-web",
+    "gcc": "apt-get install gcc",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",
     "kcat": "apt-get install kcat",

@@ -275,6 +275,7 @@ def test_an_unknown_variable_is_refused() -> None:
         "DAFKA_BOOTSTRAP",
         "DAFKA_TEST_ANYTHING",
         "DAFKA_CI_RUN",
+        "DAFKA_PIPELINE_JARS",
         "DAFKA_SERVICE_HOST",
         "DAFKA_SERVICE_PORT",
         "DAFKA_SERVICE_PORT_KAFKA",
