@@ -19,6 +19,10 @@ _LINE = re.compile(r"^(?P<pid>\d+)\s+(?:[\d:.]+\s+)?(?P<rest>.*)$")
 _RESUMED = re.compile(r"^<\.\.\. (?P<call>\w+) resumed>(?P<rest>.*)$")
 _CALL = re.compile(r"^(?P<call>\w+)\((?P<args>.*)$")
 _TARGET = re.compile(r"^\d+<(?P<target>.*?)>(?=[,)\s]|$)")
+_KEPT = re.compile(r"\d=ke(\\0){4}")
+"""The first key of a commit with which a store keeps a copy of the catalog: no answer to a client waits for
+it, and it may come at any time."""
+
 _RESULT = re.compile(r"= (?P<result>-?\d+)")
 UNFINISHED = "<unfinished ...>"
 
@@ -43,7 +47,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
     open_calls: dict[tuple[int, str], str] = {}
     for number, text in enumerate(lines, 1):
         line = _LINE.match(text.rstrip("\n"))
-        if not line:
+        if not line or _KEPT.search(text):
             continue
         pid, rest = int(line["pid"]), line["rest"]
         resumed = _RESUMED.match(rest)
