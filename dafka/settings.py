@@ -87,6 +87,9 @@ class ServingSettings(ServerSettings, LogSettings):
     http_no_values: bool = False
     """Show of records' keys, values and headers only how large they are."""
 
+    http_data: bool = False
+    """Let programs append and read records over HTTP."""
+
     topics: tuple[tuple[str, int], ...] = ()
     """Topics (name, partitions) to create at the start if they are not there."""
 

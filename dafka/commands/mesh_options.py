@@ -79,6 +79,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "metrics": OPTIONS["metrics"],
     "http": OPTIONS["http"],
     "http_no_values": OPTIONS["http_no_values"],
+    "http_data": OPTIONS["http_data"],
     "rebuild_catalog": replace(
         OPTIONS["rebuild_catalog"],
         help="Set the catalog aside and read it back from the stores: for one start, after the catalog was "

@@ -193,6 +193,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_switch,
         switch=True,
     ),
+    "http_data": Option(
+        "Let programs append and read records over HTTP, too, where the status page is. There is no "
+        "password: whoever reaches it may write.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "mesh_listen": Option(
         "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
         "reaches it may write and delete. Of a range the first free port is taken, without a port any.",
