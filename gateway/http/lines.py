@@ -62,13 +62,20 @@ def _data(value: Any, name: str) -> bytes | None:
     if isinstance(value, dict) and len(value) == 1:
         ((kind, content),) = value.items()
         if kind == "json":
-            return _encoded(json.dumps(content, ensure_ascii=False, separators=(",", ":")), name)
+            return _encoded(_compact(content, name), name)
         if kind == "base64" and isinstance(content, str):
             try:
                 return base64.b64decode(content.encode(), validate=True)
             except (binascii.Error, UnicodeEncodeError):
                 raise BadLine(f"the base64 of its {name} is none") from None
     raise BadLine(f'its {name} is not null, a text, {{"base64": "..."}} or {{"json": ...}}')
+
+
+def _compact(content: Any, name: str) -> str:
+    try:
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"the json of its {name} cannot be kept: {error}") from None
 
 
 def _encoded(text: str, name: str) -> bytes:

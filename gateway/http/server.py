@@ -137,8 +137,8 @@ def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool, data:
         logger.info("the status page is at http://%s/", where)
         if not host.startswith("127.") and host != "::1":
             logger.warning(
-                "the status page on %s has no password: whoever reaches it sees %s%s. Bind it to 127.0.0.1, or "
-                "have a proxy with a login in front of it",
+                "the status page on %s has no password: whoever reaches it sees %s%s. Bind it to 127.0.0.1, "
+                "or have a proxy with a login in front of it",
                 where,
                 "topics and groups"
                 if hidden

@@ -145,15 +145,16 @@ async def _received(ask: Ask, topic: Topic) -> AsyncIterator[tuple[Server, Made]
 @asynccontextmanager
 async def _memory(client: Client | None, size: int) -> AsyncIterator[None]:
     """So much of what producers share, for the length of the block. Raises Failure: not in time."""
-    with trio.move_on_after(MEMORY_SECONDS):
-        if client is not None:
-            await client.produced_memory.reserve(size)
-            try:
-                yield
-            finally:
-                client.produced_memory.release(size)
-            return
-    raise busy()
+    if client is None:
+        raise busy()
+    with trio.move_on_after(MEMORY_SECONDS) as waited:
+        await client.produced_memory.reserve(size)
+    if waited.cancelled_caught:
+        raise busy()
+    try:
+        yield
+    finally:
+        client.produced_memory.release(size)
 
 
 def busy() -> Failure:
@@ -195,7 +196,7 @@ def _producer_batch(ask: Ask) -> ProducerBatch | None:
         HTTPStatus.BAD_REQUEST,
         "bad-header",
         "the Idempotency-Key is not PRODUCER:SEQUENCE",
-        "POST /api/v1/producers gives a producer; the sequence is 0 at first, and then what next_sequence said.",
+        "POST /api/v1/producers gives a producer; the sequence begins at 0, and goes on at next_sequence.",
     )
 
 

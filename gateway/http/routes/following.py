@@ -72,7 +72,7 @@ async def records(ask: Ask) -> Answer:
 
 
 def _begin(ask: Ask, partition: Partition) -> int:
-    """The offset to begin at: that of a stream that is resumed before the one in the target. Raises Failure."""
+    """The offset to begin at; a stream that is resumed has its own. Raises Failure."""
     start, end = partition.log_start_offset, partition.high_watermark
     text = ask.target.text("offset", "earliest")
     resumed = ask.headers.get(b"last-event-id", b"").decode("latin-1")
