@@ -35,7 +35,7 @@ SEND_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 2.0
 """Seconds that a refused body is still taken, so that its client sees the answer."""
 
-LINGER_BYTES: Final = 1 * MIB
+LINGER_BYTES: Final = 8 * MIB
 """And bytes of it."""
 
 MAX_REQUESTS: Final = 1000

@@ -21,6 +21,7 @@ FIELDS: Final = frozenset(("key", "value", "headers", "timestamp_ms", "offset"))
 """Of a line. The offset is that of a record that was read: it is given a new one."""
 
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
+"""Milliseconds since 1970 that a timestamp may be: as many as its 64 bits hold."""
 
 NO_TIMESTAMP: Final = -1
 

@@ -24,8 +24,13 @@ class Got(NamedTuple):
         return json.loads(self.body)
 
 
-async def get(port: int, path: str, *, method: str = "GET", body: bytes = b"", **headers: str) -> Got:
+async def get(port: int, path: str, *, method: str = "GET", **headers: str) -> Got:
     """Ask on a connection of its own; names in `headers` have _ for -."""
+    return await request(port, method, path, b"", **headers)
+
+
+async def request(port: int, method: str, path: str, body: bytes, /, **headers: str) -> Got:
+    """As `get`, with a body."""
     stream = await trio.open_tcp_stream(HOST, port)
     async with stream:
         http = h11.Connection(h11.CLIENT)
@@ -37,11 +42,6 @@ async def get(port: int, path: str, *, method: str = "GET", body: bytes = b"", *
             received += bytes(event.data)
     shown = {name.decode(): value.decode() for name, value in response.headers}
     return Got(response.status_code, shown, received)
-
-
-async def request(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> Got:
-    """As `get`, with a body."""
-    return await get(port, path, method=method, body=body, **headers)
 
 
 async def ask(port: int, path: str) -> Any:

@@ -42,7 +42,7 @@ class Scene:
         return await request(self.port, "POST", path, body, **given)
 
     async def get(self, query: str = "", *, method: str = "GET", **headers: str) -> Got:
-        return await request(self.port, method, PATH + query, **headers)
+        return await request(self.port, method, PATH + query, b"", **headers)
 
     async def rows(self, query: str = "") -> list[Any]:
         got = await self.get(query)
@@ -255,7 +255,7 @@ def test_what_is_refused_appends_nothing(data: Any) -> None:
         assert (await scene.post(good, PATH.replace("orders", "none"))).status == 404
         assert (await scene.post(good, "/api/v1/topics")).status == 405
         assert (await scene.post(good, "/")).status == 405
-        assert (await request(scene.port, "PUT", PATH)).status == 405
+        assert (await request(scene.port, "PUT", PATH, b"")).status == 405
         internal = await scene.post(good, "/api/v1/topics/__consumer_offsets/partitions/0/records")
         assert internal.status in {403, 404}
         bad = await scene.post(good + b"{\n")

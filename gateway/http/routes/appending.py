@@ -42,6 +42,7 @@ MEMORY_SECONDS: Final = 5.0
 """Seconds that a request waits for memory, of which others of its client hold too much."""
 
 MAX_SEQUENCE: Final = (1 << 31) - 1
+"""Of a record; the next one is 0."""
 
 _KEY: Final = re.compile(r'"?(\d{1,19}):(\d{1,10})"?', re.ASCII)
 _END: Final = re.compile(r'"(\d{1,19})"', re.ASCII)

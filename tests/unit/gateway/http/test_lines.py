@@ -42,10 +42,8 @@ def test_a_record_that_was_read_may_be_sent_as_it_is(records: list[Any]) -> None
         (b"{}", (None, None, [], NOW)),
         (b'{"value": {"json": {"a": [1, "\xc3\xa9"]}}}', (None, '{"a":[1,"é"]}'.encode(), [], NOW)),
         (b'{"key": {"base64": "/w=="}}', (b"\xff", None, [], NOW)),
-        (
-            b'{"headers": {"a": "b", "c": null}, "timestamp_ms": 5}',
-            (None, None, [("a", b"b"), ("c", None)], 5),
-        ),
+        (b'{"headers": {"a": "b", "c": null}}', (None, None, [("a", b"b"), ("c", None)], NOW)),
+        (b'{"timestamp_ms": 5, "offset": "7"}', (None, None, [], 5)),
     ],
 )
 def test_what_a_line_may_be(line: bytes, fields: Any) -> None:
@@ -121,7 +119,7 @@ def test_a_batch_grows_as_one_that_is_built(records: list[Any]) -> None:
 
 def test_a_body_of_lines_is_one_batch() -> None:
     async def main() -> None:
-        body = b'{"key": "a"}\r\n\n{"value": "b"}'
+        body = b'{"key": "a"}\r\n\n{"value": "b"}\n'
         made = await batch_of_lines(body, 1000, NOW, Turns())
         assert [(one.key, one.value) for one in iter_records(made.batch.finish())] == [
             (b"a", None),
