@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from kafka.protocol.producer import ProduceResponse
 from dafka.processes.standalone import Standalone
 from gateway.front.listeners import ListenerSpec
 from gateway.http.batches import MAX_APPENDED_RECORDS, MAX_LINE_BYTES, NDJSON, RAW
+from gateway.http.routes import appending
 from gateway.log import retention
 from tests.in_process.http_client import Got, request, stream_of
 from tests.in_process.in_process import RawClient, produce_request, running
@@ -286,6 +288,50 @@ def test_hidden_values_are_not_read(data: Any) -> None:
         assert (await scene.get()).status == 403
 
     data(body, http_no_values=True)
+
+
+def test_many_and_large_records_come_in_pieces(data: Any) -> None:
+    async def body(scene: Scene) -> None:
+        many = [{"value": f"{number:0>200}"} for number in range(3000)]
+        assert (await scene.post(lines(*many))).status == 201
+        large = b"\xff" * 900_000
+        assert (await scene.post(large, kind=RAW)).status == 201
+        rows = await scene.rows("?limit=5000")
+        assert [row["value"] for row in rows[:-1]] == [row["value"] for row in many]
+        assert base64.b64decode(rows[-1]["value"]["base64"]) == large
+
+    data(body)
+
+
+def test_a_topic_that_compacts_wants_keys(data: Any) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.view.broker.create_topic("compacted", 1, {"cleanup.policy": "compact"}, 1)
+        path = "/api/v1/topics/compacted/partitions/0/records"
+        refused = await scene.post(lines({"key": "a"}, {"value": "b"}), path)
+        assert (refused.status, refused.json()["type"]) == (422, "urn:dafka:problem:bad-record")
+        assert (await scene.post(lines({"key": "a"}), path)).json()["first_offset"] == "0"
+
+    data(body)
+
+
+def test_memory_that_others_of_the_client_hold_is_not_waited_for_long(
+    data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "MEMORY_SECONDS", 0.05)
+
+    async def body(scene: Scene) -> None:
+        server = scene.view.kafka()
+        assert server is not None
+        with server.visit("127.0.0.1") as client:
+            assert client is not None
+            size = client.produced_memory.total * 3 // 4
+            await client.produced_memory.reserve(size)
+            got = await scene.post(b"0", kind=RAW)
+            assert (got.status, got.headers["retry-after"]) == (429, "2")
+            client.produced_memory.release(size)
+            assert (await scene.post(b"0", kind=RAW)).status == 201
+
+    data(body)
 
 
 def test_memory_and_places_are_given_back(data: Any) -> None:
