@@ -87,6 +87,9 @@ class ServingSettings(ServerSettings, LogSettings):
     http_no_values: bool = False
     """Show of records' keys, values and headers only how large they are."""
 
+    http_data: bool = False
+    """Let programs append and read records over HTTP."""
+
     metrics_by_partition: bool = False
     """Show the lag of groups by partition, too."""
 

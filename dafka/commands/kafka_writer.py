@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any, Final
 
 from dafka.commands.cluster import Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import KafkaClient, error_name
 from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.partitioner import partition_of
 from wireproto.kafka.schemas import REQUEST_CLASSES
 from wireproto.records.builder import RecordFields, build_batch
 
@@ -88,7 +88,7 @@ class KafkaWriter:
             return self._partition
         if key is None:
             return self._sticky % len(self._leaders)
-        return (murmur2(key) & 0x7FFFFFFF) % len(self._leaders)
+        return partition_of(key, len(self._leaders))
 
     def _send(self, index: int) -> None:
         records = self._collected.pop(index)
@@ -140,19 +140,3 @@ def produce_topic(topic: str, index: int, batch: bytes) -> Any:
     data: Any = REQUEST_CLASSES[ApiKey.PRODUCE]
     partition = data.TopicProduceData.PartitionProduceData(index=index, records=batch)
     return data.TopicProduceData(name=topic, partition_data=[partition])
-
-
-def murmur2(data: Sequence[int]) -> int:
-    """The hash by which Java's clients place a key (`Utils.murmur2`), as a number without a sign."""
-    multiplier, length = 0x5BD1E995, len(data)
-    found = (0x9747B28C ^ length) & 0xFFFFFFFF
-    whole = length & ~3
-    for start in range(0, whole, 4):
-        word = int.from_bytes(bytes(data[start : start + 4]), "little")
-        word = word * multiplier & 0xFFFFFFFF
-        word = (word ^ word >> 24) * multiplier & 0xFFFFFFFF
-        found = (found * multiplier & 0xFFFFFFFF) ^ word
-    if rest := bytes(data[whole:]):
-        found = (found ^ int.from_bytes(rest, "little")) * multiplier & 0xFFFFFFFF
-    found = (found ^ found >> 13) * multiplier & 0xFFFFFFFF
-    return found ^ found >> 15

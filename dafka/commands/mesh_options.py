@@ -80,6 +80,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "metrics": OPTIONS["metrics"],
     "http": OPTIONS["http"],
     "http_no_values": OPTIONS["http_no_values"],
+    "http_data": OPTIONS["http_data"],
     "metrics_by_partition": OPTIONS["metrics_by_partition"],
     "rebuild_catalog": replace(
         OPTIONS["rebuild_catalog"],

@@ -203,6 +203,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_switch,
         switch=True,
     ),
+    "http_data": Option(
+        "Let programs append and read records over HTTP, too, where the status page is. There is no "
+        "password: whoever reaches it may write.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "metrics_by_partition": Option(
         "Show the lag of consumer groups by partition in the metrics, too.",
         parsing.parse_switch,

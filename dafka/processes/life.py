@@ -197,6 +197,7 @@ class Life(abc.ABC):
             lambda: self._server,
             surroundings=self._surroundings(),
             hide_values=self.settings.http_no_values,
+            data=self.settings.http_data,
         )
         from gateway.http.server import HttpServer  # only who serves a page loads it
 

@@ -17,7 +17,8 @@ import logging
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -28,7 +29,7 @@ from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Figure, Gauge, Metrics
 from gateway.common.shared_budget import Share, SharedBudget
-from gateway.front.clients import REFUSALS, Clients
+from gateway.front.clients import REFUSALS, Client, Clients
 from gateway.front.connection import Connection
 from gateway.front.context import ConnectionContext
 from gateway.front.departures import Departures
@@ -212,6 +213,20 @@ class Server:
                     await trio.sleep(ACCEPT_BACKOFF_SECONDS)
                 elif error.errno not in ACCEPT_IGNORED_ERRNOS:
                     raise
+
+    @contextmanager
+    def visit(self, host: str) -> Iterator[Client | None]:
+        """The client at `host` for the length of the block, with its shares of the memory: for what is done
+        for it by another way than a Kafka connection, and takes the place of one. None: there is no place.
+        """
+        client = self._clients.admit(host, trio.current_time())
+        if isinstance(client, str):
+            yield None
+            return
+        try:
+            yield client
+        finally:
+            self._clients.leave(client, trio.current_time())
 
     def _admit(self, sock: socket.socket, host: str, listener: Listener, connections: trio.Nursery) -> None:
         client = self._clients.admit(host, trio.current_time())

@@ -1,6 +1,7 @@
 """HTTP/1.1 on one socket (h11): a request, its answer, and the next one.
 
-Every wait has an end and every size a bound. A request with a body is refused: nothing here takes one.
+Every wait has an end and every size a bound. A request with a body is refused, unless the server takes
+records: then a POST has one, which is read when its route asks for it, up to what that allows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from gateway.http.guard import SECURITY_HEADERS
 from gateway.http.limits import (
     HEAD_SECONDS,
     KEPT_SECONDS,
+    LINGER_BYTES,
+    LINGER_SECONDS,
     MAX_REQUEST_HEAD_BYTES,
     MAX_REQUESTS,
     ROUTE_SECONDS,
@@ -29,6 +32,9 @@ from gateway.http.limits import (
 
 RECEIVE_BYTES: Final = 8 * 1024
 """Bytes received at once."""
+
+BODY_RECEIVE_BYTES: Final = 64 * 1024
+"""Bytes of a body received at once."""
 
 SEND_BYTES: Final = 64 * 1024
 """Bytes given to the socket at once, so that a slow reader's time counts for so many."""
@@ -40,6 +46,9 @@ Headers: TypeAlias = Sequence[tuple[str, str]]
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends some of a stream. Raises trio.TooSlowError, OSError, trio.BrokenResourceError."""
+
+ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
+"""Receives the body of a request, of so many bytes at most. Raises Failure: it is larger, or broken."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +65,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: `headers` by lower-case name, the last one of each."""
+    """A request: `headers` by lower-case name, the last one of each. `read_body` is there for a POST."""
 
     method: bytes
     target: bytes
     headers: dict[bytes, bytes]
+    read_body: ReadBody | None = None
+    host: str = ""
+    """The address that it came from."""
 
 
 Respond: TypeAlias = Callable[[Asked], Awaitable[Answer]]
@@ -68,9 +80,15 @@ Respond: TypeAlias = Callable[[Asked], Awaitable[Answer]]
 
 
 class HttpConnection:
-    """One client. `run` serves it until it leaves, or has to."""
+    """One client, at `host`. `run` serves it until it leaves, or has to. With `takes_bodies` a POST may have
+    one.
+    """
 
-    def __init__(self, stream: trio.SocketStream, respond: Respond) -> None:
+    def __init__(
+        self, stream: trio.SocketStream, respond: Respond, *, takes_bodies: bool = False, host: str = ""
+    ) -> None:
+        self._takes_bodies = takes_bodies
+        self._host = host
         self._stream = stream
         self._respond = respond
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_HEAD_BYTES)
@@ -86,6 +104,8 @@ class HttpConnection:
             if asked is None:
                 return
             await self._serve(asked)
+            if self._http.their_state is h11.SEND_BODY:
+                await self._linger()
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
@@ -114,12 +134,43 @@ class HttpConnection:
 
     async def _whole(self, request: h11.Request) -> Asked:
         headers = dict(request.headers)
+        if self._takes_bodies and request.method == b"POST":
+            return Asked(request.method, request.target, headers, self._read_body, self._host)
         if b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0"):
             raise h11.RemoteProtocolError("a request with a body", error_status_hint=413)
         event = self._http.next_event()
         if not isinstance(event, h11.EndOfMessage):
             raise h11.RemoteProtocolError("a request with a body", error_status_hint=413)
-        return Asked(request.method, request.target, headers)
+        return Asked(request.method, request.target, headers, host=self._host)
+
+    async def _read_body(self, most: int) -> bytes:
+        """As `ReadBody`. That it comes in time is seen to by who waits for the route."""
+        body = bytearray()
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
+            assert go_on is not None
+            await self._give(go_on)
+        try:
+            while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
+                if event is h11.NEED_DATA:
+                    self._http.receive_data(await self._stream.receive_some(BODY_RECEIVE_BYTES))
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                    if len(body) > most:
+                        raise body_too_large(most)
+        except h11.RemoteProtocolError as error:
+            raise _malformed(error) from None
+        return bytes(body)
+
+    async def _linger(self) -> None:
+        """Take what the client still sends of a body that nobody wants, for a moment: it would not see the
+        answer if the connection were reset under it.
+        """
+        with trio.move_on_after(LINGER_SECONDS):
+            await self._stream.send_eof()
+            left = LINGER_BYTES
+            while left > 0 and (data := await self._stream.receive_some(BODY_RECEIVE_BYTES)):
+                left -= len(data)
 
     async def _serve(self, asked: Asked) -> None:
         try:
@@ -158,7 +209,7 @@ class HttpConnection:
         headers = [*answer.headers, *SECURITY_HEADERS]
         if answer.stream is None:
             headers.append(("Content-Length", str(len(answer.body))))
-        else:
+        if answer.stream is not None or self._http.their_state is h11.SEND_BODY:
             headers.append(("Connection", "close"))
         response = h11.Response(status_code=answer.status.value, reason=answer.status.phrase, headers=headers)
         head = self._http.send(response)
@@ -199,6 +250,16 @@ class HttpConnection:
     async def _give(self, data: bytes) -> None:
         with trio.fail_after(SEND_SECONDS):
             await self._stream.send_all(data)
+
+
+def body_too_large(most: int) -> Failure:
+    """A body of more bytes than are taken."""
+    return Failure(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "too-large",
+        f"the body has more than {most} bytes",
+        "Send less at once; max.message.bytes of the topic is how much a batch may have.",
+    )
 
 
 def _malformed(error: h11.RemoteProtocolError) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -47,6 +48,17 @@ def bad_parameter(name: str, text: str, wanted: str) -> Failure:
     shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
     return Failure(
         HTTPStatus.BAD_REQUEST, "bad-parameter", f"{name}={shown!r} is not {wanted}", f"Give {wanted}."
+    )
+
+
+def wrong_method(allowed: Sequence[str]) -> Failure:
+    """There is something at this path, for other methods."""
+    return Failure(
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        "method",
+        "this path is not for that method",
+        f"Use {' or '.join(allowed)}.",
+        (("Allow", ", ".join(allowed)),),
     )
 
 

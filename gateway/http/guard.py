@@ -62,6 +62,22 @@ class Guard:
                 "Open the status page itself, or ask with a program.",
             )
 
+    def check_origin(self, headers: Mapping[bytes, bytes]) -> None:
+        """For a request that changes something: a browser says in `Origin` whose page asks, and that must be
+        one from here. Raises Failure.
+        """
+        origin = headers.get(b"origin")
+        if origin is None:
+            return
+        scheme, _, host = origin.partition(b"://")
+        if scheme not in {b"http", b"https"} or host.lower() != headers.get(b"host", b"").lower():
+            raise Failure(
+                HTTPStatus.FORBIDDEN,
+                "cross-site",
+                "a page of another site asks for this",
+                "Ask with a program, or from a page that comes from here.",
+            )
+
     def _is_ours(self, host: str) -> bool:
         name, colon, port = host.rpartition(":")
         if not colon or not port.isdigit() or host.endswith("]"):

@@ -32,6 +32,12 @@ ROUTE_SECONDS: Final = 20.0
 SEND_SECONDS: Final = 30.0
 """Seconds for a client to take an answer, or an event, before it is closed."""
 
+LINGER_SECONDS: Final = 2.0
+"""Seconds that a refused body is still taken, so that its client sees the answer."""
+
+LINGER_BYTES: Final = 8 * MIB
+"""And bytes of it."""
+
 MAX_REQUESTS: Final = 1000
 """Requests of one connection; then it is closed, as others may want its place."""
 

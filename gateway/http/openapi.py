@@ -32,18 +32,35 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
             "description": "What a gateway knows. Read only. docs/http-api.md has every shape.",
         },
         "servers": [{"url": f"/{'/'.join(API)}"}],
-        "paths": {f"/{route.path}": {"get": _operation(route)} for route in routes},
+        "paths": _paths(routes),
         "components": {"schemas": {"Problem": PROBLEM}},
     }
+
+
+def _paths(routes: Sequence[Route]) -> dict[str, dict[str, Any]]:
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route)
+    return paths
+
+
+def _body(route: Route) -> dict[str, Any]:
+    if not route.body_types:
+        return {}
+    content = {kind: {"schema": {"type": "string"}} for kind in route.body_types}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _operation(route: Route) -> dict[str, Any]:
     places = [part[1:-1] for part in route.parts if part[0] == "{"]
     problem = {"content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     shape = {"type": "object"} if route.content_type == "application/json" else {"type": "string"}
+    done = {"description": "As asked.", "content": {route.content_type: {"schema": shape}}}
+    prefix = () if route.method == "GET" else (route.method.lower(),)
     return {
         "summary": route.summary,
-        "operationId": "-".join(part.strip("{}") for part in route.parts),
+        "operationId": "-".join((*prefix, *(part.strip("{}") for part in route.parts))),
+        **_body(route),
         "parameters": [
             *(
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -56,7 +73,7 @@ def _operation(route: Route) -> dict[str, Any]:
             ),
         ],
         "responses": {
-            "200": {"description": "As asked.", "content": {route.content_type: {"schema": shape}}},
+            **dict.fromkeys(("200",) if route.method == "GET" else ("200", "201"), done),
             "4XX": {"description": "What was asked cannot be answered."} | problem,
             "5XX": {"description": "Not now, or a defect."} | problem,
         },

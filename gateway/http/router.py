@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from gateway.http.failures import not_found
+from gateway.http.failures import not_found, wrong_method
 
 if TYPE_CHECKING:
+    from gateway.http.connection import ReadBody
     from gateway.http.target import Target
     from gateway.http.view import View
 
@@ -24,6 +25,11 @@ class Ask:
     target: Target
     places: dict[str, str]
     headers: dict[bytes, bytes]
+    read_body: ReadBody | None = None
+    """For a POST."""
+
+    host: str = ""
+    """The address of who asks."""
 
 
 Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]
@@ -48,6 +54,11 @@ class Route:
     handler: Handler
     parameters: Sequence[Parameter] = ()
     content_type: str = "application/json"
+    method: str = "GET"
+    """GET, which HEAD is asked by, too; or POST."""
+
+    body_types: Sequence[str] = ()
+    """Content types of the body that a POST takes."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -63,8 +74,9 @@ class Router:
         for route in routes:
             self._by_length.setdefault(len(route.parts), []).append(route)
 
-    def find(self, parts: tuple[str, ...]) -> tuple[Route, dict[str, str]]:
+    def find(self, parts: tuple[str, ...], method: str = "GET") -> tuple[Route, dict[str, str]]:
         """The route, and what its places stand for; `parts` are those after /api/v1. Raises Failure."""
+        others = []
         for route in self._by_length.get(len(parts), ()):
             places: dict[str, str] = {}
             for wanted, part in zip(route.parts, parts, strict=True):
@@ -73,7 +85,11 @@ class Router:
                 elif wanted != part:
                     break
             else:
-                return route, places
+                if route.method == method:
+                    return route, places
+                others.append(route.method)
+        if others:
+            raise wrong_method(["GET", "HEAD"] if "GET" in others else others)
         raise not_found(
             "unknown-path", "there is nothing at this path", "See /api/v1/openapi.json for what there is."
         )

@@ -14,15 +14,17 @@ from gateway.common.visitors import Visitors
 from gateway.front.listener_sockets import ListenerSocket
 from gateway.front.listeners import ListenerSpec, join_host_port
 from gateway.http.connection import Answer, Asked, HttpConnection
-from gateway.http.failures import Failure
+from gateway.http.failures import Failure, wrong_method
 from gateway.http.guard import Guard
 from gateway.http.limits import MAX_HTTP_CONNECTIONS
 from gateway.http.router import API, Ask, Router
 from gateway.http.static import INDEX, StaticFile, load_files
-from gateway.http.table import ROUTES
+from gateway.http.table import routes
 from gateway.http.target import Target, parse_target
 from gateway.http.texts import encoded
 from gateway.http.view import View
+
+POST: Final = b"POST"
 
 METHODS: Final = frozenset((b"GET", b"HEAD"))
 
@@ -39,7 +41,8 @@ class HttpServer:
         """Where it answers, as HOST:PORT."""
         self.view = view
         self._guard = Guard(spec)
-        self._router = Router(ROUTES)
+        self._router = Router(routes(data=view.data))
+        self._methods = METHODS | {POST} if view.data else METHODS
         self._files = load_files()
         self._visitors = Visitors(MAX_HTTP_CONNECTIONS)
 
@@ -51,7 +54,7 @@ class HttpServer:
     ) -> None:
         """Answer on these listening sockets, and close them. Raises ProcessEnds when a route did."""
         self.addresses = tuple(join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets)
-        _mention_open_door(sockets, hidden=self.view.hide_values)
+        _mention_open_door(sockets, hidden=self.view.hide_values, data=self.view.data)
         listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.view.run)
@@ -61,8 +64,10 @@ class HttpServer:
     async def _client(self, stream: trio.SocketStream) -> None:
         async with stream:
             try:
-                with self._visitors.visit(stream.socket.getpeername()[0]):
-                    await HttpConnection(stream, self.respond).run()
+                host = stream.socket.getpeername()[0]
+                with self._visitors.visit(host):
+                    takes = self.view.data
+                    await HttpConnection(stream, self.respond, takes_bodies=takes, host=host).run()
             except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 pass  # the client left, or is too slow to matter
             except* Exception as group:
@@ -72,23 +77,28 @@ class HttpServer:
 
     async def respond(self, asked: Asked) -> Answer:
         """The answer to one request. Raises Failure."""
-        if asked.method not in METHODS:
+        if asked.method not in self._methods:
             raise Failure(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 "method",
-                "nothing here is changed",
-                "Use GET or HEAD.",
-                (("Allow", "GET, HEAD"),),
+                "that is not done here" if self.view.data else "nothing here is changed",
+                "Use GET or HEAD; POST appends records where the gateway runs with --http-data.",
+                (("Allow", "GET, HEAD, POST" if self.view.data else "GET, HEAD"),),
             )
         target = parse_target(asked.target)
         is_api = target.parts[0] == API[0]
         self._guard.check(asked.headers, page=not is_api)
+        if asked.method == POST:
+            self._guard.check_origin(asked.headers)
+            if not is_api:
+                raise wrong_method(["GET", "HEAD"])
         return await self._route(target, asked) if is_api else self._file(target, asked)
 
     async def _route(self, target: Target, asked: Asked) -> Answer:
         parts = target.parts[len(API) :] if target.parts[: len(API)] == API else ()
-        route, places = self._router.find(parts)
-        made = await route.handler(Ask(self.view, target, places, asked.headers))
+        route, places = self._router.find(parts, "POST" if asked.method == POST else "GET")
+        ask = Ask(self.view, target, places, asked.headers, asked.read_body, asked.host)
+        made = await route.handler(ask)
         if isinstance(made, Answer):
             return made
         async with self.view.turns.working():
@@ -119,7 +129,7 @@ def _of_file(file: StaticFile, headers: dict[bytes, bytes]) -> Answer:
     return Answer(HTTPStatus.OK, shown, file.content)
 
 
-def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool) -> None:
+def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool, data: bool) -> None:
     """Say where the page is, and what it means where others can reach it."""
     for entry in sockets:
         host, port = entry.socket.getsockname()[:2]
@@ -127,10 +137,11 @@ def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool) -> No
         logger.info("the status page is at http://%s/", where)
         if not host.startswith("127.") and host != "::1":
             logger.warning(
-                "the status page on %s has no password: whoever reaches it sees %s. Bind it to 127.0.0.1, or "
-                "have a proxy with a login in front of it",
+                "the status page on %s has no password: whoever reaches it sees %s%s. Bind it to 127.0.0.1, "
+                "or have a proxy with a login in front of it",
                 where,
                 "topics and groups"
                 if hidden
                 else "topics, groups and records (--http-no-values hides these)",
+                ", and appends records" if data else "",
             )

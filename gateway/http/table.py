@@ -6,13 +6,24 @@ from typing import Any, Final
 
 from gateway.http.openapi import document
 from gateway.http.router import Ask, Route
-from gateway.http.routes import clients, events, groups, mesh, overview, problems, records, topics
+from gateway.http.routes import (
+    appending,
+    clients,
+    events,
+    following,
+    groups,
+    mesh,
+    overview,
+    problems,
+    records,
+    topics,
+)
 
 
 async def openapi(ask: Ask) -> dict[str, Any]:
     """The route of this table itself."""
     ask.target.only()
-    return document(ROUTES, ask.view.surroundings.version)
+    return document(routes(data=ask.view.data), ask.view.surroundings.version)
 
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -27,3 +38,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("openapi.json", "This document.", openapi),
 )
 """The table that the server routes by, and the OpenAPI document is made from."""
+
+DATA_ROUTES: Final = (*appending.ROUTES, *following.ROUTES)
+"""Those by which programs append and read records."""
+
+
+def routes(*, data: bool) -> tuple[Route, ...]:
+    """The table; with `data` those routes, too, by which programs append and read records."""
+    return (*ROUTES, *DATA_ROUTES) if data else ROUTES

@@ -52,6 +52,9 @@ class View:
     kafka: Callable[[], Server | None]
     surroundings: Surroundings = field(default_factory=Surroundings)
     hide_values: bool = False
+    data: bool = False
+    """Programs append and read records, too (`--http-data`)."""
+
     turns: Turns = field(default_factory=Turns)
     reads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(READS_AT_ONCE))
     streams: int = 0

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from dafka.commands.kafka_writer import murmur2
 from tests.applications.test_ephemeral import SECONDS
 from tests.clients.stored import create_topic, stored_batches
 from tests.differential.batches import records_of
 from tests.peers.standalone import Standalone
+from wireproto.kafka.partitioner import murmur2
 
 DAFKA = [sys.executable, "-m", "dafka"]
 

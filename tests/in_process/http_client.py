@@ -26,17 +26,22 @@ class Got(NamedTuple):
 
 async def get(port: int, path: str, *, method: str = "GET", **headers: str) -> Got:
     """Ask on a connection of its own; names in `headers` have _ for -."""
+    return await request(port, method, path, b"", **headers)
+
+
+async def request(port: int, method: str, path: str, body: bytes, /, **headers: str) -> Got:
+    """As `get`, with a body."""
     stream = await trio.open_tcp_stream(HOST, port)
     async with stream:
         http = h11.Connection(h11.CLIENT)
-        await stream.send_all(_request(http, method, path, headers))
+        await stream.send_all(_request(http, method, path, headers, body))
         response = await _next(http, stream)
         assert isinstance(response, h11.Response), response
-        body = b""
+        received = b""
         while isinstance(event := await _next(http, stream), h11.Data):
-            body += bytes(event.data)
+            received += bytes(event.data)
     shown = {name.decode(): value.decode() for name, value in response.headers}
-    return Got(response.status_code, shown, body)
+    return Got(response.status_code, shown, received)
 
 
 async def ask(port: int, path: str) -> Any:
@@ -83,10 +88,17 @@ class EventStream:
 @asynccontextmanager
 async def events(port: int, query: str, **headers: str) -> AsyncIterator[EventStream]:
     """A stream of events for the length of the block."""
+    async with stream_of(port, f"/api/v1/events?{query}", **headers) as stream:
+        yield stream
+
+
+@asynccontextmanager
+async def stream_of(port: int, path: str, **headers: str) -> AsyncIterator[EventStream]:
+    """What this path streams, for the length of the block."""
     stream = await trio.open_tcp_stream(HOST, port)
     try:
         http = h11.Connection(h11.CLIENT)
-        await stream.send_all(_request(http, "GET", f"/api/v1/events?{query}", headers))
+        await stream.send_all(_request(http, "GET", path, headers))
         response = await _next(http, stream)
         assert isinstance(response, h11.Response), response
         assert response.status_code == 200, response
@@ -95,11 +107,16 @@ async def events(port: int, query: str, **headers: str) -> AsyncIterator[EventSt
         await trio.aclose_forcefully(stream)
 
 
-def _request(http: h11.Connection, method: str, path: str, headers: dict[str, str]) -> bytes:
+def _request(
+    http: h11.Connection, method: str, path: str, headers: dict[str, str], body: bytes = b""
+) -> bytes:
     given = {"Host": "localhost"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    request = http.send(h11.Request(method=method, target=path, headers=list(given.items())))
-    assert request is not None
-    return request + (http.send(h11.EndOfMessage()) or b"")
+    if body:
+        given["Content-Length"] = str(len(body))
+    head = http.send(h11.Request(method=method, target=path, headers=list(given.items())))
+    assert head is not None
+    sent = http.send(h11.Data(body)) if body else b""
+    return head + (sent or b"") + (http.send(h11.EndOfMessage()) or b"")
 
 
 async def _next(http: h11.Connection, stream: trio.SocketStream) -> Any:

@@ -20,6 +20,64 @@ RecordFields: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[str, 
 """Key, value, headers (key and value each) and timestamp in ms of one record."""
 
 
+class GrowingBatch:
+    """A batch of format v2 that grows record by record, for who has to pause in between. Offsets are
+    consecutive, and the first record's timestamp becomes the base timestamp, as the Java producer writes it.
+    """
+
+    __slots__ = ("base_timestamp", "body", "count", "max_timestamp")
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, not compressed."""
+        return HEADER_BYTES + len(self.body)
+
+    def append(self, fields: RecordFields) -> None:
+        """Add a record."""
+        timestamp = fields[3]
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        _append_record(self.body, self.count, fields, self.base_timestamp)
+        self.count += 1
+
+    def finish(
+        self,
+        *,
+        codec: int = 0,
+        base_offset: int = 0,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        leader_epoch: int = -1,
+        attributes: int = 0,
+    ) -> bytes:
+        """The batch, as :func:`build_batch` describes it. Raises :class:`ValueError`: as there."""
+        if not self.count:
+            raise ValueError("a batch has records")
+        compressed = compress(codec, self.body)
+        fields_under_crc = (
+            attributes & ~CODEC_MASK | codec,
+            self.count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self.count,
+        )
+        length = HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(compressed)
+        unsigned = HEADER.pack(base_offset, length, leader_epoch, MAGIC, 0, *fields_under_crc)
+        crc = crc32c(unsigned[CRC_START:] + compressed)
+        return HEADER.pack(base_offset, length, leader_epoch, MAGIC, crc, *fields_under_crc) + compressed
+
+
 def build_batch(
     records: Sequence[RecordFields],
     *,
@@ -41,25 +99,18 @@ def build_batch(
     """
     if not records:
         raise ValueError("a batch has records")
-    base_timestamp = records[0][3]
-    body = bytearray()
-    for offset_delta, fields in enumerate(records):
-        _append_record(body, offset_delta, fields, base_timestamp)
-    compressed = compress(codec, body)
-    fields_under_crc = (
-        attributes & ~CODEC_MASK | codec,
-        len(records) - 1,
-        base_timestamp,
-        max(timestamp for *_, timestamp in records),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
+    batch = GrowingBatch()
+    for fields in records:
+        batch.append(fields)
+    return batch.finish(
+        codec=codec,
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
     )
-    length = HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(compressed)
-    unsigned = HEADER.pack(base_offset, length, leader_epoch, MAGIC, 0, *fields_under_crc)
-    crc = crc32c(unsigned[CRC_START:] + compressed)
-    return HEADER.pack(base_offset, length, leader_epoch, MAGIC, crc, *fields_under_crc) + compressed
 
 
 def _append_record(out: bytearray, offset_delta: int, fields: RecordFields, base_timestamp: int) -> None:

@@ -58,6 +58,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
     "http": ("127.0.0.1:8080@dafka.example:80", ListenerSpec("HTTP", "127.0.0.1", 8080, "dafka.example", 80)),
     "http_no_values": ("true", True),
+    "http_data": ("true", True),
     "metrics_by_partition": ("true", True),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
     "ephemeral": ("true", True),

@@ -25,7 +25,11 @@ async def echo(asked: Asked) -> Answer:
 
 
 def exchange(
-    *sent: bytes, respond: Callable[[Asked], Any] = echo, close: bool = True, seconds: float = 0
+    *sent: bytes,
+    respond: Callable[[Asked], Any] = echo,
+    close: bool = True,
+    seconds: float = 0,
+    takes_bodies: bool = False,
 ) -> bytes:
     """All that comes back to these bytes; the clock moves on by itself."""
 
@@ -35,7 +39,8 @@ def exchange(
 
         async def serve() -> None:
             try:
-                await HttpConnection(cast("trio.SocketStream", server), respond).run()
+                stream = cast("trio.SocketStream", server)
+                await HttpConnection(stream, respond, takes_bodies=takes_bodies).run()
             except (trio.TooSlowError, trio.BrokenResourceError):
                 pass
             await server.aclose()
@@ -142,3 +147,32 @@ def test_a_failure_says_what_to_do() -> None:
     assert b'"next_step": "Make one."' in received
     assert b'"instance": "/x"' in received
     assert b"X-A: b" in received
+
+
+async def take(asked: Asked) -> Answer:
+    assert asked.read_body is not None
+    return Answer(HTTPStatus.CREATED, [], await asked.read_body(10))
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "body"),
+    [
+        (b"Content-Length: 3\r\nHost: a\r\n\r\nabc", 201, b"abc"),
+        (b"Transfer-Encoding: chunked\r\nHost: a\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 201, b"abc"),
+        (b"Host: a\r\n\r\n", 201, b""),
+        (b"Content-Length: 11\r\nHost: a\r\n\r\nabcdefghijk", 413, b"too-large"),
+        (b"Transfer-Encoding: chunked\r\nHost: a\r\n\r\nz\r\n", 400, b"bad-request"),
+        (b"Content-Length: 9\r\nHost: a\r\n\r\nabc", 400, b"bad-request"),
+    ],
+)
+def test_bodies_where_they_are_taken(sent: bytes, code: int, body: bytes) -> None:
+    received = exchange(b"POST / HTTP/1.1\r\n" + sent, respond=take, takes_bodies=True)
+    assert status(received) == code
+    assert body in received
+
+
+def test_who_waits_to_be_told_to_send_is_told() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+    received = exchange(head, b"abc", respond=take, takes_bodies=True)
+    assert received.startswith(b"HTTP/1.1 100 ")
+    assert received.endswith(b"\r\n\r\nabc")
