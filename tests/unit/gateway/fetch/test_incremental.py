@@ -552,6 +552,33 @@ def test_a_topic_that_is_deleted_and_made_again(version: int, deleted: int, made
     logged(body, partitions=2)
 
 
+@pytest.mark.parametrize("made_again", [False, True])
+def test_what_is_looked_at_before_its_call_comes_is_called_no_more(*, made_again: bool) -> None:
+    """Many are to be told of a deleted topic, so these are told in a later turn."""
+
+    async def body(log: FakeLog) -> None:
+        cluster = Cluster(log)
+        consumer = Consumer(log)
+        await consumer.begin()
+        await consumer.ask()
+        while log.context.wake_ups.may_call(1):
+            pass
+        cluster.delete()
+        if made_again:
+            cluster.create()
+        expected = NONE if made_again else UNKNOWN
+        answer = await consumer.ask([(0, 0), (1, 0)])
+        assert [error for _, error, _, _ in answer.told] == [expected] * len(answer.told)
+        assert (await consumer.ask(forget=[0])).error == NONE
+        await wait_all_tasks_blocked()
+        if made_again:
+            await put(log, 0, 1)
+            assert (await consumer.ask()).told == [(1, NONE, 1, 1)]
+        await consumer.ask(epoch=-1)
+
+    logged(body, partitions=2)
+
+
 def test_an_id_that_was_never_known() -> None:
     async def body(log: FakeLog) -> None:
         consumer = Consumer(log, BY_ID)
