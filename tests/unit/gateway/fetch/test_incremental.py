@@ -15,6 +15,7 @@ from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
 from tests.unit.gateway.fetch.consumer import BY_ID, BY_NAME, NEVER_MS, SIZE, Answer, Consumer, put, watchers
+from tests.unit.gateway.fetch.test_full import COLD
 from tests.unit.gateway.log.fake_log import FakeLog
 from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.log.test_partition_appends import logged
@@ -577,6 +578,20 @@ def test_what_is_looked_at_before_its_call_comes_is_called_no_more(*, made_again
         await consumer.ask(epoch=-1)
 
     logged(body, partitions=2)
+
+
+def test_a_topic_that_is_deleted_just_when_a_cold_partition_has_woken_a_fetch() -> None:
+    async def body(log: FakeLog) -> None:
+        cluster = Cluster(log)
+        consumer = Consumer(log)
+        await consumer.begin()
+        async with trio.open_nursery() as nursery:
+            answers = await parked(consumer, nursery)
+            await put(log, 0)  # larger than the tail cache
+            cluster.delete()
+        assert answers[0].told == [(0, UNKNOWN, -1, 0), (1, UNKNOWN, -1, 0)]
+
+    logged(body, partitions=2, **COLD)
 
 
 def test_an_id_that_was_never_known() -> None:
