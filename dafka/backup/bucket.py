@@ -114,8 +114,8 @@ class BucketTarget:
             return
         if self._holder() != self._lock["who"]:
             raise TargetFailed(
-                f"{self._url}: another process has taken over, or {LOCK} was deleted. Repeat it when no other "
-                "runs"
+                f"{self._url}: another process has taken over, or {LOCK} was deleted. Repeat it when no "
+                "other one runs"
             )
         self._locked = time.time()
         self.put(LOCK, json.dumps(self._lock | {"taken": self._locked}).encode())
