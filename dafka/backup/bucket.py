@@ -24,6 +24,9 @@ LOCK: Final = "lock.json"
 LOCK_SECONDS: Final = 15 * 60.0
 """How long the lock of a command that was killed is taken for that of one that runs."""
 
+RENEWALS: Final = 15
+"""How often in this time whoever runs says so, at the most."""
+
 RETRY: Final[Any] = {"max_retries": 10}
 """How often a request that failed is tried again, with a pause that grows."""
 
@@ -56,8 +59,7 @@ class BucketTarget:
         return self._url
 
     def put_new(self, name: str, content: bytes) -> bool:
-        if self._lock and time.time() - self._locked > LOCK_SECONDS / 15:
-            self._renew()
+        self._renew()
         with self._explained(name):
             try:
                 self._obstore.put(self._store, name, content, mode="create", use_multipart=False)
@@ -85,6 +87,7 @@ class BucketTarget:
             }
 
     def delete(self, name: str) -> None:
+        self._renew()
         with self._explained(name), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, name)
 
@@ -102,12 +105,27 @@ class BucketTarget:
             yield
         finally:
             self._lock = {}
-            self.delete(LOCK)
+            if self._holder() == mine["who"]:
+                self.delete(LOCK)
 
     def _renew(self) -> None:
-        """It still runs."""
+        """It still runs, which is noted now and then. Raises TargetFailed: somebody took it for killed."""
+        if not self._lock or time.time() - self._locked <= LOCK_SECONDS / RENEWALS:
+            return
+        if self._holder() != self._lock["who"]:
+            raise TargetFailed(
+                f"{self._url}: another process has taken over, or {LOCK} was deleted. Repeat it when no "
+                "other one runs"
+            )
         self._locked = time.time()
         self.put(LOCK, json.dumps(self._lock | {"taken": self._locked}).encode())
+
+    def _holder(self) -> Any:
+        """Who has the lock, None if nobody has."""
+        try:
+            return json.loads(self.get(LOCK)).get("who")
+        except (NotThere, AttributeError, ValueError):
+            return None
 
     def _take_over(self) -> None:
         try:

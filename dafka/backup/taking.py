@@ -198,7 +198,7 @@ class Taking:
                 gaps.append(Gap(one["start"], end, str(refused)))
         self._release([one["address"] for one in told["segments"]])
         end = segments[-1].end if segments else told["log_start"]
-        if not serves and not gaps:
+        if not serves:
             gaps.append(Gap(end, -1, f"the partition did not serve: {told['reason']}"))
         return SavedPartition(
             told["topic"],

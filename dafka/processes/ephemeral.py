@@ -17,6 +17,8 @@ from typing import Final
 PREFIX: Final = "dafka-ephemeral-"
 LOCK_NAME: Final = "in-use"
 
+DATA_NAME: Final = "data"
+
 SPARED_SECONDS: Final = 60.0
 """Age below which a directory without a lock is left alone: its run may be about to take the lock."""
 
@@ -30,9 +32,9 @@ def temporary_data() -> Iterator[Path]:
     lock = os.open(path / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield path / "data"
+        yield path / DATA_NAME
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
         os.close(lock)
 
 
@@ -46,9 +48,19 @@ def _remove_left_behind(root: Path) -> None:
 
 
 def _remove_unless_held(path: Path) -> None:
-    lock = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        lock = os.open(path / LOCK_NAME, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        path.rmdir()  # killed before it took the lock; what is in one without it is not ours
+        return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
     finally:
         os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    """The lock goes last: if this is killed, too, a later run goes on."""
+    shutil.rmtree(path / DATA_NAME, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)

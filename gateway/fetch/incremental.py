@@ -97,6 +97,7 @@ class SessionJob(Job[SessionPartition]):
         found: Partition | None = place.source
         if found is not None and not found.deleted:
             return found, ErrorCode.NONE
+        disarm(place)  # the call that the deleted one owes may be yet to come
         place.source = None
         topics, topic = self._broker.topics, place.topic
         key, index = topic.key, place.ask.index
@@ -185,6 +186,13 @@ class SessionJob(Job[SessionPartition]):
             and place.ask.fetch_offset >= result.high_watermark
         ):
             session.active.discard(place)
+
+
+def disarm(place: SessionPartition) -> None:
+    """The log's partition need not call any more."""
+    if place.armed:
+        place.source.listeners.unwatch(place)
+        place.armed = False
 
 
 async def _in_order(active: list[SessionPartition]) -> list[SessionPartition]:

@@ -44,7 +44,8 @@ class Reading:
         self.min_bytes = min(body.min_bytes, self.max_bytes)
         self.found = 0
         self.failed = False
-        self.cold: list[FetchedPartition] = []
+        self.cold: dict[FetchedPartition, None] = {}
+        """Those that are to be read from stores, the first first."""
         self._request = request
         self._hot: dict[FetchedPartition, None] = {}
         """Those that give records from memory."""
@@ -57,9 +58,7 @@ class Reading:
 
     def read(self, wanted: FetchedPartition, partition: Partition) -> None:
         """See how much is in memory of one partition, in the room that the others leave."""
-        self.found -= wanted.size
-        wanted.size = 0
-        self._hot.pop(wanted, None)
+        self._take_out(wanted)
         wanted.error = self._check(wanted, partition)
         if wanted.error is not ErrorCode.NONE:
             self.failed = True
@@ -71,7 +70,7 @@ class Reading:
             return
         size = partition.hot_bytes(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
         if size is None:
-            self.cold.append(wanted)
+            self.cold[wanted] = None
             wanted.size = max(1, wanted.limit)
         elif size:
             wanted.size = size
@@ -80,10 +79,15 @@ class Reading:
 
     def drop(self, wanted: FetchedPartition, error: ErrorCode) -> None:
         """There is no such partition, or not any more."""
+        self._take_out(wanted)
+        wanted.partition, wanted.error = None, error
+
+    def _take_out(self, wanted: FetchedPartition) -> None:
+        """What was read of it counts no more."""
         self.found -= wanted.size
         wanted.size = 0
         self._hot.pop(wanted, None)
-        wanted.partition, wanted.error = None, error
+        self.cold.pop(wanted, None)
 
     async def reserve(self, partitions: int) -> None:
         """Wait for the memory of an answer that tells of so many partitions."""
@@ -107,19 +111,20 @@ class Reading:
         """Read the cold partitions, some at a time; `others` are all, in the order of the answer."""
         if not self.cold:
             return
-        if len(self.cold) == 1:
-            await _read_cold(self.cold[0])
+        cold = list(self.cold)
+        first = cold[0]
+        if len(cold) == 1:
+            await _read_cold(first)
         else:
-            left = iter(self.cold)
+            left = iter(cold)
 
             async def read_some() -> None:
                 for wanted in left:
                     await _read_cold(wanted)
 
             async with trio.open_nursery() as nursery:
-                for _ in self.cold[:MAX_COLD_READS_AT_ONCE]:
+                for _ in cold[:MAX_COLD_READS_AT_ONCE]:
                     nursery.start_soon(read_some)
-        first = self.cold[0]
         if first.whole and (size := bytes_of(first.records)) > first.limit:
             _cut(others, first, self.max_bytes - size)
 
@@ -142,7 +147,7 @@ class Reading:
             wanted.limit, wanted.whole = wanted.size, False
         records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
         if records is None:
-            self.cold.append(wanted)
+            self.cold[wanted] = None
         else:
             wanted.records = records
 
@@ -153,8 +158,8 @@ class Reading:
         of it. Beside the records, the names of the request come back.
         """
         size = self.found
-        if self.cold and self.cold[0].whole:  # there is no other: it is the first that gives anything
-            first = self.cold[0]
+        first = next(iter(self.cold), None)
+        if first is not None and first.whole:  # there is no other: it is the first that gives anything
             assert first.partition is not None
             size += max(0, first.partition.topic.settings.max_message_bytes - first.size)
         if partitions > BREATH:

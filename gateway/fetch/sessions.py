@@ -8,7 +8,8 @@ from gateway.common.handlers import Request
 from gateway.common.settings import LogSettings
 from gateway.common.work import BREATH
 from gateway.fetch.full import FetchJob, key_of
-from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, SessionPartition, TopicKey
+from gateway.fetch.incremental import disarm
+from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, TopicKey
 from gateway.fetch.session_cache import MAX_SESSION_BYTES, NO_SESSION, FetchSessionCache
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchRequest
@@ -95,7 +96,7 @@ class FetchSessions:
         with trio.CancelScope(shield=True):  # what is left out would stay in the log's lists
             for topic in tuple(session.topics.values()):
                 for place in tuple(topic.partitions.values()):
-                    _disarm(place)
+                    disarm(place)
                     done += 1
                     if not done % BREATH:
                         await trio.lowlevel.checkpoint()
@@ -128,7 +129,7 @@ class _Update:
             for index in forgotten.partitions:
                 gone = session.forget(key, index)
                 if gone is not None:
-                    _disarm(gone)
+                    disarm(gone)
                 await self._breathe()
 
     async def _breathe(self) -> None:
@@ -142,12 +143,6 @@ class _Update:
             raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != self._epoch:
             raise SessionRefused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-
-
-def _disarm(place: SessionPartition) -> None:
-    if place.armed:
-        place.source.listeners.unwatch(place)
-        place.armed = False
 
 
 def _by_id(request: Request) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from dafka.commands.configuration import ConfigurationError, load_settings
-from dafka.processes.ephemeral import temporary_data
+from dafka.processes.ephemeral import LOCK_NAME, temporary_data
 from dafka.processes.parent import Parent
 
 
@@ -40,6 +40,34 @@ def test_the_directory_goes_also_when_serving_fails(monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match="no more disk"):
         fail()
     assert [*tmp_path.iterdir()] == []
+
+
+def test_only_what_runs_have_left_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A run takes a lock before it makes anything: what has none, and is not empty, is somebody else's."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    notes, killed, early, link, target = (
+        tmp_path / name
+        for name in (
+            "dafka-ephemeral-notes",
+            "dafka-ephemeral-killed",
+            "dafka-ephemeral-early",
+            "dafka-ephemeral-link",
+            "target",
+        )
+    )
+    for directory in (notes, killed, early, target):
+        directory.mkdir()
+    (notes / "notes.txt").write_text("mine")
+    (killed / LOCK_NAME).touch()
+    (killed / "data").mkdir()
+    link.symlink_to(target)
+    for path in (notes, killed, early, link):
+        os.utime(path, (0, 0), follow_symlinks=False)
+    with temporary_data():
+        pass
+    assert sorted(tmp_path.iterdir()) == sorted([notes, link, target])
+    assert [path.name for path in notes.iterdir()] == ["notes.txt"]
+    assert [*target.iterdir()] == []
 
 
 @pytest.mark.parametrize("has_descriptors", [True, False])

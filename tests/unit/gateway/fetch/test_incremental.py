@@ -15,6 +15,7 @@ from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.topic import Topic
 from tests.unit.gateway.fetch.consumer import BY_ID, BY_NAME, NEVER_MS, SIZE, Answer, Consumer, put, watchers
+from tests.unit.gateway.fetch.test_full import COLD
 from tests.unit.gateway.log.fake_log import FakeLog
 from tests.unit.gateway.log.test_cold import lookups
 from tests.unit.gateway.log.test_partition_appends import logged
@@ -550,6 +551,47 @@ def test_a_topic_that_is_deleted_and_made_again(version: int, deleted: int, made
             assert (await consumer.ask([(0, 0)])).told == [(0, NONE, 0, 0)]
 
     logged(body, partitions=2)
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_what_is_looked_at_before_its_call_comes_is_called_no_more(*, made_again: bool) -> None:
+    """Many are to be told of a deleted topic, so these are told in a later turn."""
+
+    async def body(log: FakeLog) -> None:
+        cluster = Cluster(log)
+        consumer = Consumer(log)
+        await consumer.begin()
+        await consumer.ask()
+        while log.context.wake_ups.may_call(1):
+            pass
+        cluster.delete()
+        if made_again:
+            cluster.create()
+        expected = NONE if made_again else UNKNOWN
+        answer = await consumer.ask([(0, 0), (1, 0)])
+        assert [error for _, error, _, _ in answer.told] == [expected] * len(answer.told)
+        assert (await consumer.ask(forget=[0])).error == NONE
+        await wait_all_tasks_blocked()
+        if made_again:
+            await put(log, 0, 1)
+            assert (await consumer.ask()).told == [(1, NONE, 1, 1)]
+        await consumer.ask(epoch=-1)
+
+    logged(body, partitions=2)
+
+
+def test_a_topic_that_is_deleted_just_when_a_cold_partition_has_woken_a_fetch() -> None:
+    async def body(log: FakeLog) -> None:
+        cluster = Cluster(log)
+        consumer = Consumer(log)
+        await consumer.begin()
+        async with trio.open_nursery() as nursery:
+            answers = await parked(consumer, nursery)
+            await put(log, 0)  # larger than the tail cache
+            cluster.delete()
+        assert answers[0].told == [(0, UNKNOWN, -1, 0), (1, UNKNOWN, -1, 0)]
+
+    logged(body, partitions=2, **COLD)
 
 
 def test_an_id_that_was_never_known() -> None:
