@@ -52,6 +52,9 @@ restored."""
 PROGRESS_SECONDS: Final = 5.0
 """How often it is noted in the target what a backup has that has not ended."""
 
+READ_SECONDS = 120.0
+"""Seconds for one piece: the gateway asks each store that has it in turn, five seconds each."""
+
 AGAIN_SECONDS: Final = 60.0
 """How long a gateway that went away is waited for."""
 
@@ -290,7 +293,7 @@ class Taking:
             "bytes": most,
         }
         try:
-            return ask_content(self._directory, READ, pin=self._pin, **asked)
+            return ask_content(self._directory, READ, READ_SECONDS, pin=self._pin, **asked)
         except OperatorRefused as refused:
             if str(refused).startswith(PIN_ENDED):
                 raise _BeginAnew(str(refused)) from None
