@@ -27,7 +27,9 @@ LOCK_SECONDS: Final = 15 * 60.0
 RETRY: Final[Any] = {"max_retries": 10}
 """How often a request that failed is tried again, with a pause that grows."""
 
-NO_OBSTORE: Final = "backups in a bucket need the extra [s3]: pip install 'dafka-gateway[s3]'"
+NO_OBSTORE: Final = (
+    "backups in a bucket need the extra [s3]: pip install '.[s3]' in a checkout, or pip install obstore"
+)
 
 
 class BucketTarget:
