@@ -30,7 +30,9 @@ RENEWALS: Final = 15
 RETRY: Final[Any] = {"max_retries": 10}
 """How often a request that failed is tried again, with a pause that grows."""
 
-NO_OBSTORE: Final = "backups in a bucket need the extra [s3]: pip install 'dafka-gateway[s3]'"
+NO_OBSTORE: Final = (
+    "backups in a bucket need the extra [s3]: pip install '.[s3]' in a checkout, or pip install obstore"
+)
 
 
 class BucketTarget:

@@ -143,6 +143,11 @@ def _add(kind: str, api: str, socket: Path, times: int, **details: Any) -> None:
 
 
 def _ask(socket: Path, do: str, **details: Any) -> Any:
-    from dafka.operators.socket import ask_at  # loads trio, which --help has no need of
+    from dafka.operators.socket import NoGateway, ask_at  # loads trio, which --help has no need of
 
-    return ask_at(socket, do, **details)
+    try:
+        return ask_at(socket, do, **details)
+    except NoGateway as nobody:
+        raise NoGateway(
+            f"{nobody}. Start one with 'dafka standalone --chaos {socket}', or name its socket with --socket"
+        ) from None

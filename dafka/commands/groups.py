@@ -12,7 +12,7 @@ from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_reset import reset
 from dafka.commands.groups_session import Session
-from dafka.commands.tables import print_json, print_table
+from dafka.commands.tables import plain, print_json, print_table
 
 if TYPE_CHECKING:
     from dafka.commands.cluster import Cluster
@@ -72,7 +72,7 @@ def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
         for member in group["members"]:
             assigned = _in_short(member["partitions"])
             who = member["instance"] or member["client"]
-            click.echo(f"  {who} at {member['host']}: {assigned}")
+            click.echo(f"  {plain(who)} at {member['host']}: {assigned}")
         if group["offsets"]:
             titles = ("  topic", "partition", "committed", "end", "lag", "read by")
             print_table(titles, [_row(one) for one in group["offsets"]])

@@ -113,9 +113,12 @@ class KafkaWriter:
     def _look(self) -> dict[int, int]:
         (topic,) = self._cluster.metadata([self._topic]).topics
         if topic.error_code:
-            raise CommandFailed(
-                f"{self._topic}: {error_name(topic.error_code)}. 'dafka topics create {self._topic}' makes it"
-            )
+            why = error_name(topic.error_code)
+            if why == "UNKNOWN_TOPIC_OR_PARTITION":
+                why += f". 'dafka topics create {self._topic}' makes it"
+            elif why == "INVALID_TOPIC_EXCEPTION":
+                why += ". A name has letters, digits, '.', '_' and '-', and at most 249 of them"
+            raise CommandFailed(f"{self._topic}: {why}")
         return {one.partition_index: one.leader_id for one in topic.partitions}
 
 

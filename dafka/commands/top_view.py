@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dafka.commands.cluster import Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_session import Session
+from dafka.commands.tables import plain
 
 Position = tuple[str, int]
 
@@ -34,14 +35,13 @@ class Look:
     unknown: list[str] = field(default_factory=list)
     """Topics without a leader for some partition."""
 
-    def topics(self) -> list[str]:
-        return sorted({topic for topic, _ in self.ends})
-
-    def of(self, topic: str) -> tuple[int, int, int]:
-        """Partitions, the sum of their ends, and the offsets that lie in them."""
-        there = [where for where in self.ends if where[0] == topic]
-        end = sum(self.ends[where] for where in there)
-        return len(there), end, end - sum(self.firsts[where] for where in there)
+    def topics(self) -> dict[str, tuple[int, int, int]]:
+        """Of each topic its partitions, the sum of their ends, and the offsets that lie in them."""
+        made: dict[str, tuple[int, int, int]] = {}
+        for where, end in self.ends.items():
+            partitions, ends, there = made.get(where[0], (0, 0, 0))
+            made[where[0]] = partitions + 1, ends + end, there + end - self.firsts[where]
+        return made
 
 
 def look(session: Session, *, internal: bool) -> Look:
@@ -72,9 +72,9 @@ def lines(before: Look, now: Look, bootstrap: str) -> list[str]:
     """A view: a head, topics with the busiest first, groups with those that lag most first."""
     seconds = max(now.at - before.at, 1e-9)
     topics = []
-    for topic in now.topics():
-        partitions, end, there = now.of(topic)
-        rate = (end - before.of(topic)[1]) / seconds if topic in before.topics() else 0.0
+    earlier = before.topics()
+    for topic, (partitions, end, there) in now.topics().items():
+        rate = (end - earlier[topic][1]) / seconds if topic in earlier else 0.0
         topics.append((topic, partitions, there, end, max(0.0, rate)))
     total = sum(rate for *_, rate in topics)
     topics.sort(key=lambda row: (-row[-1], row[0]))
@@ -120,7 +120,7 @@ def _lag(group: Group, seen: Look) -> int | None:
 
 def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     """Columns as wide as they need to be; numbers to the right."""
-    texts = [titles, *rows]
+    texts = [titles, *(tuple(map(plain, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     right = [
         bool(rows) and all(row[n][:1].isdigit() or row[n][:1] in "+-" for row in rows)

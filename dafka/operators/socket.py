@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -161,15 +161,42 @@ async def _do(line: bytes, handlers: Mapping[str, Handler]) -> Any:
     return await handler(request)
 
 
+async def refuse_mesh(_request: dict[str, Any]) -> Any:
+    """What a standalone answers to requests about stores and the mesh."""
+    raise OperatorRefused(
+        "this is 'dafka standalone': its one store is in the same process, and there is no mesh. What it "
+        "lacks is in its log, on --metrics (/health) and on --http"
+    )
+
+
+NO_MESH: Final[Mapping[str, Handler]] = dict.fromkeys(
+    (
+        "mesh.status",
+        "stores.list",
+        "stores.admit",
+        "stores.remove",
+        "stores.replace",
+        "loss.plan",
+        "loss.accept",
+        "loss.segments",
+    ),
+    refuse_mesh,
+)
+"""The handlers of a standalone for what a gateway with a mesh does."""
+
+
 def ask(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> Any:
-    """What the gateway that runs on this data directory did. Blocks. Raises OperatorRefused and NoGateway."""
+    """What the gateway that runs on this data directory, a standalone's too, did. Blocks. Raises
+    OperatorRefused and NoGateway.
+    """
     return ask_content(directory, do, seconds, **details)[0]
 
 
 def ask_content(directory: Path, do: str, seconds: float = 30.0, **details: Any) -> tuple[Any, bytes]:
     """As `ask`, with the bytes that came besides."""
+    path, inside = directory / SOCKET_NAME, directory / "gateway" / SOCKET_NAME
     try:
-        return _ask(directory / SOCKET_NAME, do, seconds, **details)
+        return _ask(inside if inside.exists() and not path.exists() else path, do, seconds, **details)
     except NoGateway as nobody:
         raise NoGateway(f"{nobody}. Start it, or name its data directory with --data") from None
 

@@ -183,7 +183,7 @@ class Life(abc.ABC):
         nursery.start_soon(give_back_freed_memory)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
-            pages = await open_listeners([self.settings.metrics])
+            pages = await open_listeners([self.settings.metrics], "--metrics")
             await nursery.start(serve_health, pages, self.health, self.metrics)
 
     async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
@@ -202,7 +202,7 @@ class Life(abc.ABC):
         from gateway.http.server import HttpServer  # only who serves a page loads it
 
         self.pages = HttpServer(spec, view)
-        await nursery.start(self.pages.serve, await open_listeners([spec]))
+        await nursery.start(self.pages.serve, await open_listeners([spec], "--http"))
 
     def _surroundings(self) -> Surroundings:
         """What the status page shows besides what the gateway knows."""

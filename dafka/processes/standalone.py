@@ -20,7 +20,7 @@ from dafka.chaos.faults import Faults
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.chaos import ChaosRequestHandlers
-from dafka.operators.socket import serve_admin
+from dafka.operators.socket import NO_MESH, serve_admin
 from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
@@ -272,6 +272,7 @@ class Standalone(Life):
         fail are taken from before clients come.
         """
         handlers = {
+            **NO_MESH,
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }

@@ -109,7 +109,7 @@ class StoreProcess:
             await nursery.start(watch_signals, self._stopper(nursery))
             nursery.start_soon(give_back_freed_memory)
             if self.settings.metrics is not None:
-                pages = await open_listeners([self.settings.metrics])
+                pages = await open_listeners([self.settings.metrics], "--metrics")
                 await nursery.start(serve_health, pages, self.health, self.metrics)
             register_store(self.metrics, self.store)
             register_nodes(self.metrics, (self.store.node,))

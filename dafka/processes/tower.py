@@ -43,7 +43,7 @@ async def _main(settings: TowerSettings, context: Context) -> None:
     tower = Tower(context, host, settings.port_in, settings.port_out)
     try:
         tower.bind()
-        pages = await open_listeners([settings.metrics]) if settings.metrics is not None else []
+        pages = await open_listeners([settings.metrics], "--metrics") if settings.metrics is not None else []
     except BaseException:
         tower.close()
         raise

@@ -35,18 +35,19 @@ class ListenerSocket:
     listener: Listener
 
 
-async def open_listeners(specs: Sequence[ListenerSpec]) -> list[ListenerSocket]:
+async def open_listeners(specs: Sequence[ListenerSpec], option: str = "--listen") -> list[ListenerSocket]:
     """Binds every address of every listener and starts listening.
 
     A host name binds all of its addresses, on the same port also when that is 0; an address that this
     machine does not have is left out with a notice as long as another one of the name can be bound
-    (localhost is often ::1 as well where IPv6 is off). Raises ListenError; then nothing stays bound.
+    (localhost is often ::1 as well where IPv6 is off). Raises ListenError, which names the `option` that they
+    were given with; then nothing stays bound.
     """
     bound: list[ListenerSocket] = []
     try:
         for spec in specs:
             taken = {entry.socket.getsockname()[:2] for entry in bound}
-            bound += await _open_listener(spec, taken)
+            bound += await _open_listener(spec, taken, option)
     except BaseException:
         close_all(bound)
         raise
@@ -59,7 +60,9 @@ def close_all(sockets: Sequence[ListenerSocket]) -> None:
         entry.socket.close()
 
 
-async def _open_listener(spec: ListenerSpec, taken: set[tuple[str, int]]) -> list[ListenerSocket]:
+async def _open_listener(
+    spec: ListenerSpec, taken: set[tuple[str, int]], option: str
+) -> list[ListenerSocket]:
     addresses = await _addresses(spec)
     for attempt in range(1, PORT_ATTEMPTS + 1):
         try:
@@ -67,7 +70,7 @@ async def _open_listener(spec: ListenerSpec, taken: set[tuple[str, int]]) -> lis
         except OSError as error:
             if spec.port == 0 and error.errno == errno.EADDRINUSE and attempt < PORT_ATTEMPTS:
                 continue
-            raise ListenError(_explain(spec, error)) from error
+            raise ListenError(_explain(spec, error, option)) from error
         port = sockets[0].getsockname()[1]
         listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port)
         return [ListenerSocket(sock, listener) for sock in sockets]
@@ -136,18 +139,18 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     return sock
 
 
-def _explain(spec: ListenerSpec, error: OSError) -> str:
+def _explain(spec: ListenerSpec, error: OSError, option: str) -> str:
     where = join_host_port(spec.host, spec.port)
     if error.errno == errno.EADDRINUSE:
         return (
             f"cannot listen on {where}: the port is taken, perhaps by another gateway or by Kafka. Stop that "
             f"one (`ss -ltnp sport = :{spec.port}` names it) or choose another port: "
-            f"--listen {join_host_port(spec.host, 0)} finds a free one"
+            f"{option} {join_host_port(spec.host, 0)} finds a free one"
         )
     if error.errno == errno.EADDRNOTAVAIL:
         return (
             f"cannot listen on {where}: this machine has no such address. Listen on one it has (`ip address` "
-            f"lists them) and give the other to clients: --listen 0.0.0.0:{spec.port}@{where}"
+            f"lists them) and give the other to clients: {option} 0.0.0.0:{spec.port}@{where}"
         )
     if error.errno == errno.EACCES:
         return f"cannot listen on {where}: ports below 1024 are for root. Choose a higher one, as 9092"

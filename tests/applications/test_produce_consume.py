@@ -180,6 +180,11 @@ def test_what_cannot_be_is_said(server: Standalone, topic: str) -> None:
             b"a",
             "UNKNOWN_TOPIC_OR_PARTITION. 'dafka topics create no-",
         ),
+        (
+            ("produce", "bad name", *where[1:]),
+            b"a",
+            "bad name: INVALID_TOPIC_EXCEPTION. A name has letters, digits",
+        ),
         (("produce", *where, "--partition", "2"), b"a", "has no partition 2: it has 2"),
         (("produce", *where, "--format", "json"), b"a", "no JSON object: 'a'"),
         (("produce", *where, "--format", "json"), b'{"partition": 7}', "has no partition 7"),

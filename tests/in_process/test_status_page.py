@@ -522,6 +522,11 @@ def test_live_records_go_on_after_the_last_event_that_a_client_has(page: Any) ->
             assert len((await stream.next("records")).data["items"]) == 3
         async with events(scene.port, "view=records&topic=orders&resume=p0:99,p1:1") as stream:
             assert (await stream.next("records")).id == "p0:3,p1:1"
+        # A link broke in a view that had been resumed: the browser asks for the same target again.
+        again = "view=records&topic=orders&resume=p0:1,p1:0"
+        async with events(scene.port, again, Last_Event_ID="p0:2,p1:1") as stream:
+            items = (await stream.next("records")).data["items"]
+            assert [one["value"]["text"] for one in items] == ["two"]
 
     page(body)
 

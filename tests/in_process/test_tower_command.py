@@ -45,7 +45,7 @@ def test_a_tower_for_all_says_so(tmp_path: Path) -> None:
         (("--port-out", "{in}"), "Address already in use"),
         (("--listen", "192.0.2.1"), "`ip address` lists them"),
         (("--listen", "no-such-host.invalid"), "the host name has no address"),
-        (("--metrics", "127.0.0.1:{in}"), "the port is taken"),
+        (("--metrics", "127.0.0.1:{in}"), "choose another port: --metrics 127.0.0.1:0 finds a free one"),
         (("--port-in", "65536"), "--port-in: 65536 is not between 0 and 65535"),
         (("--listen", "127.0.0.1:5556"), "--listen: "),
     ],

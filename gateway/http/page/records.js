@@ -52,7 +52,6 @@ export const records = {
     const come = message.items.filter((item) => !seen.has(key(item)));
     data.received += come.length;
     data.list.items = [...data.list.items, ...come].slice(-LIVE_KEPT);
-    Object.assign(data.list.batches, message.batches);
   },
 
   /** The record that was opened gets the focus, and the row that it was opened from once it is closed. */
@@ -169,7 +168,7 @@ function said(data) {
     return `${count(data.received)} came since this view was opened; the newest ${LIVE_KEPT} are kept.${lost}`;
   }
   const why = {
-    limit: "There are more.", partitions: "Only the first 200 partitions with records were read.",
+    limit: "There are more.", partitions: "Only the first 100 partitions with records were read.",
     bytes: `Stopped after ${bytes(list.read.bytes)} of log. Go on?`, seconds: "Stopped after ten seconds. Go on?",
   };
   return `${count(list.items.length)} records, looked for in ${bytes(list.read.bytes)} of log in ${duration(list.read.seconds)}. `

@@ -92,11 +92,13 @@ async def _records(ask: Ask, name: str) -> LiveRecords:
     topic, partition = find_topic(view, name), target.text("partition", "all")
     followed(topic, partition)
     resume = target.text("resume")
-    positions = parse_event_id(resume) if resume else None
-    if resume and positions is None:
+    resumed = parse_event_id(resume) if resume else None
+    if resume and resumed is None:
         raise bad_parameter("resume", resume, "the id of an event, as p0:123,p1:77")
+    # A browser that connects again by itself sends the same target: what it had got since is in the header.
+    positions = parse_event_id(ask.headers.get(b"last-event-id", b"").decode("latin-1"))
     if positions is None:
-        positions = parse_event_id(ask.headers.get(b"last-event-id", b"").decode("latin-1"))
+        positions = resumed
     if positions is None:
         where = target.text("from")
         try:

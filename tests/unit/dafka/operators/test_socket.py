@@ -14,7 +14,15 @@ import pytest
 import trio
 
 from dafka.operators import socket as admin
-from dafka.operators.socket import MAX_LINE_BYTES, SOCKET_NAME, NoGateway, OperatorRefused, ask, serve_admin
+from dafka.operators.socket import (
+    MAX_LINE_BYTES,
+    NO_MESH,
+    SOCKET_NAME,
+    NoGateway,
+    OperatorRefused,
+    ask,
+    serve_admin,
+)
 from gateway.catalog.fenced import Deposed
 
 
@@ -212,3 +220,19 @@ def test_a_link_in_its_place_goes(tmp_path: Path) -> None:
 
     run(tmp_path, test)
     assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_a_standalone_is_found_by_its_own_directory_and_says_that_it_has_no_mesh(tmp_path: Path) -> None:
+    inside = tmp_path / "gateway"
+    inside.mkdir()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_admin, inside, {"double": double, **NO_MESH})
+            assert await asked(tmp_path, "double", number=4) == 8
+            for do in NO_MESH:
+                with pytest.raises(OperatorRefused, match="this is 'dafka standalone'"):
+                    await asked(tmp_path, do)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
