@@ -287,7 +287,10 @@ class Publisher(_Linked):
         super().close()
 
     def send(self, frames: Sequence[Buffer]) -> None:
-        """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks."""
+        """Publish one message to every peer that subscribed to a prefix of its first frame. Never blocks.
+
+        Once it is closed nobody hears: what still runs at the end of a process may send.
+        """
         sock = self._socket
         try:
             for frame in frames[:-1]:
@@ -295,6 +298,9 @@ class Publisher(_Linked):
             _send(sock, frames[-1], _DONTWAIT)
         except zmq.Again:
             pass
+        except zmq.ZMQError:
+            if not sock.closed:
+                raise
 
     @property
     def cut(self) -> int:

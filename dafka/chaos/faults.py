@@ -37,6 +37,8 @@ class Fault:
     left: int | None = 1
     topic: str = ""
     client_id: str = ""
+    owner: str = ""
+    """Whose order it is, if that was said: several tests may order faults of one server."""
     met: int = 0
     """Requests that have met it."""
 
@@ -63,8 +65,9 @@ class Faults:
     def add(self, fault: Fault) -> None:
         self.ordered.append(fault)
 
-    def clear(self) -> None:
-        self.ordered.clear()
+    def clear(self, owner: str = "") -> None:
+        """Forget those of one owner, or all."""
+        self.ordered = [fault for fault in self.ordered if owner not in {"", fault.owner}]
 
     def wanted(self, api: str) -> bool:
         """Whether any request of an API may meet one: most need not be looked at then."""

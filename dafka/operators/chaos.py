@@ -41,6 +41,7 @@ class ChaosRequestHandlers:
             left=_whole(request, "times", 1, 1, 2**31) if request.get("times") is not None else None,
             topic=_text(request, "topic"),
             client_id=_text(request, "client_id"),
+            owner=_text(request, "owner"),
         )
         if fault.kind is Kind.ERROR:
             if fault.api not in FAILED:
@@ -58,8 +59,8 @@ class ChaosRequestHandlers:
     async def _list(self, _: dict[str, Any]) -> list[dict[str, Any]]:
         return [fault.shown() for fault in self._faults.ordered]
 
-    async def _clear(self, _: dict[str, Any]) -> None:
-        self._faults.clear()
+    async def _clear(self, request: dict[str, Any]) -> None:
+        self._faults.clear(_text(request, "owner"))
 
     async def _expire(self, request: dict[str, Any]) -> int:
         """As if members had not been heard of for their session timeout."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from dafka.operators.socket import ask_at
 
@@ -12,12 +13,14 @@ class Chaos:
     """Orders faults, through the server's socket.
 
     `times` is how many requests meet a fault, None for all until `clear`; a `topic`, or the `client_id` of a
-    client, narrows whom it meets. `api` is a name as Kafka has it, "Produce" or "Heartbeat". Each raises
-    `dafka.operators.socket.OperatorRefused` for what there is not.
+    client, narrows whom it meets; `clear` forgets what was ordered here, and no other test's. `api` is a name
+    as Kafka has it, "Produce" or "Heartbeat". Each raises `dafka.operators.socket.OperatorRefused` for what
+    there is not.
     """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
+        self._owner = uuid4().hex
 
     def fail_produces(
         self, error: str = "NOT_LEADER_OR_FOLLOWER", times: int | None = 1, **whom: str
@@ -55,7 +58,7 @@ class Chaos:
 
     def add(self, kind: str, api: str, **details: Any) -> None:
         """Order a fault of a kind: error, delay, drop, lose-answer."""
-        ask_at(self._socket, "chaos.add", kind=kind, api=api, **details)
+        ask_at(self._socket, "chaos.add", kind=kind, api=api, owner=self._owner, **details)
 
     def faults(self) -> list[dict[str, Any]]:
         """What is ordered and not over; each with how many requests it `met`."""
@@ -63,5 +66,5 @@ class Chaos:
         return faults
 
     def clear(self) -> None:
-        """No faults any more."""
-        ask_at(self._socket, "chaos.clear")
+        """No faults of this object's any more."""
+        ask_at(self._socket, "chaos.clear", owner=self._owner)

@@ -1,6 +1,8 @@
 """Debian's chromium without a window, and a page that is watched: nothing may fail or be said in it."""
 
+import gc
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,6 +43,11 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+    # The driver's process has ended, which its own library has not noticed: said now, to nobody, and not in
+    # the middle of some later test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Watched:

@@ -262,7 +262,7 @@ def test_killed_in_the_middle_nothing_is_lost_and_it_is_done_later(
     point: str, written: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    shutil.copytree(written, data)
+    shutil.copytree(written, data, ignore=shutil.ignore_patterns("*.sock"))
     doomed = Standalone(data, *QUICK, directory=tmp_path / "doomed", environment={POINT: point})
     doomed.launch()
     assert doomed.wait() == -signal.SIGKILL, doomed.tail()

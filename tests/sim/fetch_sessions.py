@@ -177,6 +177,7 @@ class SessionConsumer:
             try_reserve=lambda _size: True,
             park=lambda _give_up: None,
             unpark=lambda: None,
+            gone=False,
         )
         answer: Any = await fetch(request, self._life.broker)
         found: Answer = answer

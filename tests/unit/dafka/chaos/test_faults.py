@@ -57,3 +57,12 @@ def test_delays_add_up_and_the_first_of_the_others_decides() -> None:
 def test_what_no_request_can_meet_is_not_looked_for() -> None:
     ordered = faults(Fault(Kind.DROP, "Fetch"))
     assert [ordered.wanted(api) for api in ("Fetch", "Produce")] == [True, False]
+
+
+def test_who_clears_his_own_leaves_those_of_others() -> None:
+    mine, theirs = Fault(Kind.DROP, "Fetch", owner="a"), Fault(Kind.DROP, "Fetch", owner="b")
+    ordered = faults(mine, theirs)
+    ordered.clear("a")
+    assert ordered.ordered == [theirs]
+    ordered.clear()
+    assert ordered.ordered == []
