@@ -47,7 +47,8 @@ from mesh.store import changes, keys
 from mesh.store import store as store_module
 from tests.sim.store_node import SimCommitter
 from wireproto.records.batch import assign_offsets
-from wireproto.records.iteration import iter_records
+from wireproto.records.header import BatchHeader
+from wireproto.records.keyed import keyed_slices
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -353,11 +354,12 @@ def _deletion_leaves_offsets() -> AbstractContextManager[object]:
 
 
 def _first_value_counts() -> AbstractContextManager[object]:
-    def feed(self: Replay, batches: Any, first_offset: int) -> None:
-        for batch in batches:
-            for record in iter_records(batch):
-                if record.offset >= first_offset:
-                    self._latest.setdefault(record.key, (record.offset, record.value))
+    def feed(self: Replay, header: BatchHeader, body: bytes, first_offset: int) -> Iterator[None]:
+        for records in keyed_slices(header, body, 1000):
+            for offset, key, value in records:
+                if offset >= first_offset:
+                    self._latest.setdefault(key, (offset, value))
+            yield
 
     return patch.object(Replay, "feed", feed)
 
