@@ -134,7 +134,7 @@ class Survey:
                 if pace.is_due():
                     await pace.rest()
                     stores.clear()
-                figures.log_bytes += _log_bytes(partition)
+                figures.log_bytes += partition.chain.known_bytes()
                 self._judge(partition, found, stores)
             if len(found.topics) < MAX_TOPICS:
                 found.topics[topic.name,] = figures
@@ -206,14 +206,6 @@ class Survey:
             found.partitions.append((key, lag))
         else:
             found.dropped["group_partition",] += 1
-
-
-def _log_bytes(partition: Partition) -> int:
-    chain = partition.chain
-    size = sum([segment.size for segment in chain.closed if segment.size > 0])
-    for opened in chain.open_segments():
-        size += opened.bytes
-    return size
 
 
 class _Pace:

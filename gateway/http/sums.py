@@ -14,7 +14,6 @@ import trio
 from gateway.http.lost_offsets import LostOffsets
 from gateway.http.rounds import Rounds
 from gateway.log.partition import Partition, PartitionState
-from gateway.log.segment import UNKNOWN
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -268,10 +267,9 @@ def look(partition: Partition, sums: PartitionSums, now: float) -> None:
     before, held, came = sums.next_offset, sums.newest, sums.appended
     sums.seen, sums.at, sums.next_offset = seen, now, partition.next_offset
     rolled = chain.rolling
-    sums.bytes = sum(one.size for one in closed if one.size != UNKNOWN) + sum(one.bytes for one in rolled)
+    sums.bytes = chain.known_bytes()
     sums.newest, sums.appended = None, 0
     if current is not None:
-        sums.bytes += current.bytes
         sums.newest, sums.appended = current.segment.address, current.bytes
     if first or passed <= 0:
         return

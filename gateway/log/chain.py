@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from gateway.log.segment import NO_TIMESTAMP, Segment
+from gateway.log.segment import NO_TIMESTAMP, UNKNOWN, Segment
 from mesh.protocol.writer import Writer
 
 
@@ -112,6 +112,11 @@ class SegmentChain:
     def open_segments(self) -> Sequence[OpenSegment]:
         """Those with a window, oldest first."""
         return [*self._rolling, self.current] if self.current else self._rolling
+
+    def known_bytes(self) -> int:
+        """What its segments hold, as far as the catalog or a window says; not those of unknown size."""
+        closed = sum([segment.size for segment in self._closed if segment.size != UNKNOWN])
+        return closed + sum([opened.bytes for opened in self.open_segments()])
 
     def left_open(self) -> list[Segment]:
         """Those that an earlier life left open, and whose ends are not agreed on yet."""

@@ -15,6 +15,8 @@ from tests.deploy.image import ROOT
 from tests.peers.process import ServerProcess
 
 TOPIC = "orders"
+COPIES = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
+"""How the topic is created where a store of three may be away."""
 GOES_ON_SECONDS = 60.0
 
 
@@ -50,6 +52,16 @@ class Load(ServerProcess):
             assert self.returncode is None, self.tail()
             assert time.monotonic() < deadline, f"nothing is acknowledged any more: {self.tail()}"
             time.sleep(0.05)
+
+    def outlives_each_kill(self) -> None:
+        """Kill each part and start it again. Without a tower or a store the load goes on meanwhile."""
+        for running in self._arrangement.running.values():
+            running.kill9()
+            if running.part.role != "gateway":
+                self.go_on()
+            running.launch()
+            running.wait_until_ready()
+            self.go_on()
 
     def judge(self) -> int:
         """Stop it: everything was acknowledged, and is there once and in order. The number of records."""

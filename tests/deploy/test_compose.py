@@ -13,7 +13,7 @@ from dafka_pipeline.commands.archive import archive
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.compose import IMAGE_ENVIRONMENT, read_compose
 from tests.deploy.image import ROOT
-from tests.deploy.load import TOPIC, Load
+from tests.deploy.load import COPIES, TOPIC, Load
 from tests.peers.requirements import require
 
 STANDALONE, MESH = ROOT / "deploy" / "compose.yaml", ROOT / "deploy" / "mesh.yaml"
@@ -95,17 +95,10 @@ def test_a_mesh_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -
     require("ip")
     with Arrangement(read_compose(MESH), tmp_path) as arrangement:
         bootstrap = BOOTSTRAP[MESH]
-        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
-        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", bootstrap)
+        arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", bootstrap)
         with Load(arrangement, bootstrap, tmp_path / "load") as load:
             load.go_on()
-            for running in arrangement.running.values():
-                running.kill9()
-                if running.part.role != "gateway":
-                    load.go_on()
-                running.launch()
-                running.wait_until_ready()
-                load.go_on()
+            load.outlives_each_kill()
             for running in arrangement.running.values():
                 running.restart()
                 load.go_on()

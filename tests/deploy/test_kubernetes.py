@@ -12,7 +12,7 @@ import pytest
 
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.image import ROOT
-from tests.deploy.load import TOPIC, Load
+from tests.deploy.load import COPIES, TOPIC, Load
 from tests.deploy.manifests import Object, expanded, of_kind, read_manifests, render
 from tests.peers.requirements import require
 
@@ -137,17 +137,10 @@ def test_a_production_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: P
         "tower-1",
     ]
     with Arrangement(parts, tmp_path) as arrangement:
-        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
-        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", BOOTSTRAP)
+        arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", BOOTSTRAP)
         with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
             load.go_on()
-            for running in arrangement.running.values():
-                running.kill9()
-                if running.part.role != "gateway":
-                    load.go_on()
-                running.launch()
-                running.wait_until_ready()
-                load.go_on()
+            load.outlives_each_kill()
             for role in ("tower", "store", "gateway"):
                 for running in reversed(arrangement.of_role(role)):
                     running.restart()
@@ -166,8 +159,7 @@ def test_pods_that_come_back_with_other_addresses_are_found_by_their_names(tmp_p
     require("ip")
     parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "production"))
     with Arrangement(parts, tmp_path) as arrangement:
-        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
-        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", BOOTSTRAP)
+        arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", BOOTSTRAP)
         with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
             load.go_on()
             for name in ("store-0", "store-1", "gateway-0", "tower-0"):

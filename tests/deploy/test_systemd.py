@@ -11,7 +11,7 @@ import pytest
 
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.image import ROOT
-from tests.deploy.load import TOPIC, Load
+from tests.deploy.load import COPIES, TOPIC, Load
 from tests.deploy.parts import Part
 from tests.deploy.units import PROGRAM, Unit
 from tests.peers.requirements import require
@@ -90,8 +90,7 @@ def test_a_mesh_of_units_is_upgraded_one_by_one_under_a_load(tmp_path: Path) -> 
     require("ip")
     with Arrangement(parts(), tmp_path, WITHOUT_JIT) as arrangement:
         bootstrap = "kafka.example.org:9092"
-        settings = ("--partitions", "4", "--replication-factor", "3", "--config", "min.insync.replicas=2")
-        arrangement.run("topics", "create", TOPIC, *settings, "--bootstrap", bootstrap)
+        arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", bootstrap)
         with Load(arrangement, bootstrap, tmp_path / "load") as load:
             load.go_on()
             for running in arrangement.running.values():

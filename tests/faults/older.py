@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.checker import Problem
+from tests.peers.copies import copy_data
 from tests.peers.mesh import GatewayProcess, StoreProcess
 from tests.peers.process import ServerEnded
 
@@ -35,7 +36,7 @@ class OlderCopies:
         """
         made = self._made.get(process.data)
         if made is None:
-            shutil.copytree(process.data, self._copy(process), ignore=_sockets)
+            copy_data(process.data, self._copy(process))
             self._made[process.data] = time.monotonic()
             return False
         return time.monotonic() - made > OLD_SECONDS
@@ -82,7 +83,3 @@ class OlderCopies:
 
     def _copy(self, process: StoreProcess | GatewayProcess) -> Path:
         return self._directory / f"older-{process.directory.name}"
-
-
-def _sockets(directory: str, names: list[str]) -> list[str]:
-    return [name for name in names if (Path(directory) / name).is_socket()]

@@ -16,6 +16,7 @@ import pytest
 from tests.clients.stored import create_topic, put, stored_records
 from tests.differential.batches import Record
 from tests.faults.workloads import make_value, read_value
+from tests.peers.copies import copy_data
 from tests.peers.process import ServerEnded
 from tests.peers.standalone import Standalone
 
@@ -40,8 +41,7 @@ class Damaged:
     end: int
 
     def copy(self, to: Path) -> Path:
-        shutil.copytree(self.data, to, ignore=shutil.ignore_patterns("*.sock"))
-        return to
+        return copy_data(self.data, to)
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,12 @@ import trio
 from confluent_kafka import Consumer, TopicPartition
 from kafka.protocol.producer import ProduceResponse
 
-from dafka.processes.standalone import Standalone
-from gateway.front.listeners import ListenerSpec
 from gateway.http.batches import MAX_APPENDED_RECORDS, MAX_LINE_BYTES, NDJSON, RAW
 from gateway.http.routes import appending
 from gateway.log import retention
 from tests.in_process.http_client import Got, request, stream_of
-from tests.in_process.in_process import RawClient, produce_request, running
+from tests.in_process.in_process import produce_request
+from tests.in_process.pages import Pages, with_pages
 from wireproto.kafka.partitioner import partition_of
 from wireproto.records.builder import build_batch
 
@@ -32,12 +31,12 @@ TIME = 1_700_000_000_000
 class Scene:
     """A gateway that takes records over HTTP, and a Kafka client of it."""
 
-    def __init__(self, process: Standalone, client: RawClient, kafka_port: int) -> None:
-        assert process.pages is not None
-        self.view = process.pages.view
-        self.client = client
-        self.port = int(process.pages.addresses[0].rpartition(":")[2])
-        self.kafka_port = kafka_port
+    def __init__(self, pages: Pages) -> None:
+        assert pages.process.pages is not None
+        self.view = pages.process.pages.view
+        self.client = pages.client
+        self.port = pages.port
+        self.kafka_port = pages.kafka_port
 
     async def post(self, body: bytes, path: str = PATH, kind: str = NDJSON, **headers: str) -> Got:
         given = {"Content-Type": kind} | headers
@@ -63,16 +62,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     def start(body: Body, **options: Any) -> None:
         async def main() -> None:
             with trio.fail_after(PATIENCE_SECONDS):
-                settings: dict[str, Any] = {
-                    "topics": TOPICS,
-                    "http": ListenerSpec("HTTP", "127.0.0.1", 0),
-                    "http_data": True,
-                }
-                async with (
-                    running(tmp_path, monkeypatch, **(settings | options)) as (process, port),
-                    await RawClient.connect(port) as client,
-                ):
-                    await body(Scene(process, client, port))
+                settings: dict[str, Any] = {"topics": TOPICS, "http_data": True}
+                async with with_pages(tmp_path, monkeypatch, **(settings | options)) as pages:
+                    await body(Scene(pages))
 
         trio.run(main)
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 
-from gateway.front.listeners import ListenerSpec
-from tests.in_process.in_process import running
+from tests.in_process.pages import with_pages
 
 PATIENCE_SECONDS = 120
 EXAMPLES = 15
@@ -58,15 +57,9 @@ def exercise(url: str) -> Counter[tuple[str, int]]:
 def test_the_server_keeps_its_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         with trio.fail_after(PATIENCE_SECONDS):
-            options: dict[str, Any] = {
-                "topics": (("orders", 1),),
-                "http": ListenerSpec("HTTP", "127.0.0.1", 0),
-                "http_data": True,
-            }
-            async with running(tmp_path, monkeypatch, **options) as (process, _):
-                assert process.pages is not None
-                url = f"http://{process.pages.addresses[0]}"
-                asked = await trio.to_thread.run_sync(exercise, url)
+            options: dict[str, Any] = {"topics": (("orders", 1),), "http_data": True}
+            async with with_pages(tmp_path, monkeypatch, **options) as pages:
+                asked = await trio.to_thread.run_sync(exercise, f"http://127.0.0.1:{pages.port}")
                 print(asked)
                 assert asked["GET", 200]
                 assert asked["POST", 201]

@@ -22,8 +22,6 @@ from kafka.protocol.metadata import (
 )
 from kafka.protocol.producer import ProduceResponse
 
-from dafka.processes.standalone import Standalone
-from gateway.front.listeners import ListenerSpec
 from gateway.http import live, live_records, reading, rounds
 from gateway.http.connection import Asked
 from gateway.http.failures import Failure
@@ -32,7 +30,8 @@ from gateway.http.table import ROUTES
 from gateway.log import retention
 from tests.docs.constants_page import ROOT
 from tests.in_process.http_client import Got, ask, events, get
-from tests.in_process.in_process import RawClient, produce_request, running
+from tests.in_process.in_process import produce_request, running
+from tests.in_process.pages import Pages, with_pages
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import RecordFields, build_batch
 
@@ -45,11 +44,8 @@ TIME = 1_700_000_000_000
 class Scene:
     """A gateway with its status page, and a Kafka client of it."""
 
-    def __init__(self, process: Standalone, client: RawClient) -> None:
-        self.process = process
-        self.client = client
-        assert process.pages is not None
-        self.port = int(process.pages.addresses[0].rpartition(":")[2])
+    def __init__(self, pages: Pages) -> None:
+        self.process, self.client, self.port = pages.process, pages.client, pages.port
 
     async def ask(self, path: str) -> Any:
         return await ask(self.port, path)
@@ -107,15 +103,8 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     def start(body: Body, **options: Any) -> None:
         async def main() -> None:
             with trio.fail_after(PATIENCE_SECONDS):
-                settings: dict[str, Any] = {
-                    "topics": TOPICS,
-                    "http": ListenerSpec("HTTP", "127.0.0.1", 0),
-                }
-                async with (
-                    running(tmp_path, monkeypatch, **(settings | options)) as (process, port),
-                    await RawClient.connect(port) as client,
-                ):
-                    await body(Scene(process, client))
+                async with with_pages(tmp_path, monkeypatch, **({"topics": TOPICS} | options)) as pages:
+                    await body(Scene(pages))
 
         trio.run(main)
 

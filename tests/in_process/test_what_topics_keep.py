@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record, records_of, whole_batches
 from tests.differential.wire import Connection
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.copies import copy_data
 from tests.peers.standalone import Standalone
 
 OUT_OF_RANGE = 1
@@ -261,8 +261,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_in_the_middle_nothing_is_lost_and_it_is_done_later(
     point: str, written: Path, tmp_path: Path
 ) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(written, data, ignore=shutil.ignore_patterns("*.sock"))
+    data = copy_data(written, tmp_path / "data")
     doomed = Standalone(data, *QUICK, directory=tmp_path / "doomed", environment={POINT: point})
     doomed.launch()
     assert doomed.wait() == -signal.SIGKILL, doomed.tail()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 import urllib.error
 import urllib.parse
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.monitoring.rules import quick_rules
+from tests.peers.probe import free_ports
 from tests.peers.process import ServerProcess
 from tests.peers.requirements import require
 
@@ -26,18 +26,6 @@ scrape_configs:
     static_configs:
       - targets: %s
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Prometheus(ServerProcess):

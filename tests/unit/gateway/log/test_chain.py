@@ -60,6 +60,12 @@ A, B, C, D = closed("A", 0, 3), closed("B", 3, 5), closed("C", 5, 9), closed("D"
 # look-ups -------------------------------------------------------------------------------------------------
 
 
+def test_the_bytes_it_knows_of_are_those_of_all_segments_that_have_a_size() -> None:
+    assert chain_of().known_bytes() == 0
+    assert chain_of(A, B, replace(C, size=UNKNOWN)).known_bytes() == 3 + 2
+    assert chain_of(A, B, rolling=("X", "Y"), current="Z").known_bytes() == 3 + 2 + 3 * 10
+
+
 def test_an_empty_chain() -> None:
     chain = SegmentChain()
     assert (chain.segments(), list(chain.open_segments()), chain.left_open()) == ([], [], [])
