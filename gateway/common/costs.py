@@ -1,9 +1,10 @@
 """What steps of work are charged: nanoseconds of processor time.
 
-Only roughly right. DECODED_KIB, PRODUCED_BATCH, PRODUCED_KIB, CONFIGS and LOADED_GROUP are estimates; ELEMENT
-and LOADED_MEMBER are rounded up from runs of one machine, by the loop's own time divided by the elements done
-in it (`python -m tests.in_process.loop_stretches` prints both sums beside each other); RECORD is what
-`wireproto.records.walk` was measured at. They need to be right within a factor of some, no more.
+Only roughly right. DECODED_KIB, PRODUCED_BATCH, PRODUCED_KIB, CONFIGS, COLD_READ, COLD_BATCH and LOADED_GROUP
+are estimates; ELEMENT and LOADED_MEMBER are rounded up from runs of one machine, by the loop's own time
+divided by the elements done in it (`python -m tests.in_process.loop_stretches` prints both sums beside each
+other); RECORD is what `wireproto.records.walk` was measured at. They need to be right within a factor of
+some, no more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ COUNTED: Final = 2_000
 
 REQUEST: Final = 50_000
 """A request, beside what its steps cost: to receive it, to find its way, to write its answer."""
+
+CONNECTION_END: Final = 80_000
+"""A connection that ends: thousands may at once."""
 
 CONFIGS: Final = 100_000
 """A topic or resource whose configs are checked or described one by one: CreateTopics, AlterConfigs,
@@ -44,6 +48,12 @@ HEADER: Final = 250
 
 PRODUCED_KIB: Final = 400
 """A KiB of it, for its CRC and a copy."""
+
+COLD_READ: Final = 200_000
+"""A range that is read from a store, beside its batches."""
+
+COLD_BATCH: Final = 8_000
+"""A batch of it, which is received, checked and cut. How many there are is known only afterwards."""
 
 LOADED_GROUP: Final = 20_000
 """A group that is taken over from the log."""

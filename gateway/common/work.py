@@ -55,7 +55,7 @@ class Work:
         left = turns.left
         if cost <= self.free:
             self.free -= cost
-        elif (left < cost and left < TURN) or (turns.waiting and not self.has_turn):
+        elif (left < cost and left < turns.size) or (turns.waiting and not self.has_turn):
             return True
         turns.left = left - cost
         self.charged += cost
@@ -73,7 +73,7 @@ class Work:
 
     async def turn(self, cost: int) -> None:
         """Let others have their turn, and charge a step of this cost to the next one."""
-        await self.turns.wait(min(cost, TURN))
+        await self.turns.wait(cost)
         self.has_turn = True
         self.owes(cost)
 

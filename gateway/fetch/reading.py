@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import trio
 
+from gateway.common.costs import COLD_BATCH, COLD_READ
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, within
@@ -114,19 +115,32 @@ class Reading:
         cold = list(self.cold)
         first = cold[0]
         if len(cold) == 1:
-            await _read_cold(first)
+            await self._read_cold(first)
         else:
             left = iter(cold)
 
             async def read_some() -> None:
                 for wanted in left:
-                    await _read_cold(wanted)
+                    await self._read_cold(wanted)
 
             async with trio.open_nursery() as nursery:
                 for _ in cold[:MAX_COLD_READS_AT_ONCE]:
                     nursery.start_soon(read_some)
         if first.whole and (size := bytes_of(first.records)) > first.limit:
             _cut(others, first, self.max_bytes - size)
+
+    async def _read_cold(self, wanted: FetchedPartition) -> None:
+        partition, work = wanted.partition, self._request.work
+        assert partition is not None
+        await work.before(COLD_READ)
+        try:
+            records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
+        except KafkaError as error:
+            wanted.error = error.code
+            return
+        work.owes(len(records) * COLD_BATCH)
+        # A store gives one batch at least, however large.
+        wanted.records = records if wanted.whole else within(records, wanted.limit)
 
     @staticmethod
     def _check(wanted: FetchedPartition, partition: Partition) -> ErrorCode:
@@ -173,15 +187,3 @@ def _cut(all_wanted: Iterable[FetchedPartition], first: FetchedPartition, left: 
         if wanted.records and wanted is not first:
             wanted.records = within(wanted.records, left)
             left -= bytes_of(wanted.records)
-
-
-async def _read_cold(wanted: FetchedPartition) -> None:
-    partition = wanted.partition
-    assert partition is not None
-    try:
-        records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
-    except KafkaError as error:
-        wanted.error = error.code
-        return
-    # A store gives one batch at least, however large.
-    wanted.records = records if wanted.whole else within(records, wanted.limit)

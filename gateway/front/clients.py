@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.common.clients import LOOPBACK, NETWORK_CLIENTS, client_of, network_of
 from gateway.common.shared_budget import Share
-from gateway.common.turns import Turns
+from gateway.common.turns import Attendance, Turns
 from gateway.front.limits import KNOWN_SECONDS, LOOPBACK_PART, MAX_KNOWN_CLIENTS, RESERVED_PART
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Network:
 
     __slots__ = ("connections", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, attendance: Attendance) -> None:
         self.connections = 0
-        self.turns = Turns()
+        self.turns = Turns(attendance)
 
 
 class Client:
@@ -76,6 +76,7 @@ class Clients:
         self._context = context
         self._connected: dict[str, Client] = {}
         self._networks: dict[str, Network] = {}
+        self._attendance = Attendance()
         self._known: OrderedDict[str, None] = OrderedDict()
         self._count = 0
         self._most = context.limits.max_connections
@@ -104,7 +105,7 @@ class Clients:
             if self._most - self._count <= kept:
                 return "reserved"
         if network is None:
-            network = self._networks[network_of(name)] = Network()
+            network = self._networks[network_of(name)] = Network(self._attendance)
         if client is None:
             client = self._connected[name] = Client(name, network, self._context, now)
         client.connections += 1

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import trio
 
-DEPARTURES_A_TURN = 64
+DEPARTURES_A_TURN = 16
 """Clients that are noticed to have gone before others have their turn: thousands may go at once."""
 
 
