@@ -31,8 +31,8 @@ DescribeConfigs."""
 DECODED_KIB: Final = 40_000
 """A KiB of a request that is decoded into objects on the loop."""
 
-PRODUCED_BATCH: Final = 10_000
-"""A batch that is checked and appended, or refused."""
+PRODUCED_BATCH: Final = 30_000
+"""A batch that is checked, appended, and published in the same stretch; a third of it if it is refused."""
 
 LOOKED: Final = 500
 """A topic or partition of a Produce that is looked at for what has to be waited for: 250 to 500."""
