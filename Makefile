@@ -5,8 +5,9 @@ VENV       ?= .venv
 DATA       ?= data
 LISTEN     ?= 127.0.0.1:9092
 RUN_ARGS   ?=
-# Two workers on two cores; `loadfile` keeps the peers that a file starts in one worker (order: tests/schedule.py).
-TEST_ARGS  ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Three workers on two cores, as a third of the time goes into waiting for disks, timers and peers; `loadfile` keeps
+# the peers that a file starts in one worker (order: tests/schedule.py).
+TEST_ARGS  ?= -n 3 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 SECONDS    ?= 60
 SEED       ?= 0

@@ -18,6 +18,7 @@ from tests.docs.constants_page import ROOT
 from tests.docs.site import pages
 from tests.peers.maven import connector_jars, pipeline_jars
 from tests.peers.requirements import require
+from tests.pipelines.settings import SMALL
 
 INSTALLS = re.compile(r"^(pip|npm|cargo|go|make|apt-get)\b")
 """Commands that bring this or something else, whose results the tests have already."""
@@ -66,12 +67,12 @@ def test_the_spark_guide(tmp_path: Path) -> None:
 
 
 def with_spark(shown: list[Block]) -> list[Block]:
-    """Programs that use a session get one, with the connector from the cache."""
+    """Programs that use a session get one for short runs, with the connector from the cache."""
     jars = ",".join(map(str, connector_jars()))
+    settings = {"spark.jars": jars, "spark.ui.enabled": "false", **SMALL}
     session = (
         "from pyspark.sql import SparkSession\n"
-        f"spark = SparkSession.builder.master('local[2]').config('spark.jars', {jars!r})"
-        ".config('spark.sql.shuffle.partitions', '2').getOrCreate()\n"
+        f"spark = SparkSession.builder.master('local[2]').config(map={settings!r}).getOrCreate()\n"
     )
     return [
         replace(block, text=session + block.text) if "spark.read" in block.text else block for block in shown

@@ -103,12 +103,13 @@ def test_at_a_point_of_recovery(point: str, tmp_path: Path, history: History) ->
 
 
 @pytest.mark.slow
-def test_fifty_restarts(history: History) -> None:
+@pytest.mark.parametrize("restarts", [10, pytest.param(50, marks=pytest.mark.long)])
+def test_many_restarts(restarts: int, history: History) -> None:
     """In a row, most of them with nothing between but a few records: starts do not add up to anything."""
     moments = random.Random(SEED)
     with our_server() as server:
         scene = Scene(server, history)
-        for life in range(50):
+        for life in range(restarts):
             if life % 5 == 0:
                 scene.load.wait_for_acks(moments.randrange(1, 50))
             server.kill9()

@@ -90,9 +90,9 @@ class Scene:
         self.watch = watch
 
     async def longest(self, path: str) -> tuple[float, str]:
-        """The shorter of two tries, and where it was."""
-        tries = []
-        for _ in range(2):
+        """Of one try, and where it was; the shorter of two if that takes too long."""
+        tries: list[tuple[float, str]] = []
+        while len(tries) < 2 and (not tries or tries[0][0] >= LONGEST_SECONDS):
             gc.collect()
             self.watch.forget()
             got = await get(self.port, f"/api/v1/{path}")
