@@ -53,7 +53,8 @@ class PartitionRecovery:
         self.partition = partition
         self._context = context
         self._accept_loss = accept_loss
-        self._waits = StoreWaits(context.stores, partition, settled)
+        self._waits = StoreWaits(context.stores, partition, self._waits_long)
+        self._settled = settled
         self._known = Known((), "", 0, 0, bool)
         self._compares: dict[str, Compare] = {}
         """address -> the catalog's entry, as it was loaded, of a segment whose end may be agreed on."""
@@ -80,6 +81,16 @@ class PartitionRecovery:
         """Something was heard that it may wait for."""
         self._waits.progressed()
 
+    def _waits_long(self) -> None:
+        """It waits for stores: what was closed before is served meanwhile."""
+        self.show()
+        self._settled()
+
+    def show(self) -> None:
+        """Have what the catalog says of the partition served, unless that cannot be true."""
+        if not self._contradiction:
+            self.partition.show()
+
     @property
     def _name(self) -> str:
         return f"{self.partition.topic.name}-{self.partition.index}"
@@ -92,7 +103,8 @@ class PartitionRecovery:
 
     def load(self) -> None:
         """Everything that the catalog says of the partition; nothing of an earlier attempt is kept but what
-        was shown. A chain that cannot be true is not shown: `verify` says so.
+        was shown. A chain that cannot be true is not shown: `verify` says so; and one that was not shown
+        before is shown once that has gone well.
         """
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
@@ -112,7 +124,8 @@ class PartitionRecovery:
         self._known = self._as_known(segments, 0 if record is None else record["log_start"])
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
-        partition.begin_recovery(segments, record, withheld=bool(self._contradiction))
+        withheld = partition.withheld or bool(self._contradiction)
+        partition.begin_recovery(segments, record, withheld=withheld)
 
     def _as_known(self, segments: Sequence[Segment], log_start: int) -> Known:
         """What the stores' answers are compared with."""
@@ -172,6 +185,7 @@ class PartitionRecovery:
             self._check_chain()
             await verification.check_closely(partition, self._known)
             self._waits.check_wanted()
+        self.show()
 
     def _check_chain(self) -> None:
         """Raises CatalogRefuted."""

@@ -95,7 +95,7 @@ class Setup:
         self.log = FakeLog(stores=stores, requests=self.stores)
         self.partition = self.log.partition
         self.again: list[Any] = []
-        self.log.context.on_segment_lost(self.again.append)
+        self.log.context.on_recovery(self.again.append, lambda _: None)
         self.dropped: list[str] = []
         self.log.context.on_segments_dropped(lambda: self.dropped.append("told"))
 
