@@ -2,7 +2,8 @@
 
 Order of a start: the catalog is opened -> signals and health -> the catalog and the node run -> the mesh is
 joined -> whose cluster it is -> the catalog is compared with what the stores remember of it -> partitions are
-recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready".
+recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready". Where
+there are so many partitions that recovery takes long the rest goes on without waiting for all of them.
 
 Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
 before it serves ends it at once.

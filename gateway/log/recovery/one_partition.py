@@ -21,6 +21,7 @@ from gateway.log.notes import tombstone
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
 from gateway.log.recovery.chain_check import what_contradicts
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.ends import EndAgreement, Inconsistent, SourcesGone
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.store_waits import StoreWaits
@@ -44,14 +45,21 @@ class AskedInVain(Exception):
 
 class PartitionRecovery:
     """One attempt to bring a partition to where it can serve. `settled` is called when it waits for stores
-    for so long that others need not wait for it.
+    for so long that others need not wait for it. Attempts that share `endings` share transactions.
     """
 
     def __init__(
-        self, context: "LogContext", partition: Partition, *, accept_loss: bool, settled: Callable[[], None]
+        self,
+        context: "LogContext",
+        partition: Partition,
+        *,
+        accept_loss: bool,
+        settled: Callable[[], None],
+        endings: Endings,
     ) -> None:
         self.partition = partition
         self._context = context
+        self._endings = endings
         self._accept_loss = accept_loss
         self._waits = StoreWaits(context.stores, partition, self._waits_long)
         self._settled = settled
@@ -254,9 +262,7 @@ class PartitionRecovery:
         puts[partition.fence.key] = keys.pack(record)
         compares = [self._compares[one] for one in ends]
         try:
-            await self._context.fences.transact(
-                [partition], puts, deletes, compares, epochs=[partition.leader_epoch]
-            )
+            await self._endings.put(partition, puts, deletes, compares)
         except (CompareFailed, Overtaken):
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()

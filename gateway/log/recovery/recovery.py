@@ -3,8 +3,8 @@
 0. The stores are asked whether they know more than the catalog (`gateway.log.recovery.verification`).
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
 2. Members that have less copy it from those that have it, until w have the end.
-3. One catalog transaction per partition closes what was decided (an empty segment leaves the chain, and its
-   address is deleted), and then CLOSE is repeated to members.
+3. A catalog transaction closes what was decided (an empty segment leaves the chain, and its address is
+   deleted), one for all partitions that are there at the same moment; then CLOSE is repeated to members.
 4. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
 So a start reads neither the log nor anything that grows with it. Until 4 is done a partition takes no
@@ -12,6 +12,10 @@ produces and answers no latest offset; what lies below the end of its last close
 
 Each partition does this on its own (`gateway.log.recovery.one_partition`): one whose stores are not there
 waits, says for whom, and holds up nobody; a start goes on without it.
+
+Thousands take seconds, and clients are served meanwhile. Those that a client asks for need not wait for the
+others: they have small rounds of their own beside the large ones. What the stores have not confirmed yet (0)
+is not shown to anybody.
 
 Rule: when catalog and stores disagree, nothing is mended by guessing. A segment whose announcement was
 confirmed and that no member knows any more, an end below what was shown, a last segment that no store holds:
@@ -30,6 +34,7 @@ import trio
 
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.ends import Inconsistent
 from gateway.log.recovery.one_partition import AskedInVain, PartitionRecovery
 from gateway.log.recovery.store_waits import AGAIN_SECONDS, Superseded
@@ -96,6 +101,7 @@ class Recovery:
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
         self._round_of_asked = trio.Semaphore(1)
         self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
+        self._endings = Endings(context)
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
         context.on_recovery(self._recover_again, self._recover_first)
 
@@ -127,7 +133,7 @@ class Recovery:
         wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
         if new:
             for partition in wanted:
-                PartitionRecovery(self._context, partition, accept_loss=False, settled=self._settle).load()
+                self._new_attempt(partition, accept_loss=False).load()
                 partition.begin_serving(ProducerState())
             return
         started = trio.current_time()
@@ -219,12 +225,19 @@ class Recovery:
         self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
 
     def _attempt(self, partition: Partition) -> PartitionRecovery:
-        attempt = PartitionRecovery(
-            self._context, partition, accept_loss=self._accept_loss, settled=self._settle
-        )
+        attempt = self._new_attempt(partition, accept_loss=self._accept_loss)
         attempt.give_up(self._given_up.get(partition, ()))
         self._attempts[partition] = attempt
         return attempt
+
+    def _new_attempt(self, partition: Partition, *, accept_loss: bool) -> PartitionRecovery:
+        return PartitionRecovery(
+            self._context,
+            partition,
+            accept_loss=accept_loss,
+            settled=self._settle,
+            endings=self._endings,
+        )
 
     async def _recover_round(self, attempts: Sequence[PartitionRecovery], slots: trio.Semaphore) -> None:
         """Recover these partitions, each at its own pace; the next ones may have the slot once none of them

@@ -20,6 +20,7 @@ from gateway.log.compaction.left_over import Noted
 from gateway.log.epoch_counter import NONE_DRAWN
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery import one_partition, recovery, verification
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
@@ -447,7 +448,10 @@ def test_so_many_members_are_asked_that_any_w_meet_one_of_them(members: int, w: 
     async def main() -> None:
         stores = tuple(f"store-{number}" for number in range(members))
         log = FakeLog(stores=stores, configs={"min.insync.replicas": str(w)})
-        recovery = PartitionRecovery(log.context, log.partition, accept_loss=False, settled=lambda: None)
+        endings = Endings(log.context)
+        recovery = PartitionRecovery(
+            log.context, log.partition, accept_loss=False, settled=lambda: None, endings=endings
+        )
         asked = recovery.asked()
         assert (set(asked.members), asked.needed) == (set(stores), needed)
         log.partition.chain.load([Segment("A" * 32, 0, 0, stores[::-1], w, 0).closed(5, 4, 0)])
