@@ -30,6 +30,7 @@ from gateway.cluster.stores import LEAVING
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import Work
+from gateway.log.segment import UNKNOWN
 from gateway.log.segment_sizes import count_sizes
 from mesh.reader import UNKNOWN_BYTES
 from wireproto.kafka.api_keys import ApiKey
@@ -69,7 +70,9 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
         for store in directories.values():
             nursery.start_soon(_ask_disk, broker, store, disks)
         with trio.move_on_after(COUNT_SECONDS):
-            await count_sizes(broker.context, partitions)
+            for partition in partitions:
+                if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed):
+                    await count_sizes(broker.context, partition)
     sizes = await _sizes(request.work, partitions)
     results = [
         await _result(

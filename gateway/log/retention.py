@@ -9,7 +9,7 @@ An idle partition would keep its open segment for ever, since only an append rol
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -67,18 +67,18 @@ class Retention:
         looked = 0
         for topic in topics:
             starts: dict[Partition, int] = {}
-            for some in _slices(topic.partitions):
-                looked += len(some)
-                if looked >= PARTITIONS_A_TURN:
-                    looked = 0
+            for partition in topic.partitions:
+                looked += 1
+                if not looked % PARTITIONS_A_TURN:
                     await trio.lowlevel.checkpoint()
-                await count_sizes(self._context, filter(_serves, some))
-                for partition in filter(_serves, some):
-                    start, is_over = self._look(partition)
-                    if is_over and _close_open_segment(self._context, partition):
-                        closing[topic] = None
-                    if _begins_below(partition, start):
-                        starts[partition] = start
+                if partition.state is not PartitionState.READY or partition.deleted:
+                    continue
+                await count_sizes(self._context, partition)
+                start, is_over = self._look(partition)
+                if is_over and _close_open_segment(self._context, partition):
+                    closing[topic] = None
+                if _begins_below(partition, start):
+                    starts[partition] = start
             for partition, start in self._over_disk_share(topic).items():
                 starts[partition] = max(start, starts.get(partition, 0))
             await self._context.log_starts.move(starts)
@@ -120,16 +120,6 @@ class Retention:
             logs, {store: room - open_bytes[store] for store, room in allowed.items()}
         )
         return {p: logs[p][count - 1].end_offset for p, count in counts.items() if count}
-
-
-def _slices(partitions: Sequence[Partition]) -> Iterator[Sequence[Partition]]:
-    """As many at a time as are looked at in one turn."""
-    for first in range(0, len(partitions), PARTITIONS_A_TURN):
-        yield partitions[first : first + PARTITIONS_A_TURN]
-
-
-def _serves(partition: Partition) -> bool:
-    return partition.state is PartitionState.READY and not partition.deleted
 
 
 def _closed_facts(partition: Partition) -> list[SegmentFacts]:

@@ -110,7 +110,7 @@ class Compaction:
         limits = _limits(topic)
         if partition.state is not PartitionState.READY or partition.deleted:
             return cleanable([], 0, limits)
-        await count_sizes(self._context, [partition])
+        await count_sizes(self._context, partition)
         closer = self._context.closer
         free = []
         for segment in partition.chain.closed:

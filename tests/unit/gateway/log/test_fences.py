@@ -322,7 +322,7 @@ async def forget_segment(life: Life) -> None:
 
 async def note_segment_size(life: Life) -> None:
     closed = life.partition.chain.closed[0]
-    await note_size(life.context, [life.partition], {closed.address: 9})
+    await note_size(life.context, life.partition, closed.address, 9)
 
 
 LATE = [

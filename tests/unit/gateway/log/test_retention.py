@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.catalog import keys
 from gateway.cluster.stores import StoreEntry
@@ -227,30 +227,7 @@ def test_sizes_that_no_store_is_there_to_tell_are_not_waited_for() -> None:
 
         log.reader.rows = never  # type: ignore[attr-defined]
         with trio.fail_after(1):
-            await count_sizes(log.context, [log.partition])
+            await count_sizes(log.context, log.partition)
         assert [segment.size for segment in log.partition.chain.closed] == [UNKNOWN]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
-
-
-def test_the_sizes_of_what_a_crash_left_open_are_noted_together(tmp_path: Path) -> None:
-    """A crash leaves a segment in each partition: not one transaction for each."""
-    partitions = 100
-
-    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
-        for partition in life.topic.partitions:
-            await append(life, NOW_MS, partition)
-        store.open()
-        async with Life(store, catalog, partitions=partitions).running() as following:
-            closed = [one.chain.closed[0] for one in following.topic.partitions]
-            assert {segment.size for segment in closed} == {UNKNOWN}
-            await wait_all_tasks_blocked()  # what recovery has closed is told, and noted
-            before = catalog.revision
-            await count_sizes(following.context, following.topic.partitions)
-            sizes = {one.chain.closed[0].size for one in following.topic.partitions}
-            assert sizes == {SIZE}
-            assert catalog.revision == before + 2
-            noted = [Segment.unpack(entry.value) for entry in catalog.range(keys.SEGMENTS)]
-            assert [segment.size for segment in noted] == [SIZE] * partitions
-
-    run(tmp_path, body, partitions=partitions)
