@@ -12,7 +12,7 @@ Behaviour
   every poll. `current_leader_epoch` is checked first (74, 75; -1 is not given). A partition that is twice
   in a request is INVALID_REQUEST, once. An isolation level other than 0 and 1 is an unknown error for every
   partition, as in Kafka. Until a partition is recovered all but the earliest offset is OFFSET_NOT_AVAILABLE
-  (before v5: LEADER_NOT_AVAILABLE), which clients repeat; and the earliest too until the stores have confirmed
+  (before v5: LEADER_NOT_AVAILABLE), which clients repeat; so is the earliest until the stores have confirmed
   what the catalog says of the partition.
 
 Version notes

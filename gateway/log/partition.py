@@ -88,8 +88,8 @@ class Partition:
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
         self.withheld = True
-        """Nothing of it is shown: it was not read from the catalog yet, or the stores have not said yet whether
-        that is true; or they refute the catalog's chain, or it contradicts itself."""
+        """Nothing of it is shown: it was not read from the catalog yet, or the stores have not said yet
+        whether that is true; or they refute the catalog's chain, or it contradicts itself."""
         self.deleted = False
         self.log_start_offset = 0
         """The first offset that is there."""
@@ -318,8 +318,8 @@ class Partition:
     ) -> None:
         """This is what the catalog says: `segments`, and the partition's `record` (as `partition_record` of
         the opener makes it; None: nothing was ever written). Nothing of an earlier attempt is kept but what
-        was shown. With `withheld` none of it is shown before `show` or `begin_serving`. One that has served before gets another leader epoch,
-        and so does one whose number another gateway has drawn.
+        was shown. With `withheld` none of it is shown before `show` or `begin_serving`. One that has served
+        before gets another leader epoch, and so does one whose number another gateway has drawn.
         """
         self._set_state(PartitionState.RECOVERING)
         self.withheld = withheld

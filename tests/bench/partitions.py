@@ -81,9 +81,7 @@ def main() -> None:
                     one_start(image, Path(directory) / "copy", checkout, topics, arguments.produces)
                 )
                 say(f"{checkout}: {figures[checkout][-1]}")
-    print(
-        f"\n{machine()}\n\n{sum(topics.values())} partitions, {loaded >> 20} MB resident when all were written"
-    )
+    print(f"\n{machine()}\n\n{sum(topics.values())} partitions, {loaded >> 20} MB when all were written")
     print("medians of rounds: seconds / processor seconds\n")
     print("| checkout | Metadata | produce | all served | RSS MB | p50 us | p99 us | server us a produce |")
     print("|---|---|---|---|---|---|---|---|")

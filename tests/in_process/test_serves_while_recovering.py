@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import trio
+from kafka.protocol.producer import ProduceResponse
 
 from dafka.processes import life
 from gateway.log.recovery import recovery
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.recovery.verification import Verification
-from kafka.protocol.producer import ProduceResponse
 from tests.clients.stored import stored_records
 from tests.in_process.in_process import RawClient, produce_request, running
 from wireproto.records.builder import build_batch
@@ -43,10 +43,12 @@ def test_who_asks_need_not_wait_for_all_others(tmp_path: Path, monkeypatch: pyte
         await verify(attempt, verification)
 
     async def main() -> None:
-        async with running(tmp_path, monkeypatch, topics=topics) as (_, port):
-            async with await RawClient.connect(port) as client:
-                for index in range(PARTITIONS):
-                    assert await produce(client, index, 0) == (0, 0)
+        async with (
+            running(tmp_path, monkeypatch, topics=topics) as (_, port),
+            await RawClient.connect(port) as client,
+        ):
+            for index in range(PARTITIONS):
+                assert await produce(client, index, 0) == (0, 0)
         monkeypatch.setattr(life, "RECOVERED_SECONDS", 0.0)
         monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 4)
         monkeypatch.setattr(PartitionRecovery, "verify", verify_one)

@@ -4,8 +4,8 @@ Stores answer for hundreds of partitions in one message, and each of those then 
 change. What comes in one turn of the loop goes in together: one transaction for 64 partitions costs little
 more than one for a single partition. Who comes meanwhile goes with the next one.
 
-Rule: all of it happens or nothing. If something that it compares has changed, each part is tried by itself, so
-that no partition suffers from what another gateway did to one of the others.
+Rule: all of it happens or nothing. If something that it compares has changed, each part is tried by itself,
+so that no partition suffers from what another gateway did to one of the others.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Endings:
             else:
                 for part in parts:
                     await self._put_some([part])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - all who wait for it hear of it, and raise it
             for part in parts:
                 part.error = error
         finally:
