@@ -2,7 +2,8 @@
 
 Order of a start: the catalog is opened -> signals and health -> the catalog and the node run -> the mesh is
 joined -> whose cluster it is -> the catalog is compared with what the stores remember of it -> partitions are
-recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready".
+recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready". Where
+there are so many partitions that recovery takes long the rest goes on without waiting for all of them.
 
 Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
 before it serves ends it at once.
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
 
 LAST_WORD_SECONDS = 0.5
 """How long a stop waits until the stores remember the catalog as it is left."""
+
+RECOVERED_SECONDS = 0.5
+"""How long clients wait for the recovery of all partitions before they are served with those that are there:
+longer than some hundred partitions take, so that a usual start shows nobody a partition that is not ready."""
 
 CATALOG_FILE = "catalog.sqlite"
 """The catalog, in a gateway's data directory."""
@@ -129,8 +134,8 @@ class Life(abc.ABC):
         """Show Prometheus what this kind of process knows."""
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
-        """Have the catalog compared with what the stores remember of it, then recover all partitions, before
-        anything is served.
+        """Have the catalog compared with what the stores remember of it, then recover all partitions. Where
+        there are so many that this takes long, those that are recovered are served meanwhile.
         """
         nursery.start_soon(self.remembering.run)
         with trio.move_on_after(COMPARED_SECONDS) as waited:
@@ -140,7 +145,17 @@ class Life(abc.ABC):
                 "too few stores have said whether this catalog is the newest: what is there is served, and "
                 "nothing is created or deleted until they have"
             )
-        await broker.recover()
+        recovered = trio.Event()
+
+        async def recover() -> None:
+            await broker.recover()
+            recovered.set()
+
+        nursery.start_soon(recover)
+        with trio.move_on_after(RECOVERED_SECONDS) as waited:
+            await recovered.wait()
+        if waited.cancelled_caught:
+            logger.info("what is recovered is served while the rest is: what clients ask for comes first")
 
     async def run(self) -> None:
         """Start everything, serve until a signal, stop in order."""

@@ -12,7 +12,8 @@ Behaviour
   every poll. `current_leader_epoch` is checked first (74, 75; -1 is not given). A partition that is twice
   in a request is INVALID_REQUEST, once. An isolation level other than 0 and 1 is an unknown error for every
   partition, as in Kafka. Until a partition is recovered all but the earliest offset is OFFSET_NOT_AVAILABLE
-  (before v5: LEADER_NOT_AVAILABLE), which clients repeat.
+  (before v5: LEADER_NOT_AVAILABLE), which clients repeat; so is the earliest until the stores have confirmed
+  what the catalog says of the partition.
 
 Version notes
   A special timestamp that the version does not have yet is UNSUPPORTED_VERSION for the partition: -3 came
@@ -288,9 +289,10 @@ def _from_memory(topic: Topic | None, asked: AskedOffset, version: int) -> Offse
         return index, 0, -1, partition.high_watermark, partition.leader_epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return PartitionOffset(index, ErrorCode.NONE)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL) and not partition.withheld:
         return index, 0, -1, *_start(partition)
     if not partition.available:
+        partition.asked_for()
         later = version >= OFFSET_NOT_AVAILABLE_SINCE_VERSION
         return PartitionOffset(
             index, ErrorCode.OFFSET_NOT_AVAILABLE if later else ErrorCode.LEADER_NOT_AVAILABLE

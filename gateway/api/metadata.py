@@ -9,7 +9,8 @@ Behaviour
   client asks again. What cannot be created stays unknown, the reason is logged. Kafka's internal topics are
   never created this way.
   A partition that is not recovered yet has LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what
-  was closed before can be fetched already.
+  was closed before can be fetched already. While a start recovers many, those of topics that are asked for by
+  name or id come first.
   Replicas are the stores that keep the newest segment, or would keep the first one, by their ids from 1000
   on; in sync are those that are there, offline the others. They are no brokers: clients know them by number
   alone. With the one store of a standalone gateway the only replica is the broker.
@@ -120,7 +121,10 @@ async def metadata(request: Request, broker: Broker) -> Response:
         _remembered.put(question_of(request.header, request.frame), wanted)
     if wanted.creates(broker):
         broker.automatic_creation.ask(request.client, cast("Sequence[str]", wanted.asked or ()))
-    return await _answer(request, broker, wanted, states(broker, wanted.topics(broker)))
+    topics = wanted.topics(broker)
+    if wanted.asked is not None and broker.recovery.is_behind:
+        broker.recovery.recover_soon(one for topic in topics if topic is not None for one in topic.partitions)
+    return await _answer(request, broker, wanted, states(broker, topics))
 
 
 def _wanted(body: Any, version: int) -> _Wanted:

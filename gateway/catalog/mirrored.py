@@ -1,8 +1,9 @@
 """What both catalogs share: one commit at a time, everything that waits in it, reads from the mirror.
 
-Who comes while nothing is being written commits at once; who comes during a commit waits in the queue,
-and the first of those to get the lock commits for all of them. So no task of its own is needed, and a
-lone transaction waits for no timer.
+Who comes while nothing is being written commits at once; who comes during a commit waits in the queue, and
+the first of those to run after it commits for all of them. So no task of its own is needed, and a lone
+transaction waits for no timer. All whom one commit answers go on in the same turn of the loop, and what they
+do next goes out together: a lock, which is handed from one to the next, would take a turn for each.
 """
 
 import math
@@ -32,7 +33,8 @@ class MirroredCatalog(ABC):
         self._mirror = mirror
         self._history = History(mirror.revision)
         self._queue: list[_Waiting] = []
-        self._commit_lock = trio.Lock()
+        self._committing: trio.Event | None = None
+        """Set when the commit that is under way is over; None while there is none."""
         self._refusal: Exception | None = None  # what every further transaction raises
         # Leases that were found at the start begin anew: their holders had no way to keep them alive
         # meanwhile. The clock is read when it first can be, since a catalog may be opened before trio
@@ -102,20 +104,29 @@ class MirroredCatalog(ABC):
 
     async def aclose(self) -> None:
         with trio.CancelScope(shield=True):
-            async with self._commit_lock:
-                if not isinstance(self._refusal, trio.ClosedResourceError):
-                    self._refuse_all(trio.ClosedResourceError("the catalog is closed"))
-                    await self._close()
+            while self._committing is not None:
+                await self._committing.wait()
+            if not isinstance(self._refusal, trio.ClosedResourceError):
+                self._refuse_all(trio.ClosedResourceError("the catalog is closed"))
+                await self._close()
 
     async def _submit(self, step: Step) -> int:
         waiting = _Waiting(step)
         self._queue.append(waiting)
         try:
-            async with self._commit_lock:
-                if waiting.outcome is None:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            while self._committing is not None and waiting.outcome is None:
+                await self._committing.wait()
+            if waiting.outcome is None:
+                over = self._committing = trio.Event()
+                try:
                     # Half a commit cannot be taken back: whoever is cancelled now is so after it.
                     with trio.CancelScope(shield=True):
+                        await trio.lowlevel.checkpoint()  # what others begin in this turn goes along
                         await self._commit_queue()
+                finally:
+                    self._committing = None
+                    over.set()
         except trio.Cancelled:
             if waiting in self._queue:
                 self._queue.remove(waiting)  # nobody has begun it: it never happens

@@ -88,7 +88,7 @@ class SqliteCatalog(MirroredCatalog):
         remove_log(self.path)
 
     def _connect(self) -> sqlite3.Connection:
-        # Autocommit mode: BEGIN and COMMIT are ours. Worker threads use it, one at a time (the commit lock).
+        # Autocommit mode: BEGIN and COMMIT are ours. Worker threads use it, one at a time (`_committing`).
         self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
         self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
         return self._database

@@ -89,8 +89,11 @@ class Cluster:
                 waiter.hurry()
 
     async def recover(self) -> None:
-        """Recover all partitions: afterwards all of them serve, or say why not."""
-        partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
+        """Recover all partitions: afterwards all of them serve, or say why not. Groups need the gateway's own
+        topics, so those come first.
+        """
+        topics = sorted(self.topics.all(), key=lambda topic: not topic.internal)
+        partitions = [partition for topic in topics for partition in topic.partitions]
         self.load_ends()
         await self.recovery.recover(partitions)
 

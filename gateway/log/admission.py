@@ -38,6 +38,7 @@ class Admission:
         """
         partition = self._partition
         if not partition.available:
+            partition.asked_for()
             raise self._refusal(header, partition.reason, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._stores.presence is not None and not self._placement.may_become_durable():
             raise self._refusal(header, self._placement.who_is_away())

@@ -83,6 +83,7 @@ class LogContext:
         """Closed while the windows of all partitions hold as much as they may: producers' sockets are not
         read."""
         self._recover_again: Callable[[Partition], None] | None = None
+        self._recover_first: Callable[[Partition], None] | None = None
         self._segments_dropped: Callable[[], None] | None = None
         producer.connect(self)
 
@@ -90,13 +91,16 @@ class LogContext:
 
     # Recovery and deletion work with the whole context, so they are made after it and connect themselves.
 
-    def on_segment_lost(self, recover_again: Callable[[Partition], None]) -> None:
-        """Have `recover_again` called with each partition that has failed and may be recovered. Raises
-        RuntimeError if somebody is called already.
+    def on_recovery(
+        self, recover_again: Callable[[Partition], None], recover_first: Callable[[Partition], None]
+    ) -> None:
+        """Have `recover_again` called with each partition that has failed and may be recovered, and
+        `recover_first` with each that somebody has asked for and that is not available. Raises RuntimeError
+        if somebody is called already.
         """
         if self._recover_again is not None:
             raise RuntimeError("somebody recovers partitions already")
-        self._recover_again = recover_again
+        self._recover_again, self._recover_first = recover_again, recover_first
 
     def on_segments_dropped(self, forget_them: Callable[[], None]) -> None:
         """Have `forget_them` called whenever there may be tombstones of segments to work on. Raises
@@ -110,6 +114,11 @@ class LogContext:
         """A partition has lost its segment."""
         if self._recover_again is not None:
             self._recover_again(partition)
+
+    def recover_first(self, partition: Partition) -> None:
+        """Somebody has asked for a partition that is not available."""
+        if self._recover_first is not None:
+            self._recover_first(partition)
 
     def segments_dropped(self) -> None:
         """Segments have left their chains, or something that their deletion waits for has happened."""

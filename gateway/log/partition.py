@@ -87,8 +87,9 @@ class Partition:
         look-up of every partition."""
         self.reason = "the partition is being recovered"
         """Why it does not serve produces, while it does not."""
-        self.withheld = False
-        """The stores refute the catalog's chain, or it contradicts itself: nothing of it is shown."""
+        self.withheld = True
+        """Nothing of it is shown: it was not read from the catalog yet, or the stores have not said yet
+        whether that is true; or they refute the catalog's chain, or it contradicts itself."""
         self.deleted = False
         self.log_start_offset = 0
         """The first offset that is there."""
@@ -128,6 +129,10 @@ class Partition:
     def members(self) -> tuple[str, ...]:
         """The stores that keep its newest segment, or would keep the first one."""
         return self._placement.members
+
+    def asked_for(self) -> None:
+        """A client waits for it to be available: where it waits to be recovered, its turn comes first."""
+        self._context.recover_first(self)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Kafka's check of the epoch that a client believes in; -1 is not given
@@ -313,8 +318,8 @@ class Partition:
     ) -> None:
         """This is what the catalog says: `segments`, and the partition's `record` (as `partition_record` of
         the opener makes it; None: nothing was ever written). Nothing of an earlier attempt is kept but what
-        was shown. With `withheld` none of it is shown. One that has served before gets another leader epoch,
-        and so does one whose number another gateway has drawn.
+        was shown. With `withheld` none of it is shown before `show` or `begin_serving`. One that has served
+        before gets another leader epoch, and so does one whose number another gateway has drawn.
         """
         self._set_state(PartitionState.RECOVERING)
         self.withheld = withheld
@@ -341,6 +346,10 @@ class Partition:
         self.high_watermark = max(self.high_watermark, end)
         self.listeners.tell_watchers(self)
 
+    def show(self) -> None:
+        """What the catalog says of it may be shown."""
+        self.withheld = False
+
     def recovery_waits(self, reason: str) -> None:
         """Why its recovery takes long."""
         self.reason = reason
@@ -352,6 +361,7 @@ class Partition:
     def begin_serving(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
         self._has_led = True
+        self.withheld = False
         self.producers.begin(producers)
         self._set_state(PartitionState.READY)
         self.listeners.tell_all(self)
@@ -418,6 +428,7 @@ class Partition:
         do not know OFFSET_NOT_AVAILABLE in a Fetch.
         """
         if self.withheld or (self.state is not PartitionState.READY and offset >= self.high_watermark):
+            self.asked_for()
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log_start_offset <= offset <= self.next_offset:
             return ErrorCode.NONE

@@ -21,6 +21,7 @@ from gateway.log.notes import tombstone
 from gateway.log.opener import partition_record
 from gateway.log.partition import Partition
 from gateway.log.recovery.chain_check import what_contradicts
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.ends import EndAgreement, Inconsistent, SourcesGone
 from gateway.log.recovery.producers_at_end import producers_of_empty_log, read_producers
 from gateway.log.recovery.store_waits import StoreWaits
@@ -44,16 +45,24 @@ class AskedInVain(Exception):
 
 class PartitionRecovery:
     """One attempt to bring a partition to where it can serve. `settled` is called when it waits for stores
-    for so long that others need not wait for it.
+    for so long that others need not wait for it. Attempts that share `endings` share transactions.
     """
 
     def __init__(
-        self, context: "LogContext", partition: Partition, *, accept_loss: bool, settled: Callable[[], None]
+        self,
+        context: "LogContext",
+        partition: Partition,
+        *,
+        accept_loss: bool,
+        settled: Callable[[], None],
+        endings: Endings,
     ) -> None:
         self.partition = partition
         self._context = context
+        self._endings = endings
         self._accept_loss = accept_loss
-        self._waits = StoreWaits(context.stores, partition, settled)
+        self._waits = StoreWaits(context.stores, partition, self._waits_long)
+        self._settled = settled
         self._known = Known((), "", 0, 0, bool)
         self._compares: dict[str, Compare] = {}
         """address -> the catalog's entry, as it was loaded, of a segment whose end may be agreed on."""
@@ -80,6 +89,16 @@ class PartitionRecovery:
         """Something was heard that it may wait for."""
         self._waits.progressed()
 
+    def _waits_long(self) -> None:
+        """It waits for stores: what was closed before is served meanwhile."""
+        self.show()
+        self._settled()
+
+    def show(self) -> None:
+        """Have what the catalog says of the partition served, unless that cannot be true."""
+        if not self._contradiction:
+            self.partition.show()
+
     @property
     def _name(self) -> str:
         return f"{self.partition.topic.name}-{self.partition.index}"
@@ -92,7 +111,8 @@ class PartitionRecovery:
 
     def load(self) -> None:
         """Everything that the catalog says of the partition; nothing of an earlier attempt is kept but what
-        was shown. A chain that cannot be true is not shown: `verify` says so.
+        was shown. A chain that cannot be true is not shown: `verify` says so; and one that was not shown
+        before is shown once that has gone well.
         """
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
@@ -112,7 +132,8 @@ class PartitionRecovery:
         self._known = self._as_known(segments, 0 if record is None else record["log_start"])
         if self._accept_loss and segments:
             segments[-1] = segments[-1].reopened()
-        partition.begin_recovery(segments, record, withheld=bool(self._contradiction))
+        withheld = partition.withheld or bool(self._contradiction)
+        partition.begin_recovery(segments, record, withheld=withheld)
 
     def _as_known(self, segments: Sequence[Segment], log_start: int) -> Known:
         """What the stores' answers are compared with."""
@@ -172,6 +193,7 @@ class PartitionRecovery:
             self._check_chain()
             await verification.check_closely(partition, self._known)
             self._waits.check_wanted()
+        self.show()
 
     def _check_chain(self) -> None:
         """Raises CatalogRefuted."""
@@ -240,9 +262,7 @@ class PartitionRecovery:
         puts[partition.fence.key] = keys.pack(record)
         compares = [self._compares[one] for one in ends]
         try:
-            await self._context.fences.transact(
-                [partition], puts, deletes, compares, epochs=[partition.leader_epoch]
-            )
+            await self._endings.put(partition, puts, deletes, compares)
         except (CompareFailed, Overtaken):
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()

@@ -3,8 +3,8 @@
 0. The stores are asked whether they know more than the catalog (`gateway.log.recovery.verification`).
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
 2. Members that have less copy it from those that have it, until w have the end.
-3. One catalog transaction per partition closes what was decided (an empty segment leaves the chain, and its
-   address is deleted), and then CLOSE is repeated to members.
+3. A catalog transaction closes what was decided (an empty segment leaves the chain, and its address is
+   deleted), one for all partitions that are there at the same moment; then CLOSE is repeated to members.
 4. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
 So a start reads neither the log nor anything that grows with it. Until 4 is done a partition takes no
@@ -12,6 +12,10 @@ produces and answers no latest offset; what lies below the end of its last close
 
 Each partition does this on its own (`gateway.log.recovery.one_partition`): one whose stores are not there
 waits, says for whom, and holds up nobody; a start goes on without it.
+
+Thousands take seconds, and clients are served meanwhile. Those that a client asks for need not wait for the
+others: they have small rounds of their own beside the large ones. What the stores have not confirmed yet (0)
+is not shown to anybody.
 
 Rule: when catalog and stores disagree, nothing is mended by guessing. A segment whose announcement was
 confirmed and that no member knows any more, an end below what was shown, a last segment that no store holds:
@@ -21,6 +25,7 @@ nothing is served at all. A store that is only slow, or away, decides nothing: i
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -29,6 +34,7 @@ import trio
 
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.ends import Inconsistent
 from gateway.log.recovery.one_partition import AskedInVain, PartitionRecovery
 from gateway.log.recovery.store_waits import AGAIN_SECONDS, Superseded
@@ -45,6 +51,9 @@ PARTITIONS_AT_ONCE = 256
 
 ROUNDS_AT_ONCE = 4
 """Rounds in which some partition does not wait for a store yet."""
+
+ASKED_AT_ONCE = 64
+"""Partitions in a round of those that clients have asked for: fewer are sooner done."""
 
 PARTITIONS_A_TURN = 64
 """Partitions that go on in one turn of the loop once their stores have answered, all of them in one message:
@@ -79,17 +88,22 @@ class Recovery:
         self._context = context
         self._accept_loss = accept_loss
         self._waiting_to_begin: dict[Partition, None] = {}
+        self._asked: OrderedDict[Partition, None] = OrderedDict()
+        """Of these, those that clients have asked for, the latest first."""
         self._again: dict[Partition, None] = {}
         self._attempts: dict[Partition, PartitionRecovery] = {}
         """The attempts that are under way."""
         self._given_up: dict[Partition, frozenset[str]] = {}
         """Stores that an operator has given up, for partitions that waited for them."""
         self._work = trio.Event()
+        self._work_asked = trio.Event()
         self._settled = trio.Event()
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
+        self._round_of_asked = trio.Semaphore(1)
         self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
+        self._endings = Endings(context)
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
-        context.on_segment_lost(self._recover_again)
+        context.on_recovery(self._recover_again, self._recover_first)
 
     @property
     def waiting(self) -> dict[Partition, tuple[str, ...]]:
@@ -119,7 +133,7 @@ class Recovery:
         wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
         if new:
             for partition in wanted:
-                PartitionRecovery(self._context, partition, accept_loss=False, settled=self._settle).load()
+                self._new_attempt(partition, accept_loss=False).load()
                 partition.begin_serving(ProducerState())
             return
         started = trio.current_time()
@@ -145,6 +159,25 @@ class Recovery:
         self._again[partition] = None
         self._work.set()
 
+    def _recover_first(self, partition: Partition) -> None:
+        """A client has asked for a partition: it need not wait for those that nobody has asked for."""
+        if partition in self._waiting_to_begin:
+            self._asked[partition] = None
+            self._asked.move_to_end(partition, last=False)
+            self._work_asked.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether partitions wait until others are recovered."""
+        return bool(self._waiting_to_begin)
+
+    def recover_soon(self, partitions: Iterable[Partition]) -> None:
+        """A client has asked what there is of these: it may ask for one of them next."""
+        asked = [p for p in partitions if p in self._waiting_to_begin]
+        if asked:
+            self._asked |= dict.fromkeys(asked)
+            self._work_asked.set()
+
     def _settle(self) -> None:
         self._settled.set()
         self._settled = trio.Event()
@@ -153,21 +186,38 @@ class Recovery:
         """Recover what is to be recovered, for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._say_who_waits)
+            nursery.start_soon(self._recover_asked, nursery)
             while True:
                 await self._work.wait()
                 self._work = trio.Event()
                 if self._again:
                     nursery.start_soon(self._begin_again)
                 while self._waiting_to_begin:
-                    await self._rounds.acquire()
-                    # What a partition has put into the catalog under its epoch counts for the next one.
-                    await self._context.epoch_counter.settled()
-                    round_ = list(islice(self._waiting_to_begin, PARTITIONS_AT_ONCE))
-                    # One that is being recovered already has begun with what the catalog said before.
-                    attempts = [self._attempt(p) for p in round_ if p not in self._attempts]
-                    for partition in round_:
-                        del self._waiting_to_begin[partition]
-                    nursery.start_soon(self._recover_round, attempts)
+                    await self._begin_round(self._waiting_to_begin, PARTITIONS_AT_ONCE, self._rounds, nursery)
+
+    async def _recover_asked(self, nursery: trio.Nursery) -> None:
+        """Recover what clients have asked for, beside the others, for ever."""
+        while True:
+            await self._work_asked.wait()
+            self._work_asked = trio.Event()
+            while self._asked:
+                await self._begin_round(self._asked, ASKED_AT_ONCE, self._round_of_asked, nursery)
+
+    async def _begin_round(
+        self, waiting: Iterable[Partition], count: int, slots: trio.Semaphore, nursery: trio.Nursery
+    ) -> None:
+        """Begin to recover the first ones of those that wait, once there is a slot for them."""
+        await slots.acquire()
+        # What a partition has put into the catalog under its epoch counts for the next one.
+        await self._context.epoch_counter.settled()
+        attempts: list[PartitionRecovery] = []
+        for partition in list(islice(waiting, count)):
+            del self._waiting_to_begin[partition]
+            self._asked.pop(partition, None)
+            # One that is being recovered already has begun with what the catalog said before.
+            if partition not in self._attempts:
+                attempts.append(self._attempt(partition))
+        nursery.start_soon(self._recover_round, attempts, slots)
 
     async def _begin_again(self) -> None:
         await trio.sleep(AGAIN_SECONDS)
@@ -175,15 +225,24 @@ class Recovery:
         self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
 
     def _attempt(self, partition: Partition) -> PartitionRecovery:
-        attempt = PartitionRecovery(
-            self._context, partition, accept_loss=self._accept_loss, settled=self._settle
-        )
+        attempt = self._new_attempt(partition, accept_loss=self._accept_loss)
         attempt.give_up(self._given_up.get(partition, ()))
         self._attempts[partition] = attempt
         return attempt
 
-    async def _recover_round(self, attempts: Sequence[PartitionRecovery]) -> None:
-        """Recover these partitions, each at its own pace; others may begin once none of them works."""
+    def _new_attempt(self, partition: Partition, *, accept_loss: bool) -> PartitionRecovery:
+        return PartitionRecovery(
+            self._context,
+            partition,
+            accept_loss=accept_loss,
+            settled=self._settle,
+            endings=self._endings,
+        )
+
+    async def _recover_round(self, attempts: Sequence[PartitionRecovery], slots: trio.Semaphore) -> None:
+        """Recover these partitions, each at its own pace; the next ones may have the slot once none of them
+        works.
+        """
         for attempt in attempts:
             attempt.load()
         verification = Verification(
@@ -203,7 +262,7 @@ class Recovery:
                     nursery.start_soon(self._recover_one, attempt, verification)
                 while any(self._is_under_way(attempt.partition) for attempt in attempts):
                     await self._settled.wait()
-                self._rounds.release()
+                slots.release()
             asking.cancel_scope.cancel()
 
     async def _recover_one(self, attempt: PartitionRecovery, verification: Verification) -> None:
@@ -224,19 +283,20 @@ class Recovery:
             partition.withhold(str(error))
             self._context.epoch_counter.heard(verification.highest_epoch)
         except CatalogUnverified as error:
-            self._fail(partition, str(error))
+            self._fail(attempt, str(error))
         except Inconsistent as error:
-            self._fail(partition, f"{error}; {NEXT_STEP}")
+            self._fail(attempt, f"{error}; {NEXT_STEP}")
         except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
-            self._fail(partition, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+            self._fail(attempt, f"{UNREADABLE}: {error}; {NEXT_STEP}")
         finally:
             self._attempts.pop(partition, None)
             self._settle()
 
     @staticmethod
-    def _fail(partition: Partition, reason: str) -> None:
-        Recovery._say(partition, "serves no produces", reason)
-        partition.fail(reason)
+    def _fail(attempt: PartitionRecovery, reason: str) -> None:
+        Recovery._say(attempt.partition, "serves no produces", reason)
+        attempt.show()
+        attempt.partition.fail(reason)
 
     @staticmethod
     def _say(partition: Partition, what: str, reason: str) -> None:

@@ -10,6 +10,8 @@ CLIENT_ID: Final = "bench"
 
 # The versions that Kafka 4's own clients use.
 METADATA_VERSION: Final = 13
+# The last one that names topics and has no tags.
+PRODUCE_VERSION: Final = 8
 LIST_OFFSETS_VERSION: Final = 10
 OFFSET_COMMIT_VERSION: Final = 9
 OFFSET_FETCH_VERSION: Final = 9
@@ -50,6 +52,30 @@ def metadata(topics: Sequence[str] | None) -> bytes:
             topics=asked,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
+        )
+    )
+
+
+def produce(batches: Mapping[str, Mapping[int, bytes]]) -> bytes:
+    """One batch to each of these partitions, topic -> index -> batch; acks=all."""
+    request = REQUEST_CLASSES[ApiKey.PRODUCE]
+    of_topic = request.TopicProduceData
+    topics = [
+        of_topic(
+            name=name,
+            partition_data=[
+                of_topic.PartitionProduceData(index=index, records=batch) for index, batch in found.items()
+            ],
+        )
+        for name, found in batches.items()
+    ]
+    return framed(
+        request(
+            version=PRODUCE_VERSION,
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=topics,
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -40,6 +41,8 @@ class FakePartition:
     log_start_offset: int = 0
     timestamps: list[int] = field(default_factory=list)
     available: bool = True
+    withheld: bool = False
+    asked: int = 0
     reason: str = "the partition is being recovered"
     producers: PartitionProducers = field(default_factory=lambda: PartitionProducers(ProducerCount()))
     failure: KafkaError | None = None
@@ -47,6 +50,9 @@ class FakePartition:
     @property
     def high_watermark(self) -> int:
         return len(self.timestamps)
+
+    def asked_for(self) -> None:
+        self.asked += 1
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode:
         if epoch in {-1, self.leader_epoch}:
@@ -105,6 +111,17 @@ class FakeGroups:
             raise self.failure
 
 
+class FakeRecovery:
+    """`soon` are the partitions that were asked for while it `is_behind`."""
+
+    def __init__(self) -> None:
+        self.is_behind = False
+        self.soon: list[Any] = []
+
+    def recover_soon(self, partitions: Iterable[Any]) -> None:
+        self.soon += partitions
+
+
 class FakeBroker:
     """As `gateway.broker.Broker`, with nothing behind it."""
 
@@ -115,6 +132,7 @@ class FakeBroker:
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
         )
+        self.recovery = FakeRecovery()
         self.context = SimpleNamespace(
             catalog=SimpleNamespace(revision=7),
             now_ms=lambda: NOW_MS,

@@ -204,6 +204,15 @@ def test_until_a_partition_is_recovered_only_its_start_is_known(version: int) ->
     assert one(version, 1000, fake) == unavailable
     if version >= 7:
         assert one(version, -3, fake) == unavailable
+    assert partition_of(fake).asked == (3 if version >= 7 else 2)
+
+
+def test_of_what_no_store_has_confirmed_not_even_the_start_is_told() -> None:
+    fake = broker()
+    partition = partition_of(fake)
+    partition.available, partition.withheld = False, True
+    assert one(11, -2, fake) == (78, -1, -1, -1)
+    assert partition.asked == 1
 
 
 def test_a_failed_look_up_is_the_partitions_error() -> None:

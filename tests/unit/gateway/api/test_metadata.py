@@ -245,6 +245,18 @@ def test_a_partition_that_is_not_recovered_has_its_leader_and_an_error(version: 
     assert topic["partitions"] == [expected_partition(version, 0, error=5), expected_partition(version, 1)]
 
 
+def test_topics_that_are_named_while_others_are_recovered_come_first() -> None:
+    broker = FakeBroker()
+    named_one, _ = broker.add("t", 2), broker.add("u", 2)
+    get(broker, 12, named("t"))
+    assert broker.recovery.soon == []
+    broker.recovery.is_behind = True
+    get(broker, 12, None)
+    assert broker.recovery.soon == []
+    get(broker, 12, named("t"))
+    assert broker.recovery.soon == named_one.partitions
+
+
 def test_a_second_answer_is_as_the_first_would_be_now() -> None:
     """Answers are kept: each change that clients can see must show."""
     broker = FakeBroker()

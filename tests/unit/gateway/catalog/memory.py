@@ -1,5 +1,8 @@
 """A catalog that forgets everything: for tests, with the semantics of the others."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import trio
 
 from gateway.catalog.interface import CatalogFailed
@@ -15,6 +18,25 @@ class MemoryCatalog(MirroredCatalog):
         self.fail_next_commit = False
         self.committed: list[int] = []
         """Per commit, the number of transactions that shared it."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is written meanwhile waits, as during a long fsync."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.let_go()
+
+    def hold(self) -> None:
+        """As `held`, until `let_go`."""
+        assert self._committing is None, "a commit is under way"
+        self._committing = trio.Event()
+
+    def let_go(self) -> None:
+        over, self._committing = self._committing, None
+        assert over is not None
+        over.set()
 
     async def _commit(self, plan: Plan) -> None:
         await trio.lowlevel.checkpoint()  # so that others queue up meanwhile, as they do during an fsync

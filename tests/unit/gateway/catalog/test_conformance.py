@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.abc import Instrument
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import interface
@@ -210,6 +211,42 @@ def test_those_of_one_commit_see_those_before_them(run: Callable[[Case], None]) 
 async def wait_all_tasks_blocked_or_in_thread() -> None:
     for _ in range(3):  # enough for a task to get to the commit lock
         await trio.lowlevel.checkpoint()
+
+
+def test_all_of_one_commit_go_on_in_one_turn() -> None:
+    """What they do next goes out together: recovery closes thousands of segments this way."""
+
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        turns = Turns()
+        went_on: list[int] = []
+
+        async def put(key: str) -> None:
+            await catalog.transact([], {key: b""})
+            went_on.append(turns.count)
+
+        async with trio.open_nursery() as nursery:
+            with catalog.held():
+                for number in range(100):
+                    nursery.start_soon(put, f"{number}")
+                await wait_all_tasks_blocked()
+                trio.lowlevel.add_instrument(turns)
+        assert catalog.committed == [100]
+        assert len(went_on) == 100
+        # The one that committed is there a turn before those that it woke.
+        assert went_on[-1] - went_on[0] <= 1
+
+    trio.run(main)
+
+
+class Turns(Instrument):
+    """Counts the turns of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - trio calls it
+        self.count += 1
 
 
 def test_a_watch_gives_every_change_once(run: Callable[[Case], None]) -> None:

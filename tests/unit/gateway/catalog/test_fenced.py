@@ -60,14 +60,13 @@ def test_a_transaction_that_waits_while_the_next_life_begins_fails() -> None:
             except Deposed as deposed:
                 outcomes.append(deposed)
 
-        async with catalog._commit_lock, trio.open_nursery() as nursery:
+        catalog.hold()
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(second.begin_life, keys.LIVES + "2", begin.compares, begin.puts, [])
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(late)
             await trio.testing.wait_all_tasks_blocked()
-            catalog._commit_lock.release()
-            await trio.testing.wait_all_tasks_blocked()
-            await catalog._commit_lock.acquire()
+            catalog.let_go()
         assert len(outcomes) == 1
         assert catalog.get(B) is None
 

@@ -165,17 +165,16 @@ def test_what_is_put_anew_while_the_end_is_noted_as_told_stays() -> None:
         setup.closer.begin([SEGMENT])
         setup.stores.away = {FOUR}
         changed = Segment(ADDRESS, 0, 0, (ONE, FOUR, THREE), 2, 0).closed(10, 9, 0)
-        async with catalog._commit_lock:  # what is written now waits
+        catalog.hold()  # what is written now waits
+        await wait_all_tasks_blocked()
+        assert setup.closer.untold() == {}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(setup.note, changed, (FOUR,))
             await wait_all_tasks_blocked()
-            assert setup.closer.untold() == {}
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(setup.note, changed, (FOUR,))
-                await wait_all_tasks_blocked()
-                # Both are in the queue, in the order in which they came: turn them round.
-                catalog._queue.reverse()
-                catalog._commit_lock.release()
-                await trio.sleep(1)
-                await catalog._commit_lock.acquire()
+            # Both are in the queue, in the order in which they came: turn them round.
+            catalog._queue.reverse()
+            catalog.let_go()
+            await trio.sleep(1)
         assert setup.noted() == [FOUR]
 
     run(body)

@@ -13,10 +13,10 @@ def test_one_recovers_partitions_and_one_deletes_segments() -> None:
     told: list[Partition | str] = []
     context.recover_again(partition)
     context.segments_dropped()
-    context.on_segment_lost(told.append)
+    context.on_recovery(told.append, told.append)
     context.on_segments_dropped(lambda: told.append("dropped"))
     with pytest.raises(RuntimeError):
-        context.on_segment_lost(told.append)
+        context.on_recovery(told.append, told.append)
     with pytest.raises(RuntimeError):
         context.on_segments_dropped(lambda: None)
     context.recover_again(partition)

@@ -292,7 +292,7 @@ def test_partitions_whose_number_another_gateway_has_drawn_are_recovered_under_t
     async def main() -> None:
         log = FakeLog(partitions=2)
         again: list[Partition] = []
-        log.context.on_segment_lost(again.append)
+        log.context.on_recovery(again.append, lambda _: None)
         catalog = log.catalog
         await use(catalog, EpochCounter(catalog), 0)
         async with log.running():

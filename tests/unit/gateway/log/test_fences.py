@@ -160,7 +160,7 @@ def test_who_comes_while_a_record_is_being_put_waits_for_it(tmp_path: Path) -> N
             partition = life.partition
             note = keys.segment_tombstone_key("A" * 32)
             await catalog.transact([], {note: keys.pack({"members": [STORE], "log": LOG})})
-            async with catalog._commit_lock:
+            with catalog.held():
                 assert partition.chain.current is not None
                 partition.chain.current.outdate()
                 append(life)
@@ -186,7 +186,7 @@ def test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one(tmp_pat
         async with trio.open_nursery() as nursery:
             await life.recovery.recover([life.partition], new=True)
             fence = life.partition.fence
-            async with catalog._commit_lock:
+            with catalog.held():
                 nursery.start_soon(life.context.fences.transact, [life.partition], {RECORD: b"{}"})
                 await wait_all_tasks_blocked()
                 fence.read(catalog.get(RECORD))
@@ -201,10 +201,11 @@ def test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one(tmp_pat
 
 def test_a_transaction_that_puts_a_record_is_not_left_in_the_middle(tmp_path: Path) -> None:
     async def body(life: Life, catalog: MemoryCatalog) -> None:
-        async with trio.open_nursery() as nursery, catalog._commit_lock:
-            nursery.start_soon(life.context.fences.transact, [life.partition], {RECORD: b"{}"})
-            await wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            with catalog.held():
+                nursery.start_soon(life.context.fences.transact, [life.partition], {RECORD: b"{}"})
+                await wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
         entry = catalog.get(RECORD)
         assert entry is not None
         assert life.partition.fence.revision == entry.mod_revision

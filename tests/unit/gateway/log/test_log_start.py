@@ -308,7 +308,7 @@ def test_a_move_and_an_opening_segment_that_meet_in_the_catalog_lose_nothing(fir
         async with log.running(), trio.open_nursery() as nursery:
             await log.write(*[batch() for _ in range(BATCHES)])
             partition.leader_epoch = 5  # as after another life: the next segment uses it up
-            async with catalog._commit_lock:
+            with catalog.held():
 
                 async def move() -> None:
                     await log.context.log_starts.move({partition: 2})

@@ -95,7 +95,7 @@ class Setup:
         self.log = FakeLog(stores=stores, requests=self.stores)
         self.partition = self.log.partition
         self.again: list[Any] = []
-        self.log.context.on_segment_lost(self.again.append)
+        self.log.context.on_recovery(self.again.append, lambda _: None)
         self.dropped: list[str] = []
         self.log.context.on_segments_dropped(lambda: self.dropped.append("told"))
 
@@ -391,7 +391,7 @@ def test_many_idle_segments_are_closed_in_one_transaction() -> None:
                 log.acknowledge(partition)
             await trio.sleep(0.1)
             before = catalog.revision
-            async with catalog._commit_lock:
+            with catalog.held():
                 for partition in log.topic.partitions:
                     log.context.opener.end(partition)
                 await wait_all_tasks_blocked()

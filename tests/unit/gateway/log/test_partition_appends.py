@@ -254,7 +254,7 @@ def test_a_segment_has_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPat
 def test_a_failed_partition_is_not_recovered_for_what_was_lost_with_it() -> None:
     async def body(log: FakeLog) -> None:
         again: list[Partition] = []
-        log.context.on_segment_lost(again.append)
+        log.context.on_recovery(again.append, lambda _: None)
         partition = log.partition
         append(partition, batch(b"a"))
         assert partition.chain.current is not None
@@ -293,7 +293,7 @@ def test_a_segment_of_an_earlier_attempt_fails_nothing() -> None:
 def test_a_deleted_partition_stays_deleted() -> None:
     async def body(log: FakeLog) -> None:
         again: list[Partition] = []
-        log.context.on_segment_lost(again.append)
+        log.context.on_recovery(again.append, lambda _: None)
         partition = log.partition
         waiting = append(partition, batch(b"a"))
         assert partition.chain.current is not None

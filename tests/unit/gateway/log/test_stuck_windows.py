@@ -41,7 +41,7 @@ class Setup:
         self.presence = FakePresence()
         self.log.stores.presence = cast(Any, self.presence)
         self.lost: list[Any] = []
-        self.log.context.on_segment_lost(self.lost.append)
+        self.log.context.on_recovery(self.lost.append, lambda _: None)
 
     def append(self, index: int, size: int) -> ErrorCode:
         view = memoryview(bytearray(batch(bytes(size))))

@@ -19,7 +19,8 @@ from gateway.cluster.exported import Exported, imported_entries
 from gateway.log.compaction.left_over import Noted
 from gateway.log.epoch_counter import NONE_DRAWN
 from gateway.log.partition import Partition, PartitionState
-from gateway.log.recovery import one_partition, verification
+from gateway.log.recovery import one_partition, recovery, verification
+from gateway.log.recovery.endings import Endings
 from gateway.log.recovery.one_partition import PartitionRecovery
 from gateway.log.segment import Segment
 from mesh.protocol.address_state import Phase
@@ -447,7 +448,10 @@ def test_so_many_members_are_asked_that_any_w_meet_one_of_them(members: int, w: 
     async def main() -> None:
         stores = tuple(f"store-{number}" for number in range(members))
         log = FakeLog(stores=stores, configs={"min.insync.replicas": str(w)})
-        recovery = PartitionRecovery(log.context, log.partition, accept_loss=False, settled=lambda: None)
+        endings = Endings(log.context)
+        recovery = PartitionRecovery(
+            log.context, log.partition, accept_loss=False, settled=lambda: None, endings=endings
+        )
         asked = recovery.asked()
         assert (set(asked.members), asked.needed) == (set(stores), needed)
         log.partition.chain.load([Segment("A" * 32, 0, 0, stores[::-1], w, 0).closed(5, 4, 0)])
@@ -1069,6 +1073,75 @@ def test_one_request_asks_for_all_partitions(cluster: Cluster) -> None:
             asked = [message for message in setup.store.heard if isinstance(message, Verify)]
             assert len(asked) == 1
             assert len(asked[0].entries) == 100
+
+    cluster(body)
+
+
+def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While many wait: the latest first of those that are asked for, then what a client may ask for next."""
+    monkeypatch.setattr(recovery, "ROUNDS_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 5)
+    monkeypatch.setattr(recovery, "ASKED_AT_ONCE", 1)
+    begun: list[int] = []
+    load = PartitionRecovery.load
+
+    def noted(attempt: PartitionRecovery) -> None:
+        begun.append(attempt.partition.index)
+        load(attempt)
+
+    monkeypatch.setattr(PartitionRecovery, "load", noted)
+
+    async def body(setup: Setup) -> None:
+        life = setup.life(partitions=100)
+        partitions = life.topic.partitions
+
+        async def ask() -> None:
+            while not life.recovery.is_behind:
+                await trio.lowlevel.checkpoint()
+            life.recovery.recover_soon(partitions[50:52])
+            for asked in (partitions[80], partitions[90]):
+                assert answers(asked, 0) == [NOT_LEADER]
+                with pytest.raises(KafkaError):
+                    await life.write(1, asked)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            async with life.running():
+                assert all(partition.available for partition in partitions)
+                assert not life.recovery.is_behind
+
+    cluster(body)
+    assert sorted(begun) == list(range(100))
+    assert [index for index in begun if index in {50, 51, 80, 90}] == [90, 80, 50, 51]
+    assert begun.index(51) < 50
+
+
+def test_nothing_is_shown_before_the_stores_have_confirmed_the_catalog(cluster: Cluster) -> None:
+    """Not even what is closed: the catalog may be an older one. Unless they take too long."""
+
+    async def body(setup: Setup) -> None:
+        await write_two_lives(setup)
+        setup.store.deaf = {Verify}
+        life = setup.life()
+        partition = life.partition
+        at_first: list[ErrorCode] = []
+
+        async def look() -> None:
+            at_first.extend(answers(partition, 0, 19, 20))
+            await wait_all_tasks_blocked()
+            assert partition.log_start_offset == 0
+            assert partition.high_watermark == 20
+            at_first.extend(answers(partition, 0, 19, 20))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            async with life.running():
+                assert at_first == [NOT_LEADER] * 6
+                assert partition.state is PartitionState.RECOVERING
+                assert answers(partition, 0, 19, 20) == [NONE, NONE, NOT_LEADER]
+                setup.store.hear_all()
+                await trio.sleep(10)
+                assert partition.available
 
     cluster(body)
 
