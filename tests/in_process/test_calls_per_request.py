@@ -4,7 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import trio
@@ -42,7 +42,7 @@ class Calls:
     def __init__(self) -> None:
         self.by_name: dict[str, int] = {}
 
-    def __enter__(self) -> "Calls":
+    def __enter__(self) -> Self:
         sys.setprofile(self._on_event)
         return self
 
@@ -104,7 +104,7 @@ async def coordinated(client: RawClient) -> None:
     find = FindCoordinatorRequest(version=1, key="group", key_type=0)
     with trio.fail_after(LOADING_SECONDS):
         while (await client.ask(find, FindCoordinatorResponse)).error_code or await commit(client):
-            await trio.sleep(0.05)
+            pass
 
 
 @pytest.mark.parametrize(
