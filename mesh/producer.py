@@ -162,12 +162,13 @@ class Producer:
             if ack.store in writer.members:
                 self.requests.drop_unvouched(ack.store, ack.nonce)
             return
-        before = _held(writer)
+        records, size = len(writer), writer.bytes
         if ack.store in writer.members:
             self.requests.heard.add(ack.store)
         if writer.on_ack(ack.store, ack.sequence, trio.current_time()):
-            self.window_bytes -= before - _held(writer)
-            if not writer:
+            left = len(writer)
+            self.window_bytes -= size - writer.bytes + (records - left) * RECORD_OVERHEAD_BYTES
+            if not left:
                 self._unacknowledged.pop(ack.address, None)
                 self._quiet[ack.address] = None
             if self._stuck:

@@ -59,6 +59,14 @@ GATHERED_LOOK_SECONDS = 1.0
 MAX_MESSAGES_A_TURN = 512
 """Messages taken from one socket before other tasks run."""
 
+DELIVERIES = 8
+"""How often subscribers look in one `Context.deliver`: a record, what it changes, and what is sent for that,
+are two or three. What is left is found by its edge."""
+
+
+INSIDE = "inproc://"
+"""How endpoints inside this process begin."""
+
 
 class EndpointTaken(Exception):
     """An endpoint cannot be bound; the text names it, the cause, and the next step."""
@@ -71,17 +79,33 @@ class Context:
 
     def __init__(self) -> None:
         self.raw = zmq.Context()
-        self.local: list[Subscriber] = []
-        """Subscribers with a link inside this process."""
+        self._hearers: dict[str, dict[Subscriber, None]] = {}
+        """Endpoint inside this process -> the subscribers that are linked to it."""
+        self.due: dict[Subscriber, None] = {}
+        """Those of them that something was published for since they last looked."""
+
+    def hearers(self, endpoint: str) -> "dict[Subscriber, None]":
+        """The subscribers that are linked to an endpoint inside this process, now and at any later time."""
+        return self._hearers.setdefault(endpoint, {})
 
     def deliver(self) -> None:
-        """Take what has just been published inside this process, without waiting for the loop to notice.
+        """Take what has just been published inside this process, without waiting for the loop to notice; and
+        what is published because of that.
 
         The frames have crossed their link either way; this only saves the turns of the loop until its edge is
         seen. Call it where nothing is half done: handlers of both ends may run.
         """
-        for subscriber in self.local:
-            subscriber.take_if_ready()
+        due = self.due
+        for _ in range(DELIVERIES):
+            if not due:
+                return
+            due.popitem()[0].take_if_ready()
+
+    def forget(self, subscriber: "Subscriber") -> None:
+        """A subscriber is about to be closed."""
+        for hearers in self._hearers.values():
+            hearers.pop(subscriber, None)
+        self.due.pop(subscriber, None)
 
     def close(self) -> None:
         self.raw.destroy(linger=0)
@@ -265,6 +289,8 @@ class Publisher(_Linked):
         self._watch: LinkWatch | None = None
         self._changed = trio.Event()
         self._on_subscribed = on_subscribed
+        self._hearers: dict[Subscriber, None] = {}
+        """Subscribers inside this process."""
         if welcome:
             self._socket.setsockopt(zmq.XPUB_WELCOME_MSG, welcome)
 
@@ -275,7 +301,10 @@ class Publisher(_Linked):
         if endpoint.startswith("tcp://") and self._watch is None:
             self._watch_events = _watched(self._context, self._socket)
             self._watch = LinkWatch(partial(_accepted, self._watch_events))
-        return _bind(self._socket, endpoint)
+        bound = _bind(self._socket, endpoint)
+        if endpoint.startswith(INSIDE):
+            self._hearers = self._context.hearers(endpoint)
+        return bound
 
     def close(self) -> None:
         if self._watch is not None:
@@ -301,6 +330,8 @@ class Publisher(_Linked):
         except zmq.ZMQError:
             if not sock.closed:
                 raise
+        if self._hearers:
+            self._context.due.update(self._hearers)
 
     @property
     def cut(self) -> int:
@@ -388,8 +419,8 @@ class Subscriber(_Linked):
     def connect(self, endpoint: str) -> None:
         """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
         super().connect(endpoint)
-        if endpoint.startswith("inproc://") and self not in self._context.local:
-            self._context.local.append(self)
+        if endpoint.startswith(INSIDE):
+            self._context.hearers(endpoint)[self] = None
             self._is_local = True
         self._take()
 
@@ -397,7 +428,7 @@ class Subscriber(_Linked):
         """Take messages if some are there."""
         if self._socket.closed or not _get(self._socket, _EVENTS) & _POLLIN:
             return
-        if not self._take():
+        if not self._take_some():
             # Reading ZMQ_EVENTS has consumed the edge, and there is more: nothing else would wake `run`.
             trio.lowlevel.current_trio_token().run_sync_soon(self.take_if_ready)
 
@@ -410,36 +441,37 @@ class Subscriber(_Linked):
                 await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        if self in self._context.local:
-            self._context.local.remove(self)
+        self._context.forget(self)
         super().close()
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
-        sock, on_message, taken, is_local = (
-            self._socket,
-            self._on_message,
-            self._gathering.taken,
-            self._is_local,
-        )
+        if _get(self._socket, _EVENTS) & _POLLIN:
+            return self._take_some()
+        self._on_drained()
+        return True
+
+    def _take_some(self) -> bool:
+        """As `_take`, when at least one message is there."""
+        sock, on_message = self._socket, self._on_message
+        taken = None if self._is_local else self._gathering.taken
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
-                if not _get(sock, _EVENTS) & _POLLIN:
-                    return True
                 frame = _receive(sock, _DONTWAIT, False)
-                content = frame.bytes
-                frames = [content]
-                size = _on_the_wire(content)
-                descriptor = None if is_local else _descriptor(frame)
+                frames = [frame.bytes]
+                descriptor = None if taken is None else _descriptor(frame)
+                size = 0 if descriptor is None else _on_the_wire(frames[0])
                 while frame.more:
                     frame = _receive(sock, _DONTWAIT, False)
-                    content = frame.bytes
-                    size += _on_the_wire(content)
+                    if descriptor is not None:
+                        size += _on_the_wire(frame.bytes)
                     if len(frames) < MAX_FRAMES:
-                        frames.append(content)
-                if descriptor is not None:
+                        frames.append(frame.bytes)
+                if taken is not None and descriptor is not None:
                     taken[descriptor] = taken.get(descriptor, 0) + size
                 on_message(frames)
+                if not _get(sock, _EVENTS) & _POLLIN:
+                    return True
             return False
         finally:
             self._on_drained()

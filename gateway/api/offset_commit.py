@@ -195,7 +195,7 @@ class OffsetCommit:
 
     def _enter(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
         """Nobody may change the group between its check and the write: no await in between."""
-        groups, body = self._broker.groups, self._body
+        groups, body, now = self._broker.groups, self._body, trio.current_time()
         try:
             self._group = group = groups.for_commit(
                 body.group_id,
@@ -204,12 +204,13 @@ class OffsetCommit:
                 body.generation,
                 self._client,
                 offsets,
+                now,
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(
                     body.group_id, group.offsets, offsets, group.partition
                 )
-                self._completion = self._pending.completion(self._broker.completions)
+                self._completion = self._pending.completion(self._broker.completions, now)
         except KafkaError as refused:
             self._error = refused.code
             missing = refused.code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -240,8 +241,8 @@ class OffsetCommit:
         """Take over how the write went."""
         if self._pending is not None:
             self._error = self._pending.outcome()
-        if self._group is not None:
-            # It may have been made for this commit.
+        if self._group is not None and (self._pending is None or self._error is not ErrorCode.NONE):
+            # It may have been made for this commit, of which nothing is kept.
             self._broker.groups.drop_soon_if_unused(self._group)
 
     def encode(self) -> bytes:

@@ -331,7 +331,7 @@ class Connection:
         body: Any
         if route.begin is not None:
             try:
-                body = context.dispatcher.decode(route, header, frame)
+                body = route.decoder(header.api_version, frame, header.body_offset)
                 if body.elements > FREE_ELEMENTS:
                     decoded = await take_produced(memory, body.elements, answers.flush)
             except ManyPartitions:
@@ -339,7 +339,7 @@ class Connection:
                     context, memory, route, header, frame, answers.flush
                 )
         elif small:
-            body = context.dispatcher.decode(route, header, frame)
+            body = route.decoder(header.api_version, frame, header.body_offset)
         else:
             body = await decode_counted(context, memory, self._work, route, header, frame, answers.flush)
         request = Request(

@@ -71,6 +71,7 @@ class Dispatcher:
         if (api := registry.lookup(API_VERSIONS_KEY)) is not None:
             route = Route(api, metrics.api(api.key, api.name))
             route.handler = unsupported_version_handler(registry)
+            route.decoder = _without_body
             self._unsupported_api_versions = route
 
     def route(self, frame: memoryview, max_other_bytes: int) -> tuple[Route, RequestHeader]:
@@ -102,14 +103,16 @@ class Dispatcher:
         """The body. Raises MalformedRequest; and, for a Produce of very many partitions, ManyPartitions:
         `decode_large` decodes it, in a worker thread.
         """
-        if route is self._unsupported_api_versions:
-            return None
         return route.decoder(header.api_version, frame, header.body_offset)
 
     @staticmethod
     def decode_large(route: Route, header: RequestHeader, frame: memoryview) -> Any:
         """As `decode`, whatever it has. Raises MalformedRequest."""
         return route.large_decoder(header.api_version, frame, header.body_offset)
+
+
+def _without_body(_version: int, _frame: memoryview, _pos: int) -> None:
+    """Of a version that is not known nobody can say what its body is."""
 
 
 def _describe(header: RequestHeader) -> str:

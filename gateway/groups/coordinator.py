@@ -278,8 +278,10 @@ class Coordinator:
         generation: int,
         client: str = NOBODY,
         offsets: Mapping[TopicPartition, CommittedOffset] = NO_OFFSETS,
+        now: float | None = None,
     ) -> Group:
         """The group whose `offsets` `client` wants to commit; made if it is new and nobody manages it.
+        `now` is trio's clock, where the caller has looked at it.
 
         A good commit counts as a heartbeat. Raises KafkaError as `check_served` and
         `GroupData.validate_commit`, GROUP_ID_NOT_FOUND for a generation of a group that is not there, and
@@ -293,7 +295,8 @@ class Coordinator:
             self.room.check_commit(group_id, None, OffsetTable().growth(offsets), client)
             return self._new_group(group_id, client)
         _check_not_deleting(group)
-        group.machine.validate_commit(member_id, group_instance_id, generation, trio.current_time())
+        seconds = trio.current_time() if now is None else now
+        group.machine.validate_commit(member_id, group_instance_id, generation, seconds)
         group.belongs_to(client)
         if (growth := group.offsets.growth(offsets)) > 0:
             self.room.check_commit(group_id, group, growth, client)

@@ -114,11 +114,11 @@ class Pending:
         if self._completion is not None:
             self._completion.one_done()
 
-    def completion(self, completions: Completions) -> Completion:
-        """What is over when the write is done, or has taken too long: then `outcome` says how it went. Asked
-        for once.
+    def completion(self, completions: Completions, now: float) -> Completion:
+        """What is over when the write is done, or has taken too long from `now` on (trio's clock): then
+        `outcome` says how it went. Asked for once.
         """
-        made = Completion(completions, trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS)
+        made = Completion(completions, now + OFFSETS_COMMIT_TIMEOUT_SECONDS)
         if not self.done:
             made.waiting = 1
             self._completion = made
@@ -139,7 +139,7 @@ class Pending:
 
     async def durable(self, completions: Completions) -> None:
         """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
-        completion = self.completion(completions)
+        completion = self.completion(completions, trio.current_time())
         if not completion.over:
             over = trio.Event()
             completion.when_over(over.set)
@@ -231,10 +231,10 @@ class GroupCommit:
 
     def _admit(self, place: Place, write: Write) -> None:
         """Raises KafkaError if there is no room for a write."""
-        if write.size > place.largest:
+        if write.size > (largest := place.largest):
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"{write.size} bytes are to be written at once, {place.largest} may be",
+                f"{write.size} bytes are to be written at once, {largest} may be",
             )
         if write.is_large:
             large = sum(one.lane.large_bytes for one in self._places.values())

@@ -81,8 +81,12 @@ class OffsetTable:
         """How many more bytes there would be with these."""
         growth = 0
         for (topic, partition), offset in offsets.items():
-            known = self._by_topic.get(topic, {}).get(partition)
-            growth += _bytes_of(offset) - (0 if known is None else _bytes_of(known))
+            partitions = self._by_topic.get(topic)
+            known = None if partitions is None else partitions.get(partition)
+            if known is None:
+                growth += _bytes_of(offset)
+            elif known.metadata != offset.metadata:
+                growth += _bytes_of(offset) - _bytes_of(known)
         return growth
 
     def _grown(self, size: int) -> None:

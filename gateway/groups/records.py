@@ -58,7 +58,10 @@ LEGACY_OFFSET_KEY: Final = _LEGACY_OFFSET_TYPE.to_bytes(2)
 PARTITION_BYTES: Final = 4
 """An offset's key ends with its partition."""
 
+_TOO_LONG: Final = f"a text of more than {MAX_TEXT_BYTES} bytes does not fit the format"
+
 _INT16: Final = Struct(">h")
+_TWO_INT16: Final = Struct(">hh")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _OFFSET_HEAD: Final = Struct(">hqi")
@@ -115,11 +118,19 @@ class GroupRecord:
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of an offset. Raises TooLong."""
-    return _INT16.pack(_OFFSET_TYPE) + _text(group_id) + _text(topic) + _INT32.pack(partition)
+    group, name = group_id.encode(), topic.encode()
+    if len(group) > MAX_TEXT_BYTES or len(name) > MAX_TEXT_BYTES:
+        raise TooLong(_TOO_LONG)
+    head, middle = _TWO_INT16.pack(_OFFSET_TYPE, len(group)), _INT16.pack(len(name))
+    return head + group + middle + name + _INT32.pack(partition)
 
 
 def offset_value(value: CommittedOffset) -> bytes:
     """The value of an offset. Raises TooLong."""
+    if not value.metadata and value.expire_timestamp_ms == NO_TIME:
+        offset, leader_epoch, _, committed, _, topic_id = value
+        plain = _PLAIN_OFFSET.pack(_OFFSET_VERSION, offset, leader_epoch, _NO_METADATA, committed)
+        return plain + (b"\x00" if topic_id == NO_TOPIC_ID else _ONE_TOPIC_ID + topic_id)
     if value.expire_timestamp_ms != NO_TIME:
         head = _EXPIRING_HEAD.pack(_EXPIRING_OFFSET_VERSION, value.offset)
         times = _INT64.pack(value.commit_timestamp_ms) + _INT64.pack(value.expire_timestamp_ms)
@@ -165,7 +176,7 @@ def _text(value: str | None) -> bytes:
     try:
         return string(value)
     except struct.error:
-        raise TooLong(f"a text of more than {MAX_TEXT_BYTES} bytes does not fit the format") from None
+        raise TooLong(_TOO_LONG) from None
 
 
 # reading ----------------------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ class Completions:
         self._work = Waiter()
 
     def add(self, completion: "Completion") -> None:
+        if not self._waiting:  # else somebody watches the deadlines already
+            self._work.wake()
         self._waiting.add(completion)
-        self._work.wake()
 
     def remove(self, completion: "Completion") -> None:
         self._waiting.discard(completion)

@@ -145,8 +145,9 @@ class CatchUp:
         wants = self._ingest.take_wants()
         if not wants and not self._copied:
             # What is still in turn or rests is of addresses that are no longer copied.
-            self._turns.clear()
-            self._resting.clear()
+            if self._turns or self._resting:
+                self._turns.clear()
+                self._resting.clear()
             return []
         for address, want in wants.items():
             self._take_want(address, want)

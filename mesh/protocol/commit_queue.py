@@ -50,6 +50,8 @@ class CommitQueue:
     def take(self) -> Commit | None:
         """What is to be made durable next, or None."""
         queue, waiting = self.records, self._waiting
+        if not queue and not waiting:
+            return None
         commit = Commit()
         size = taken = 0
         limit = len(queue)

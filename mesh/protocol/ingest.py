@@ -351,6 +351,8 @@ class Ingest:
 
     def take_effects(self, now: float) -> list[Ack | Answer | Fetch]:
         """Repeated ACKs, SEALED notices to writers that were cut off, FETCHes to writers that are due."""
+        if not self._repeat and not self._fenced and self._gaps.is_idle(now):
+            return []
         effects: list[Ack | Answer | Fetch] = [
             self._ack(state) for state in self._repeat.values() if state.head >= state.begins
         ]

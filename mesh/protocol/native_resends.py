@@ -39,7 +39,8 @@ class Resends:
         """FETCHes that were not sent."""
         self._heads: dict[str, int] = {}
         self._asked: dict[str, float] = {}
-        self._unasked: dict[str, None] = {}
+        self.unasked: dict[str, None] = {}
+        """Subjects of which `take_subjects` has something to tell."""
 
     def on_head(self, address: str, sequence: int) -> None:
         """A store has this address up to `sequence`."""
@@ -58,7 +59,7 @@ class Resends:
         if count < 1 and fetch.sequence == 0:
             count = min(fetch.count, FAITHFUL_RECORDS)
         if count < fetch.count and now >= self._asked.get(fetch.subject, now):
-            self._unasked[fetch.subject] = None
+            self.unasked[fetch.subject] = None
         if count < 1:
             self.held_back += 1
             return None
@@ -66,8 +67,8 @@ class Resends:
 
     def take_subjects(self, now: float) -> list[str]:
         """The subjects of which stores are to be asked for their heads, now."""
-        subjects = list(self._unasked)
-        self._unasked.clear()
+        subjects = list(self.unasked)
+        self.unasked.clear()
         self._asked = {subject: due for subject, due in self._asked.items() if due > now}
         self._asked |= dict.fromkeys(subjects, now + ASK_HEADS_SECONDS)
         return subjects

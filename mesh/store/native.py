@@ -280,12 +280,9 @@ class NativeStore:
             )
         return allowed
 
-    def take_asks(self) -> list[GetHeads]:
-        """What is to be asked of the other stores."""
-        return [
-            GetHeads(subject, self._incarnation)
-            for subject in self.resends.take_subjects(trio.current_time())
-        ]
+    def take_asks(self, now: float) -> list[GetHeads]:
+        """What is to be asked of the other stores at `now` (trio's clock)."""
+        return [GetHeads(subject, self._incarnation) for subject in self.resends.take_subjects(now)]
 
     def on_end(self, end: End) -> None:
         """A store has not what this one has asked for of an address, because it begins later there."""

@@ -310,8 +310,9 @@ class Store:
             allowed = self.native.allowed(effect) if isinstance(effect, Fetch) else effect
             if allowed is not None:
                 self.node.send(allowed)
-        for ask in self.native.take_asks():
-            self.node.send(ask)
+        if self.native.resends.unasked:
+            for ask in self.native.take_asks(now):
+                self.node.send(ask)
         for fetch in self.catch_up.take_effects(now):
             self.node.send(fetch)
         if self.catch_up.has_more:

@@ -45,6 +45,8 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
     if flexible_from is None:
         return RequestHeader(api_key, api_version, correlation_id, client_id, UNKNOWN_BODY, False)
     flexible = api_version >= flexible_from
-    if flexible:
+    if flexible and not frame[pos]:
+        pos += 1
+    elif flexible:
         pos, _ = skip_tags(frame, pos, MAX_REQUEST_ELEMENTS)
     return RequestHeader(api_key, api_version, correlation_id, client_id, pos, flexible)

@@ -118,10 +118,16 @@ def _read_topic(api_version: int, frame: memoryview, pos: int, budget: int) -> t
             index, offset, epoch = layout.unpack_from(frame, pos)
         metadata, pos = read(frame, pos + layout.size)
         if flexible:
-            pos, budget = skip_tags(frame, pos, budget)
+            if frame[pos]:
+                pos, budget = skip_tags(frame, pos, budget)
+            else:
+                pos += 1
         partitions.append(PartitionCommit(index, offset, epoch, metadata))
     if flexible:
-        pos, budget = skip_tags(frame, pos, budget)
+        if frame[pos]:
+            pos, budget = skip_tags(frame, pos, budget)
+        else:
+            pos += 1
     return TopicCommit(name, topic_id, partitions), pos, budget
 
 

@@ -192,7 +192,10 @@ def _decode_flexible(
             else:
                 pos += 1
             partitions.append(ProducePartition(index, records))
-        pos, tags_left = skip_tags(frame, pos, tags_left)
+        if frame[pos]:
+            pos, tags_left = skip_tags(frame, pos, tags_left)
+        else:
+            pos += 1
         topics.append(ProduceTopic(name, topic_id, partitions))
     pos, tags_left = skip_tags(frame, pos, tags_left)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), pos

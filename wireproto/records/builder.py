@@ -1,7 +1,7 @@
 """Batches made from records: for tests, tools and internal topics; a producer's batch is never rebuilt."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from wireproto.records.compression import compress
 from wireproto.records.crc import crc32c
@@ -15,6 +15,9 @@ from wireproto.records.header import (
     NO_PRODUCER_ID,
 )
 from wireproto.records.varint import write_varint
+
+_SHORT_VARINTS: Final = 512
+"""Lengths and deltas below this are encoded once: most records have no others."""
 
 RecordFields: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
 """Key, value, headers (key and value each) and timestamp in ms of one record."""
@@ -115,22 +118,47 @@ def build_batch(
 
 def _append_record(out: bytearray, offset_delta: int, fields: RecordFields, base_timestamp: int) -> None:
     key, value, headers, timestamp = fields
+    delta = timestamp - base_timestamp
+    # An unrolled loop: `__consumer_offsets` has a record for each commit of every consumer.
     body = bytearray(b"\x00")
-    write_varint(timestamp - base_timestamp, body)
-    write_varint(offset_delta, body)
-    _append_nullable_bytes(body, key)
-    _append_nullable_bytes(body, value)
+    body += _VARINTS[delta] if 0 <= delta < _SHORT_VARINTS else _varint(delta)
+    body += _VARINTS[offset_delta] if offset_delta < _SHORT_VARINTS else _varint(offset_delta)
+    for data in (key, value):
+        if data is None:
+            body += _NULL
+        else:
+            size = len(data)
+            body += _VARINTS[size] if size < _SHORT_VARINTS else _varint(size)
+            body += data
+    if headers:
+        _append_headers(body, headers)
+    else:
+        body += _VARINTS[0]
+    size = len(body)
+    out += _VARINTS[size] if size < _SHORT_VARINTS else _varint(size)
+    out += body
+
+
+def _append_headers(body: bytearray, headers: Sequence[tuple[str, bytes | None]]) -> None:
     write_varint(len(headers), body)
     for header_key, header_value in headers:
         _append_nullable_bytes(body, header_key.encode())
         _append_nullable_bytes(body, header_value)
-    write_varint(len(body), out)
-    out += body
 
 
 def _append_nullable_bytes(out: bytearray, data: bytes | None) -> None:
     if data is None:
-        write_varint(-1, out)
+        out += _NULL
         return
     write_varint(len(data), out)
     out += data
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_varint(value, out)
+    return bytes(out)
+
+
+_VARINTS: Final = tuple(map(_varint, range(_SHORT_VARINTS)))
+_NULL: Final = _varint(-1)

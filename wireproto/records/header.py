@@ -118,6 +118,6 @@ def read_header(view: Buffer) -> BatchHeader:
     header = BatchHeader._make(HEADER.unpack_from(view))
     if header.magic != MAGIC:
         raise corrupt(f"magic {header.magic}, not {MAGIC}")
-    if header.size < HEADER_BYTES:
+    if header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD_BYTES:
         raise corrupt(f"batch length {header.batch_length} is less than a header")
     return header

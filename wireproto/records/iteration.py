@@ -150,9 +150,10 @@ def inflated_records(
     """
     if header.count < 0:
         raise invalid(f"a count of {header.count} records")
-    if header.size > len(view):
-        raise corrupt(f"a batch of {header.size} bytes in {len(view)}")
-    body = memoryview(view)[HEADER_BYTES : header.size]
+    size = header.size
+    if size > len(view):
+        raise corrupt(f"a batch of {size} bytes in {len(view)}")
+    body = memoryview(view)[HEADER_BYTES:size]
     inflated = body if header.codec == Codec.NONE else decompress(header.codec, body, limit, look)
     if header.count * MIN_RECORD_BYTES > len(inflated):
         raise invalid(f"{header.count} records in {len(inflated)} bytes")

@@ -65,20 +65,21 @@ def row_of(content: Buffer, previous_running_max: int) -> Row:
     offsets or a size that a row has no room for. The CRC is not checked.
     """
     header = read_header(content)
-    if header.size != len(content):
-        raise corrupt(f"a batch of {header.size} bytes in {len(content)}")
+    size, last_offset = header.size, header.last_offset
+    if size != len(content):
+        raise corrupt(f"a batch of {size} bytes in {len(content)}")
     if header.last_offset_delta < 0:
         raise corrupt(f"a last offset delta of {header.last_offset_delta}")
-    if header.last_offset > MAX_OFFSET or header.size > MAX_SIZE_BYTES:
-        raise corrupt(f"{header.size} bytes up to offset {header.last_offset}: no row can say that")
+    if last_offset > MAX_OFFSET or size > MAX_SIZE_BYTES:
+        raise corrupt(f"{size} bytes up to offset {last_offset}: no row can say that")
     return Row(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        max_timestamp=header.max_timestamp,
-        running_max_timestamp=max(previous_running_max, header.max_timestamp),
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        attributes=header.attributes,
-        size=header.size,
+        header.base_offset,
+        last_offset,
+        header.max_timestamp,
+        max(previous_running_max, header.max_timestamp),
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.attributes,
+        size,
     )
