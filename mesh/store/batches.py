@@ -37,27 +37,19 @@ class BatchReads:
         if not rows:
             return ranges.read_native(database, address, first, last, byte_cap)
         if (
-            state.announcement is not None
-            and address not in self._older_epochs
-            and sum(row.size for row in rows) >= CHECKED_HERE_BYTES * len(rows)
+            state.announcement is None
+            or address in self._older_epochs
+            or sum(row.size for row in rows) < CHECKED_HERE_BYTES * len(rows)
         ):
-            contents = self._read_unchecked(address, state.announcement.epoch, first, rows)
-            if contents:
-                return contents
-        return ranges.read_all(database, address, first, len(rows))
-
-    def _read_unchecked(self, address: str, epoch: int, first: int, rows: list[Row]) -> list[bytes]:
-        """These batches, none if one of them is not as it must be."""
+            return ranges.read_all(database, address, first, len(rows))
         wanted = keys.keys_between(keys.record_prefix(address), first, first + len(rows) - 1)
-        contents: list[bytes] = []
-        for content, row in zip(self._database.get_unchecked(wanted), rows, strict=True):
-            found = None if content is None else _epoch_of_whole(content, row)
-            if content is None or found is None:
-                return []
-            if found != epoch:
-                self._learn(address)
-                return []
-            contents.append(content)
+        found = database.get_unchecked(wanted)
+        epochs = {_epoch_of_whole(content, row) for content, row in zip(found, rows, strict=True)}
+        if epochs == {state.announcement.epoch}:
+            return found  # type: ignore[return-value]  # what is missing has no epoch
+        contents = ranges.read_all(database, address, first, len(rows))
+        if None not in epochs:
+            self._learn(address)
         return contents
 
     def _learn(self, address: str) -> None:
@@ -66,8 +58,10 @@ class BatchReads:
         self._older_epochs.add(address)
 
 
-def _epoch_of_whole(content: bytes, row: Row) -> int | None:
+def _epoch_of_whole(content: bytes | None, row: Row) -> int | None:
     """The leader epoch of a batch that is whole and the one that its row tells of, else None."""
+    if content is None:
+        return None
     try:
         header = check_stored(content)
     except InvalidBatch:

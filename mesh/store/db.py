@@ -112,7 +112,7 @@ def _unchecked_handle(database: Any) -> Any:
     """
     options = rocksdict.ReadOptions()
     options.set_verify_checksums(False)
-    options.fill_cache(False)
+    options.fill_cache(False)  # type: ignore[call-arg]  # the package's stub forgets it
     handle = database.get_column_family("default")
     handle.set_read_options(options)
     return handle
