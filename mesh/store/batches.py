@@ -14,9 +14,9 @@ from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.row import Row
 
-CHECKED_HERE_BYTES = 32 * 1024
+CHECKED_HERE_BYTES = 8 * 1024
 """Mean size from which batches are checked here: a look at a batch, and at the table with its key, costs as
-much as RocksDB's checksum of some 10 KiB."""
+much as RocksDB's checksum of some 4 KiB."""
 
 MAX_OF_OLDER_EPOCHS = 4096
 """Segments known to have batches of older epochs; beyond it they are learnt anew."""

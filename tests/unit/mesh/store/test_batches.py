@@ -32,7 +32,7 @@ TABLE_STEP = 61
 
 
 def large(number: int, *, epoch: int = EPOCH) -> bytes:
-    size = batches.CHECKED_HERE_BYTES
+    size = 4 * batches.CHECKED_HERE_BYTES
     content = bytearray(build_batch([(None, b"%07d" % number * (size // 7), [], 1000 + number)]))
     assign_offsets(content, number, epoch)
     return bytes(content)
