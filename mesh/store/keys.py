@@ -101,6 +101,11 @@ def sequence_bytes(sequence: int) -> bytes:
     return _SEQUENCE.pack(sequence)
 
 
+def keys_between(prefix: bytes, first: int, last: int) -> list[bytes]:
+    """The keys of the records or rows from sequence `first` to `last`."""
+    return [prefix + _SEQUENCE.pack(sequence) for sequence in range(first, last + 1)]
+
+
 def sequence_of(key: bytes) -> int:
     """The sequence in the key of a record or row."""
     number: int = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)[0]

@@ -40,35 +40,46 @@ def read_records(database: Database, address: str, first: int, last: int, byte_c
 
     Raises `StoreCorrupt` when one that must be there is not.
     """
-    last = min(last, first + MAX_RANGE_RECORDS - 1)
-    byte_cap = min(byte_cap, MAX_RANGE_BYTES)
-    count = _count_within(database, address, first, last, byte_cap)
-    if count == 0:
-        return _read_native(database, address, first, last, byte_cap)
+    rows = rows_within(database, address, first, last, byte_cap)
+    if not rows:
+        return read_native(database, address, first, last, byte_cap)
+    return read_all(database, address, first, len(rows))
+
+
+def read_all(database: Database, address: str, first: int, count: int) -> list[bytes]:
+    """So many contents from `first` on. Raises `StoreCorrupt`."""
     return _whole(_get(database, keys.record_prefix(address), first, first + count - 1), address, first)
 
 
-def _count_within(database: Database, address: str, first: int, last: int, byte_cap: int) -> int:
-    """How many records from `first` on fit `byte_cap`, at least one; 0 for an address without rows.
+def rows_within(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[Row]:
+    """The rows of the records from `first` to `last` that fit `byte_cap` and one answer, at least one; none
+    for an address without rows. Raises `StoreCorrupt`.
 
     Batches are mostly large, so few rows are looked at first, and more each time that all of them fit.
     """
-    size = count = 0
+    last = min(last, first + MAX_RANGE_RECORDS - 1)
+    byte_cap = min(byte_cap, MAX_RANGE_BYTES)
+    size = 0
+    found: list[Row] = []
     at_once = FIRST_ROWS
-    while (start := first + count) <= last:
+    while (start := first + len(found)) <= last:
         rows = _get(database, keys.row_prefix(address), start, min(last, start + at_once - 1))
-        if not count and rows[0] is None:
-            return 0
-        for data in _whole(rows, address, start):
-            size += _parsed(data, address, first + count).size
-            if count and size > byte_cap:
-                return count
-            count += 1
+        if not found and rows[0] is None:
+            return []
+        for sequence, data in enumerate(_whole(rows, address, start), start):
+            row = _parsed(data, address, sequence)
+            size += row.size
+            if found and size > byte_cap:
+                return found
+            found.append(row)
         at_once *= 4
-    return count
+    return found
 
 
-def _read_native(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
+def read_native(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
+    """As `read_records`, of an address without rows. Raises `StoreCorrupt`."""
+    last = min(last, first + MAX_RANGE_RECORDS - 1)
+    byte_cap = min(byte_cap, MAX_RANGE_BYTES)
     found: list[bytes] = []
     size = 0
     while first <= last and size < byte_cap:
@@ -135,7 +146,7 @@ def _probe(database: Database, address: str, sequences: list[int]) -> list[bytes
 
 
 def _get(database: Database, prefix: bytes, first: int, last: int) -> list[bytes | None]:
-    return database.get_many([prefix + keys.sequence_bytes(number) for number in range(first, last + 1)])
+    return database.get_many(keys.keys_between(prefix, first, last))
 
 
 def _whole(values: list[bytes | None], address: str, first: int) -> list[bytes]:

@@ -19,6 +19,7 @@ from mesh.protocol.copying import is_unfinished
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
+from mesh.store.batches import BatchReads
 from mesh.store.catalog_memory import read_page
 from mesh.store.damage import Damage
 from mesh.store.db import Database
@@ -95,6 +96,7 @@ class Server:
         self._nonce = nonce
         self._ingest = ingest
         self._database = database
+        self._batches = BatchReads(database)
         self._damage = damage or Damage()
         self._corrupt: deque[str] = deque()
         """Addresses in which worker threads met corruption."""
@@ -175,9 +177,7 @@ class Server:
             if state is None or request.sequence > state.head or request.count < 1:
                 return [end(STATUS_NOT_HERE, -1 if state is None else state.head)]
             last = min(state.head, request.sequence + request.count - 1)
-            contents = ranges.read_records(
-                self._database, request.address, request.sequence, last, request.byte_cap
-            )
+            contents = self._batches.read(state, request.sequence, last, request.byte_cap)
             self._refuse_damaged(request.address, request.sequence, request.sequence + len(contents) - 1)
         except StoreCorrupt as error:
             return [end(self._met(error, request.address), -1)]

@@ -6,6 +6,7 @@ COMMITTER = "tests/unit/mesh/store/test_committer.py::"
 DB = "tests/unit/mesh/store/test_db.py::"
 DB_LOG = "tests/unit/mesh/store/test_db_log.py::"
 MESH_SCRUB = "tests/mesh/test_scrub.py::"
+BATCH_READS = "tests/unit/mesh/store/test_batches.py::"
 RANGES = "tests/unit/mesh/store/test_ranges.py::"
 SCRUB = "tests/unit/mesh/store/test_scrub.py::"
 VERIFY = "tests/unit/mesh/store/test_verify.py::"
@@ -112,6 +113,28 @@ MUTANTS = (
         "    if len(whole) != len(values):\n",
         "    if values and not whole:\n",
         (f"{RANGES}test_a_range_with_something_missing_is_corrupt_and_never_shorter",),
+    ),
+    Mutant(
+        "batch-not-compared-with-its-row",
+        "A batch whose base offset or length a disk has changed goes to readers.",
+        "mesh/store/batches.py",
+        "return header.leader_epoch if told ==",
+        "return header.leader_epoch if told or told ==",
+        (f"{BATCH_READS}test_every_bit_of_a_header_counts",),
+    ),
+    Mutant(
+        "damaged-epoch-taken-for-an-older-one",
+        "After one damaged batch a segment is read the slow way until the store's restart.",
+        "mesh/store/batches.py",
+        """        contents = ranges.read_all(database, address, first, len(rows))
+        if None not in epochs:
+            self._learn(address)
+""",
+        """        if None not in epochs:
+            self._learn(address)
+        contents = ranges.read_all(database, address, first, len(rows))
+""",
+        (f"{BATCH_READS}test_a_bit_that_a_blob_file_loses_is_no_batch[15]",),
     ),
     Mutant(
         "search-begins-one-too-late",

@@ -20,6 +20,7 @@ from mesh.zmq_trio import Context
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, STORE, batch, fill, record, request
 from wireproto.dafka.additions import Ping, Pong
 from wireproto.dafka.messages import Fetch
+from wireproto.records.row import Row
 
 PATIENCE_SECONDS = 20
 
@@ -131,18 +132,18 @@ def test_a_read_that_ends_behind_the_sockets(tmp_path: Path, monkeypatch: pytest
     fill(Ingest(STORE, database), database, ADDRESS)
     database.close()
     reading, closed = threading.Event(), threading.Event()
-    read_records, flush = ranges.read_records, Database.flush
+    rows_within, flush = ranges.rows_within, Database.flush
 
-    def slow_read(*arguments: Any) -> list[bytes]:
+    def slow_read(*arguments: Any) -> list[Row]:
         reading.set()
         assert closed.wait(PATIENCE_SECONDS)
-        return read_records(*arguments)
+        return rows_within(*arguments)
 
     def late_flush(database: Database) -> None:
         assert closed.wait(PATIENCE_SECONDS)
         flush(database)
 
-    monkeypatch.setattr(ranges, "read_records", slow_read)
+    monkeypatch.setattr(ranges, "rows_within", slow_read)
     monkeypatch.setattr(Database, "flush", late_flush)
 
     async def scenario(store: Store) -> None:
