@@ -132,6 +132,9 @@ func newReaders(o options, topic string, clients int, tail int64) ([]*reader, er
 			if tail > 0 {
 				r.starts[index] = max(r.starts[index], r.ends[index]-tail)
 			}
+			if o.Head > 0 {
+				r.ends[index] = min(r.ends[index], r.starts[index]+o.Head)
+			}
 			if r.starts[index] == r.ends[index] {
 				return nil, fmt.Errorf("%s-%d is empty", topic, index)
 			}

@@ -35,6 +35,8 @@ type options struct {
 
 	// Records at each partition's end that are read over and over; 0: from its first one.
 	Tail int64
+	// The opposite: so many records at each partition's start; 0: all of it.
+	Head int64
 	// Stop when each partition was read to its end once.
 	Once bool
 

@@ -35,9 +35,10 @@ type producer struct {
 // produced counts what was acknowledged.
 type produced struct {
 	records, bytes, requests, batches atomic.Int64
-	// Requests that may still begin; below zero: as many as wanted.
-	left atomic.Int64
-	stop atomic.Bool
+	// Where there is a limit: requests that may still begin.
+	limited bool
+	left    atomic.Int64
+	stop    atomic.Bool
 }
 
 func newProducer(address string, o options, seed int64) (*producer, error) {
@@ -171,7 +172,7 @@ func (p *producer) run(inFlight int, pause time.Duration, counted *produced) err
 func (p *producer) sendUntilStopped(sent chan<- *frame, pause time.Duration, counted *produced) error {
 	next := time.Now()
 	for turn := 0; !counted.stop.Load(); turn++ {
-		if counted.left.Add(-1) == -1 {
+		if counted.limited && counted.left.Add(-1) < 0 {
 			return nil
 		}
 		if pause > 0 {
@@ -201,13 +202,13 @@ func startProducers(o options) (*running, error) {
 		return nil, err
 	}
 	r := &running{failed: make(chan error, o.Clients)}
-	r.counted.left.Store(-1)
+	r.counted.limited = o.Records > 0
 	for index := range o.Clients {
 		p, err := newProducer(address, o, int64(index))
 		if err != nil {
 			return nil, err
 		}
-		if index == 0 && o.Records > 0 {
+		if index == 0 && r.counted.limited {
 			r.counted.left.Store((o.Records + p.frames[0].records - 1) / p.frames[0].records)
 		}
 		var pause time.Duration

@@ -1,0 +1,103 @@
+"""Rounds: each figure with one server after the other, each of them anew on an empty directory."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.bench import clients
+from tests.bench.facts import say
+from tests.bench.figures import FIGURES
+from tests.bench.measurement import Context, Cost, Figure, NotHere
+from tests.bench.report import Results
+from tests.bench.servers import Durability, Kind
+from tests.peers.starts import await_first_metadata
+
+WARM_UP_SECONDS = 10.0
+"""Of each life of a server, at scale 1, before anything is measured: half of it produces 1 KiB, a quarter
+reads that, a quarter sends one record at a time. Each load has a quarter of its own time to warm up, besides.
+"""
+WARM_UP_PARTITIONS = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run."""
+
+    kinds: Mapping[str, Kind]
+    figures: Sequence[str]
+    durabilities: Sequence[Durability]
+    rounds: int
+    scale: float
+    json: Path | None = None
+    """Where every value goes, after each figure of each server: a long run may be looked at, or stopped."""
+
+
+def run(plan: Plan) -> tuple[Results, list[str]]:
+    """All rounds, or those until SIGINT. What failed is told in words, and left out."""
+    results = Results({name: kind.title for name, kind in plan.kinds.items()})
+    failures: list[str] = []
+    try:
+        for number in range(1, plan.rounds + 1):
+            for durability in plan.durabilities:
+                for figure in plan.figures:
+                    _one_figure(plan, results, failures, number, durability, figure)
+    except KeyboardInterrupt:
+        say("stopped: what was measured until now")
+    return results, failures
+
+
+def _one_figure(
+    plan: Plan, results: Results, failures: list[str], number: int, durability: Durability, name: str
+) -> None:
+    # The servers of a pair are measured one right after the other; every other round the other way round.
+    for server in list(plan.kinds)[:: 1 if number % 2 else -1]:
+        kind, figure = plan.kinds[server], FIGURES[name]
+        if kind.ceiling and not figure.ceilings:
+            continue
+        say(f"round {number}, {durability.value}, {server}: {name}")
+        try:
+            _one_life(plan, results, number, durability, server, figure)
+        except NotHere as reason:
+            say(f"    not here: {reason}")
+        except Exception as failure:  # noqa: BLE001 - the other figures of a long run are not lost with it
+            say(traceback.format_exc())
+            failures.append(f"round {number}, {durability.value}, {server}, {name}: {failure}")
+        if plan.json is not None:
+            plan.json.write_text(json.dumps(results.as_json(), indent=1) + "\n")
+
+
+def _one_life(
+    plan: Plan, results: Results, number: int, durability: Durability, name: str, figure: Figure
+) -> None:
+    kind = plan.kinds[name]
+    with kind.make(durability) as server:
+        took = 0.0 if kind.ceiling else await_first_metadata(server)
+        context = Context(server, kind, durability, took, plan.scale)
+        if figure.warm and not kind.ceiling:
+            _warm(context)
+        used = server.cpu_seconds
+        for measurement in figure.measure(context):
+            value = f"{measurement.value:.4g} {measurement.unit}"
+            say(f"    {measurement.metric}: {value}{_cost(measurement.cost)}")
+            results.add(durability, name, number, replace(measurement, peak_rss=server.peak_rss_bytes))
+        say(f"    ({server.cpu_seconds - used:.1f} s of processor time in the server)")
+
+
+def _cost(cost: Cost | None) -> str:
+    if cost is None:
+        return ""
+    client = "" if cost.client is None else f", client {cost.client:.3g}"
+    return f"; server {cost.server:.3g} {cost.unit}{client}"
+
+
+def _warm(context: Context) -> None:
+    topic, seconds = "warm-up", context.seconds(WARM_UP_SECONDS)
+    clients.create_topic(context.bootstrap, topic, WARM_UP_PARTITIONS)
+    shape = {"Partitions": WARM_UP_PARTITIONS}
+    context.load("produce", topic, Seconds=seconds / 2, **shape)
+    context.load("consume", topic, Seconds=seconds / 4, **shape)
+    context.load("sync", topic, Seconds=seconds / 4, RecordBytes=100, **shape)
