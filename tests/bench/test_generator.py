@@ -36,7 +36,7 @@ def values(bootstrap: str, topic: str, records: int) -> list[tuple[int, int, byt
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     found: list[tuple[int, int, bytes]] = []
     while len(found) < records:
-        messages = consumer.consume(1000, timeout=30)
+        messages = consumer.consume(records - len(found), timeout=30)
         assert messages, f"{len(found)} records of {records}"
         for message in messages:
             assert message.error() is None

@@ -25,9 +25,11 @@ type sink struct {
 var sinkVersions = map[int16]int16{
 	kmsg.Produce.Int16(): 12, kmsg.ListOffsets.Int16(): 6, kmsg.Metadata.Int16(): 12, kmsg.ApiVersions.Int16(): 3,
 	kmsg.CreateTopics.Int16(): 5, kmsg.InitProducerID.Int16(): 4,
+	// There is nothing to fetch; without it librdkafka would write the batches of old.
+	kmsg.Fetch.Int16(): 11,
 }
 
-// Oldest ones: librdkafka wants to see that all that it can use is there.
+// Oldest ones, where it is not 0.
 var sinkOldest = map[int16]int16{kmsg.Produce.Int16(): 3}
 
 func serveSink(out io.Writer) error {
