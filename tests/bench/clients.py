@@ -25,6 +25,7 @@ from tests.peers.process import processor_seconds
 JAVA_SOURCES = Path(__file__).parent / "java"
 CLIENT_TIMEOUT_SECONDS = 600.0
 CREATE_SECONDS = 300.0
+METADATA_SECONDS = 10.0
 # librdkafka's log level, as syslog has it: its notices of an ended admin client say nothing here.
 WARNING = 4
 # What it says of the records after the warm-up.
@@ -47,6 +48,11 @@ def create_topic(
     new = NewTopic(topic, partitions, 1, config=dict(config or {}))
     for created in admin.create_topics([new], operation_timeout=CREATE_SECONDS).values():
         created.result()
+
+
+def ask_for_topic(bootstrap: str, topic: str) -> None:
+    """Of a server that makes topics when it is asked for them."""
+    AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING}).list_topics(topic, METADATA_SECONDS)
 
 
 def create_topics(bootstrap: str, topics: Sequence[str], partitions: int) -> None:

@@ -63,6 +63,8 @@ def make_topic(context: Context, topic: str, partitions: int) -> None:
         clients.create_topic(context.bootstrap, topic, partitions)
     elif partitions > server.partitions:
         raise NotHere(f"its topics have {server.partitions} partitions")
+    else:
+        clients.ask_for_topic(context.bootstrap, topic)
 
 
 def check_size(context: Context, topic: str, partitions: int, expected: int) -> None:

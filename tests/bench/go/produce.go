@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -46,18 +47,29 @@ func newProducer(address string, o options, seed int64) (*producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := kmsg.NewPtrInitProducerIDRequest()
-	c.choose(request, 4)
-	answer, err := c.ask(request)
+	given, err := producerID(c)
 	if err != nil {
-		return nil, err
-	}
-	given := answer.(*kmsg.InitProducerIDResponse)
-	if err := check("InitProducerId", given.ErrorCode); err != nil {
 		return nil, err
 	}
 	p := &producer{connection: c, id: given.ProducerID, epoch: given.ProducerEpoch, sequences: make([]int32, o.Partitions)}
 	return p, p.makeFrames(o, seed)
+}
+
+// producerID asks for an id, again and again while the server says that it cannot give one yet.
+func producerID(c *connection) (*kmsg.InitProducerIDResponse, error) {
+	request := kmsg.NewPtrInitProducerIDRequest()
+	c.choose(request, 4)
+	for deadline := time.Now().Add(answerPatience); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := c.ask(request)
+		if err != nil {
+			return nil, err
+		}
+		given := answer.(*kmsg.InitProducerIDResponse)
+		err = check("InitProducerId", given.ErrorCode)
+		if err == nil || !kerr.IsRetriable(kerr.ErrorForCode(given.ErrorCode)) || time.Now().After(deadline) {
+			return given, err
+		}
+	}
 }
 
 // makeFrames encodes requests that go through all partitions: in each as many as fit, one batch for a partition.
