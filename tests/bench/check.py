@@ -44,11 +44,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     figures = selected(arguments.figures or list(FIGURES))
     with checked_out(arguments.commit) as folder:
+        kinds = {
+            "commit": Kind(f"commit {arguments.commit}", of_checkout(folder), OUR_DURABILITY),
+            "tree": Kind("working tree", dafka, OUR_DURABILITY),
+        }
         plan = Plan(
-            kinds={
-                "commit": Kind(f"commit {arguments.commit}", of_checkout(folder), OUR_DURABILITY),
-                "tree": Kind("working tree", dafka, OUR_DURABILITY),
-            },
+            kinds=kinds,
+            titles={name: kind.title for name, kind in kinds.items()},
             figures=figures,
             durabilities=[Durability(name) for name in arguments.durability],
             rounds=arguments.rounds,

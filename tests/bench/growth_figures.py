@@ -15,11 +15,12 @@ from dataclasses import replace
 from tests.bench import clients
 from tests.bench.consume_figures import forget_pages
 from tests.bench.facts import say
-from tests.bench.lookup_figures import await_leaders
-from tests.bench.measurement import Context, Figure, Measurement, NotHere, Point, per_gb, per_request
+from tests.bench.measurement import Context, Figure, Measurement, Point, per_gb, per_request
 from tests.bench.servers import Server
+from tests.bench.warming import warm
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
+from tests.bench.wire.leaders import await_leaders
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.standalone import Standalone
 from tests.peers.starts import await_first_metadata
@@ -51,7 +52,7 @@ def partitions(context: Context) -> Iterator[Measurement]:
     """One topic of ever more partitions, each anew, with every one of them written to."""
     p99s: dict[int, float] = {}
     for count in _sizes(PARTITIONS, context):
-        with _anew(context) as own:
+        with _Anew(context) as own:
             yield from _of_partitions(own, count, p99s)
     if 10 in p99s and max(p99s) > 10:
         ratio = p99s[max(p99s)] / p99s[10]
@@ -62,10 +63,10 @@ def _of_partitions(context: Context, count: int, p99s: dict[int, float]) -> Iter
     def point(what: str, unit: str, value: float) -> Measurement:
         return _point("partitions", count, what, unit, value)
 
-    clients.create_topic(context.bootstrap, "grown", count)
-    await_leaders(context.bootstrap, {"grown": count}, ALL_SERVE_SECONDS)
+    _make(context, count)
     time.sleep(IDLE_SECONDS)
     yield point("memory, idle", "MB", context.server.rss_bytes / 1e6)
+    warm(context)
     shape = {"Partitions": count, "RecordBytes": 100}
     context.load("produce", "grown", **shape, Records=count, BatchBytes=0, RequestBytes=SMALL_BATCH * 256)
     load = context.timed_load("sync", "grown", **shape, Clients=CLIENTS, Rate=RATE)
@@ -80,7 +81,7 @@ def _of_partitions(context: Context, count: int, p99s: dict[int, float]) -> Iter
 
 def connections(context: Context) -> Iterator[Measurement]:
     """Ever more clients on one topic; together they send the same number of records a second."""
-    clients.create_topic(context.bootstrap, "grown", CLIENTS)
+    _make(context, CLIENTS)
     for count in _sizes(CONNECTIONS, context):
         before = context.server.rss_bytes
         with ExitStack() as stack:
@@ -99,7 +100,7 @@ def connections(context: Context) -> Iterator[Measurement]:
 def log(context: Context) -> Iterator[Measurement]:
     """One log that grows: how its end is written, how its start is read, what a start after a kill takes."""
     count = 4
-    clients.create_topic(context.bootstrap, "grown", count)
+    _make(context, count)
     shape = {"Partitions": count, "RecordBytes": RECORD_BYTES}
     there = 0.0
     for gigabytes in _fitting(GIGABYTES, context):
@@ -119,7 +120,7 @@ def log(context: Context) -> Iterator[Measurement]:
 
 def segments(context: Context) -> Iterator[Measurement]:
     """One partition in ever more segments of 1 MiB."""
-    clients.create_topic(context.bootstrap, "grown", 1, {"segment.bytes": f"{SEGMENT_BYTES}"})
+    _make(context, 1, {"segment.bytes": f"{SEGMENT_BYTES}"})
     shape = {"Partitions": 1, "RecordBytes": RECORD_BYTES}
     there = 0
     for count in _sizes(SEGMENTS, context):
@@ -135,6 +136,11 @@ def segments(context: Context) -> Iterator[Measurement]:
         for what, seconds in _start_after_kill(context, {"grown": 1}):
             yield _point("segments", count, what, "s", seconds)
         yield from _cold(context, "segments", count, shape)
+
+
+def _make(context: Context, partitions: int, config: dict[str, str] | None = None) -> None:
+    clients.create_topic(context.bootstrap, "grown", partitions, config)
+    await_leaders(context.bootstrap, {"grown": partitions}, ALL_SERVE_SECONDS)
 
 
 def _cold(context: Context, growth: str, size: float, shape: dict[str, int]) -> Iterator[Measurement]:
@@ -169,12 +175,6 @@ def _fitting(gigabytes: tuple[int, ...], context: Context) -> list[int]:
     if left_out := gigabytes[len(found) :]:
         say(f"    (no room on the disk for {', '.join(map(str, left_out))} GB x {context.scale:g})")
     return found
-
-
-def _anew(context: Context) -> _Anew:
-    if context.kind.ceiling:
-        raise NotHere("it keeps nothing")
-    return _Anew(context)
 
 
 class _Anew:

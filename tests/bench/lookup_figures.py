@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
 from tests.bench.wire.groups import await_coordinator
 from tests.bench.wire.heartbeats import formed
+from tests.bench.wire.leaders import await_leaders
 from tests.bench.wire.load import Lane, measure
 from wireproto.kafka.api_keys import ApiKey
 
@@ -23,8 +23,6 @@ IN_FLIGHT = 4
 # Partitions that are asked for before.
 WARM_UP = 800_000
 SECONDS = 3.0
-# A new topic of Apache Kafka serves a moment after it was made.
-LEADERS_SECONDS = 60.0
 MEMBERS = 3
 
 
@@ -100,24 +98,6 @@ def _topics(context: Context) -> list[str]:
     clients.create_topics(context.bootstrap, names, PARTITIONS)
     await_leaders(context.bootstrap, dict.fromkeys(names, PARTITIONS))
     return names
-
-
-def await_leaders(bootstrap: str, topics: dict[str, int], seconds: float = LEADERS_SECONDS) -> None:
-    """Until each partition answers ListOffsets. Raises AssertionError when one does not in time."""
-    request = messages.list_offsets(topics, messages.LATEST)
-    deadline = time.monotonic() + seconds
-    connection = Connection(bootstrap)
-    try:
-        while True:
-            answer = connection.ask(request)
-            found = messages.decoded(ApiKey.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, answer)
-            if not any(each["error_code"] for topic in found["topics"] for each in topic["partitions"]):
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not all partitions have a leader after {seconds:.0f} s")
-            time.sleep(0.1)
-    finally:
-        connection.close()
 
 
 def _rate(context: Context, name: str, request: bytes, answer: bytes, partitions: int) -> Measurement:

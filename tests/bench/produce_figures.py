@@ -9,6 +9,7 @@ from itertools import product
 from tests.bench import clients
 from tests.bench.ceilings import Ceiling
 from tests.bench.measurement import Context, Figure, Measurement, NotHere, throughput
+from tests.bench.wire.leaders import await_leaders
 
 SIZES = {100: "100", 1024: "1k", 10_240: "10k"}
 """Bytes of a value, and the name of it in a figure's."""
@@ -57,10 +58,12 @@ def by_kafkas_tool(
 
 
 def make_topic(context: Context, topic: str, partitions: int) -> None:
-    """Raises NotHere where the server has no topic of so many partitions."""
+    """Make the topic, and wait until it serves. Raises NotHere where it cannot have so many partitions."""
     server = context.server
     if not isinstance(server, Ceiling) or server.partitions is None:
         clients.create_topic(context.bootstrap, topic, partitions)
+        if not isinstance(server, Ceiling):
+            await_leaders(context.bootstrap, {topic: partitions})
     elif partitions > server.partitions:
         raise NotHere(f"its topics have {server.partitions} partitions")
     else:

@@ -157,7 +157,8 @@ class Results:
     def ceilings(self) -> str:
         """A table of what the other servers reach; empty without them."""
         _, ours = self.sides
-        names = [name for name in self._titles if name not in self.sides]
+        measured = {name for _, row in self.rows() for name in row.runs}
+        names = [name for name in self._titles if name in measured and name not in self.sides]
         rows = [(key, row) for key, row in self.rows() if any(row.of(name) for name in names)]
         if not rows:
             return ""

@@ -8,19 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.bench import clients
 from tests.bench.facts import say
 from tests.bench.figures import FIGURES
 from tests.bench.measurement import Context, Cost, Figure, NotHere
 from tests.bench.report import Results
 from tests.bench.servers import Durability, Kind
+from tests.bench.warming import warm
 from tests.peers.starts import await_first_metadata
-
-WARM_UP_SECONDS = 10.0
-"""Of each life of a server, at scale 1, before anything is measured: half of it produces 1 KiB, a quarter
-reads that, a quarter sends one record at a time. Each load has a quarter of its own time to warm up, besides.
-"""
-WARM_UP_PARTITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -28,6 +22,8 @@ class Plan:
     """What is run."""
 
     kinds: Mapping[str, Kind]
+    titles: Mapping[str, str]
+    """The two sides of the comparison first, whether they are run or not; then ceilings."""
     figures: Sequence[str]
     durabilities: Sequence[Durability]
     rounds: int
@@ -38,7 +34,7 @@ class Plan:
 
 def run(plan: Plan) -> tuple[Results, list[str]]:
     """All rounds, or those until SIGINT. What failed is told in words, and left out."""
-    results = Results({name: kind.title for name, kind in plan.kinds.items()})
+    results = Results(plan.titles)
     failures: list[str] = []
     try:
         for number in range(1, plan.rounds + 1):
@@ -78,7 +74,7 @@ def _one_life(
         took = 0.0 if kind.ceiling else await_first_metadata(server)
         context = Context(server, kind, durability, took, plan.scale)
         if figure.warm and not kind.ceiling:
-            _warm(context)
+            warm(context)
         used = server.cpu_seconds
         for measurement in figure.measure(context):
             value = f"{measurement.value:.4g} {measurement.unit}"
@@ -92,12 +88,3 @@ def _cost(cost: Cost | None) -> str:
         return ""
     client = "" if cost.client is None else f", client {cost.client:.3g}"
     return f"; server {cost.server:.3g} {cost.unit}{client}"
-
-
-def _warm(context: Context) -> None:
-    topic, seconds = "warm-up", context.seconds(WARM_UP_SECONDS)
-    clients.create_topic(context.bootstrap, topic, WARM_UP_PARTITIONS)
-    shape = {"Partitions": WARM_UP_PARTITIONS}
-    context.load("produce", topic, Seconds=seconds / 2, **shape)
-    context.load("consume", topic, Seconds=seconds / 4, **shape)
-    context.load("sync", topic, Seconds=seconds / 4, RecordBytes=100, **shape)
