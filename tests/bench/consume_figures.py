@@ -62,11 +62,12 @@ def by_java(context: Context, *, size: int) -> Iterator[Measurement]:
 
 
 def fill(context: Context, topic: str, size: int, record_bytes: int, partitions: int) -> int:
-    """Make the topic, of so many bytes of values at scale 1. How many records there are."""
+    """Make the topic, of so many bytes of values at scale 1, and let it settle. How many records it has."""
     make_topic(context, topic, partitions)
     wanted = context.scaled(size // record_bytes)
     load = context.load("produce", topic, Partitions=partitions, RecordBytes=record_bytes, Records=wanted)
     check_size(context, topic, partitions, load.all_records)
+    context.settle()
     return load.all_records
 
 

@@ -18,6 +18,11 @@ SMALLEST_RUN = 1000
 # And so does a moment of load.
 SHORTEST_SECONDS = 0.2
 
+# A server is left alone until it takes less than this share of a processor, or for so long.
+IDLE_SHARE = 0.1
+LOOK_SECONDS = 0.5
+SETTLING_SECONDS = 10.0
+
 PER_GB = "s/GB"
 PER_REQUEST = "us/request"
 PER_RUN = "s/run"
@@ -112,6 +117,15 @@ class Context:
         seconds = self.seconds(self.measured_seconds)
         return self.load(role, topic, WarmUpSeconds=seconds / 4, Seconds=seconds, **options)
 
+    def settle(self) -> None:
+        """Wait until the server has done what comes after a load: flushes, compactions, a compiler's work."""
+        deadline = time.monotonic() + SETTLING_SECONDS
+        while time.monotonic() < deadline:
+            before = self.server.cpu_seconds
+            time.sleep(LOOK_SECONDS)
+            if self.server.cpu_seconds - before <= IDLE_SHARE * LOOK_SECONDS:
+                return
+
     @contextmanager
     def used(self) -> Iterator[Usage]:
         """Note the server's processor seconds, and ours: of this process and of children that have ended."""
@@ -124,12 +138,16 @@ class Context:
 def per_gb(load: Load, size: int | None = None) -> Cost:
     """Processor seconds for each GB of values: of those that were moved, or of so many bytes."""
     moved = load.bytes if size is None else size
+    if not moved:
+        raise AssertionError("nothing was moved in the time that was measured: it needs a larger --scale")
     return Cost(load.server_seconds / moved * 1e9, load.client_seconds / moved * 1e9, PER_GB)
 
 
 def per_request(load: Load) -> Cost:
     """Processor microseconds for each request."""
     count = load.requests
+    if not count:
+        raise AssertionError("nothing was answered in the time that was measured: it needs a larger --scale")
     return Cost(load.server_seconds / count * 1e6, load.client_seconds / count * 1e6, PER_REQUEST)
 
 

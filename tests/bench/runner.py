@@ -75,12 +75,10 @@ def _one_life(
         context = Context(server, kind, durability, took, plan.scale)
         if figure.warm and not kind.ceiling:
             warm(context)
-        used = server.cpu_seconds
         for measurement in figure.measure(context):
             value = f"{measurement.value:.4g} {measurement.unit}"
             say(f"    {measurement.metric}: {value}{_cost(measurement.cost)}")
             results.add(durability, name, number, replace(measurement, peak_rss=server.peak_rss_bytes))
-        say(f"    ({server.cpu_seconds - used:.1f} s of processor time in the server)")
 
 
 def _cost(cost: Cost | None) -> str:

@@ -15,8 +15,9 @@ TOPIC = "warm-up"
 
 def warm(context: Context) -> None:
     """Keep the server busy for WARM_UP_SECONDS, on a topic of its own."""
-    seconds, shape = context.seconds(WARM_UP_SECONDS), {"Partitions": PARTITIONS}
+    shape = {"Partitions": PARTITIONS}
     make_topic(context, TOPIC, PARTITIONS)
-    context.load("produce", TOPIC, Seconds=seconds / 2, **shape)
-    context.load("consume", TOPIC, Seconds=seconds / 4, **shape)
-    context.load("sync", TOPIC, Seconds=seconds / 4, RecordBytes=100, **shape)
+    for role, share, size in (("produce", 0.5, 1024), ("consume", 0.25, 1024), ("sync", 0.25, 100)):
+        seconds = context.seconds(WARM_UP_SECONDS * share)
+        context.load(role, TOPIC, Seconds=seconds, RecordBytes=size, **shape)
+    context.settle()
