@@ -53,7 +53,8 @@ def partitions(context: Context) -> Iterator[Measurement]:
     p99s: dict[int, float] = {}
     for count in _sizes(PARTITIONS, context):
         with _Anew(context) as own:
-            yield from _of_partitions(own, count, p99s)
+            for measurement in _of_partitions(own, count, p99s):
+                yield replace(measurement, peak_rss=own.server.peak_rss_bytes)
     if 10 in p99s and max(p99s) > 10:
         ratio = p99s[max(p99s)] / p99s[10]
         yield Measurement(f"growth: produce p99, {max(p99s):,} partitions over 10", "x", ratio, False)

@@ -37,7 +37,8 @@ def memory(context: Context) -> Iterator[Measurement]:
     if not isinstance(context.server, Standalone):
         raise NotHere("its memory is taken from the start, whatever is in it")
     with Standalone(None, *context.server.arguments, *TAIL_CACHE) as server:
-        yield from _measured(replace(context, server=server), server)
+        for measurement in _measured(replace(context, server=server), server):
+            yield replace(measurement, peak_rss=server.peak_rss_bytes)
 
 
 def _measured(context: Context, server: Standalone) -> Iterator[Measurement]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.bench.facts import say
 from tests.bench.figures import FIGURES
-from tests.bench.measurement import Context, Cost, Figure, NotHere
+from tests.bench.measurement import Context, Cost, Figure, Measurement, NotHere
 from tests.bench.report import Results
-from tests.bench.servers import Durability, Kind
+from tests.bench.servers import Durability, Kind, Server
 from tests.bench.warming import warm
 from tests.peers.starts import await_first_metadata
 
@@ -78,7 +78,12 @@ def _one_life(
         for measurement in figure.measure(context):
             value = f"{measurement.value:.4g} {measurement.unit}"
             say(f"    {measurement.metric}: {value}{_cost(measurement.cost)}")
-            results.add(durability, name, number, replace(measurement, peak_rss=server.peak_rss_bytes))
+            results.add(durability, name, number, _with_peak(measurement, server))
+
+
+def _with_peak(measurement: Measurement, server: Server) -> Measurement:
+    """With the server's own, where the figure has not said that of another one."""
+    return replace(measurement, peak_rss=measurement.peak_rss or server.peak_rss_bytes)
 
 
 def _cost(cost: Cost | None) -> str:
