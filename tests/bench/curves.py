@@ -13,6 +13,8 @@ COLORS = ("#b0bec5", "#00796b", "#ef6c00", "#5c6bc0")
 """Of the servers in their order: Apache Kafka and ours as in the plots of the tables."""
 COLUMNS = 2
 PANEL_INCHES = (5.2, 3.4)
+HEADROOM = 1.1
+"""How much higher a panel is than its highest point."""
 
 Curve = list[tuple[float, Spread]]
 """Points from left to right."""
@@ -71,7 +73,10 @@ def _draw_one(panels: Panels, titles: Mapping[str, str], title: str, growth: str
                 alpha=0.2,
             )
         axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
+        points = sorted({at for curve in panel.values() for at, _ in curve})
+        axes.set_xticks(points, [f"{at:,g}" for at in points])
+        axes.minorticks_off()
+        axes.set_ylim(0, HEADROOM * max(one.most for curve in panel.values() for _, one in curve) or 1)
         axes.set_xlabel(growth)
         axes.set_title(what, fontsize=10)
         axes.grid(visible=True, alpha=0.3)
