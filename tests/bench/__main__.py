@@ -27,6 +27,7 @@ def main() -> None:
         durabilities=[Durability(name) for name in arguments.durability],
         rounds=arguments.rounds,
         scale=arguments.scale,
+        warm_up_seconds=arguments.warm_up,
         json=arguments.json,
     )
     if arguments.plots is not None and find_spec("matplotlib") is None:
@@ -56,7 +57,7 @@ def facts(plan: Plan) -> str:
         f"{machine()}.",
         f"{versions()}; commit {commit()}.",
         f"Medians of {plan.rounds} rounds (least-most), ratios pair by pair; scale {plan.scale:g}.",
-        f"Each life of a server is warmed for {WARM_UP_SECONDS * plan.scale:.3g} s before it is measured.",
+        f"Each life of a server is warmed by {plan.warm_up_seconds:g} s of its own processor time.",
     ]
     for durability in plan.durabilities:
         told = [f"{kind.title}: {kind.told[durability]}" for kind in plan.kinds.values() if not kind.ceiling]
@@ -88,13 +89,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--servers", nargs="+", choices=list(SERVERS), default=["kafka", "dafka"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--plots", type=Path, help="draw what grows into this folder, as PNG")
-    add_amounts(parser, scale=1.0)
+    add_amounts(parser, scale=1.0, warm_up=WARM_UP_SECONDS)
     return parser.parse_args()
 
 
-def add_amounts(parser: argparse.ArgumentParser, scale: float) -> None:
+def add_amounts(parser: argparse.ArgumentParser, scale: float, warm_up: float) -> None:
     """Options that every command of this package has."""
     parser.add_argument("--scale", type=float, default=scale, help="share of each figure's amount and time")
+    parser.add_argument(
+        "--warm-up",
+        type=float,
+        default=warm_up,
+        metavar="SECONDS",
+        help="processor time of each life of a server before it is measured; a JVM needs it at any scale",
+    )
     parser.add_argument("--json", type=Path, help="write every round's values there")
     names = [one.value for one in Durability]
     parser.add_argument("--durability", nargs="+", choices=names, default=names)

@@ -32,6 +32,8 @@ FIGURES = (
     "commits",
 )
 """What is measured where nothing is named: a few minutes."""
+WARM_UP_SECONDS = 2.0
+"""There is no JVM here."""
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
     parser.add_argument("commit")
     parser.add_argument("figures", nargs="*", help=f"names or beginnings; by default {' '.join(FIGURES)}")
     parser.add_argument("--rounds", type=int, default=5)
-    add_amounts(parser, scale=0.25)
+    add_amounts(parser, scale=0.25, warm_up=WARM_UP_SECONDS)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     figures = selected(arguments.figures or list(FIGURES))
@@ -55,6 +57,7 @@ def main() -> None:
             durabilities=[Durability(name) for name in arguments.durability],
             rounds=arguments.rounds,
             scale=arguments.scale,
+            warm_up_seconds=arguments.warm_up,
             json=arguments.json,
         )
         results, failures = run(plan)

@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tests.bench import generator
@@ -22,6 +22,9 @@ SHORTEST_SECONDS = 0.2
 IDLE_SHARE = 0.1
 LOOK_SECONDS = 0.5
 SETTLING_SECONDS = 10.0
+
+# How long a load is measured, at scale 1.
+MEASURED_SECONDS = 8.0
 
 PER_GB = "s/GB"
 PER_REQUEST = "us/request"
@@ -90,8 +93,8 @@ class Context:
     durability: Durability
     first_metadata_seconds: float
     scale: float
-    measured_seconds: float = field(default=8.0)
-    """How long a load is measured, at scale 1."""
+    warm_up_seconds: float
+    """Processor time of the server, before it is measured."""
 
     @property
     def bootstrap(self) -> str:
@@ -114,7 +117,7 @@ class Context:
 
     def timed_load(self, role: str, topic: str, **options: Any) -> Load:
         """The same for a time: a quarter of it to warm up, then what is measured."""
-        seconds = self.seconds(self.measured_seconds)
+        seconds = self.seconds(MEASURED_SECONDS)
         return self.load(role, topic, WarmUpSeconds=seconds / 4, Seconds=seconds, **options)
 
     def settle(self) -> None:

@@ -13,7 +13,7 @@ from tests.bench.figures import FIGURES
 from tests.bench.measurement import Context, Cost, Figure, Measurement, NotHere
 from tests.bench.report import Results
 from tests.bench.servers import Durability, Kind, Server
-from tests.bench.warming import warm
+from tests.bench.warming import WARM_UP_SECONDS, warm
 from tests.peers.starts import await_first_metadata
 
 
@@ -28,6 +28,7 @@ class Plan:
     durabilities: Sequence[Durability]
     rounds: int
     scale: float
+    warm_up_seconds: float = WARM_UP_SECONDS
     json: Path | None = None
     """Where every value goes, after each figure of each server: a long run may be looked at, or stopped."""
 
@@ -72,7 +73,7 @@ def _one_life(
     kind = plan.kinds[name]
     with kind.make(durability) as server:
         took = 0.0 if kind.ceiling else await_first_metadata(server)
-        context = Context(server, kind, durability, took, plan.scale)
+        context = Context(server, kind, durability, took, plan.scale, plan.warm_up_seconds)
         if figure.warm and not kind.ceiling:
             warm(context)
         for measurement in figure.measure(context):
