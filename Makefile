@@ -9,6 +9,8 @@ RUN_ARGS   ?=
 # the peers that a file starts in one worker (order: tests/schedule.py).
 TEST_ARGS  ?= -n 3 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
+# What the working tree is measured beside.
+COMMIT     ?= HEAD
 SECONDS    ?= 60
 SEED       ?= 0
 SIM_ARGS   ?=
@@ -50,13 +52,15 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
 	@echo 'make test    set everything up and run all tests                 (TEST_ARGS=)'
 	@echo 'make lint    ruff, types, import layers'
 	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
+	@echo 'make bench-growth  ... as partitions, connections, the log and its segments grow, as plots (BENCH_ARGS="--scale 0.1")'
+	@echo 'make bench-check  this tree beside a COMMIT, briefly, processor time first   (COMMIT=HEAD, BENCH_ARGS=)'
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
@@ -89,6 +93,12 @@ format: $(VENV)/.test-stamp
 
 bench: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-growth: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.bench growth --rounds 1 --plots docs/pictures $(BENCH_ARGS)
+
+bench-check: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.bench.check $(COMMIT) $(BENCH_ARGS)
 
 sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.bench import clients
-from tests.bench.__main__ import machine, say
+from tests.bench.facts import machine, say
 from tests.bench.scrape import Metrics
 from tests.clients.stored import create_replicated_topic
 from tests.peers.mesh import MeshCluster, StoreProcess
@@ -82,7 +82,7 @@ def measure_three(records: int, missed: int, found: dict[str, list[float]]) -> N
 def produce(mesh: MeshCluster, records: int) -> float:
     """Megabytes a second."""
     counts = {"record_bytes": RECORD_BYTES, "records": records, "warm_up": WARM_UP}
-    return clients.produce(mesh.bootstrap, "load", **counts) * RECORD_BYTES / 1e6
+    return clients.produce_tuned(mesh.bootstrap, "load", **counts) * RECORD_BYTES / 1e6
 
 
 class Late:

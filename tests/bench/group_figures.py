@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator
 
 from tests.bench import clients
-from tests.bench.measurement import Context, Measure, Measurement
+from tests.bench.measurement import Context, Figure, Measurement
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
 from tests.bench.wire.groups import Group, Member, await_coordinator, form
@@ -27,6 +27,8 @@ JAVA_GROUPS = 4
 REBALANCING_MEMBERS = 50
 REBALANCES_TO_WARM_UP = 20
 REBALANCES = 20
+# JoinGroup, SyncGroup and a heartbeat of each member, with the newcomer and again without it.
+REQUESTS_OF_A_REBALANCE = 2 * 3 * REBALANCING_MEMBERS
 JAVA_REBALANCES_TO_WARM_UP = 3
 JAVA_REBALANCES = 9
 # Kafka's default of three seconds would be most of the time, on both sides.
@@ -44,6 +46,7 @@ def commits(context: Context) -> Iterator[Measurement]:
         groups = formed(context.bootstrap, "commits", count, MEMBERS, prefix=f"commits-{count}")
         lanes = [_committing(group, index) for group in groups for index in range(MEMBERS)]
         rate = measure(
+            context.server,
             lanes,
             in_flight=COMMITS_IN_FLIGHT,
             warm_up=context.scaled(COMMITS_TO_WARM_UP),
@@ -51,17 +54,18 @@ def commits(context: Context) -> Iterator[Measurement]:
         )
         for lane in lanes:
             lane.socket.close()
-        yield Measurement(f"commits of {count} groups of {MEMBERS}", "1/s", rate.per_second, True, 1.0)
+        yield Measurement(f"commits of {count} groups of {MEMBERS}", "1/s", rate.per_second, True, rate.cost)
+    warm_up, seconds = context.seconds(JAVA_WARM_UP_SECONDS), context.seconds(COMMIT_SECONDS)
     java = clients.java_commits(
         context.bootstrap,
         "commits",
         groups=JAVA_GROUPS,
         members=MEMBERS,
         in_flight=COMMITS_IN_FLIGHT,
-        warm_up=context.seconds(JAVA_WARM_UP_SECONDS),
-        seconds=context.seconds(COMMIT_SECONDS),
+        warm_up=warm_up,
+        seconds=seconds,
     )
-    yield Measurement(f"commits of {JAVA_GROUPS} groups of {MEMBERS}, Java", "1/s", java, True, 1.0)
+    yield Measurement(f"commits of {JAVA_GROUPS} groups of {MEMBERS}, Java", "1/s", java, True)
 
 
 def _committing(group: Group, index: int) -> Lane:
@@ -82,13 +86,16 @@ def rebalance(context: Context) -> Iterator[Measurement]:
     form([group])
     newcomer = members[-1]
     milliseconds = []
-    for _ in range(context.times(REBALANCES_TO_WARM_UP + REBALANCES)):
-        milliseconds.append(group.rebalance(newcomer) * 1e3)
-        newcomer = Member(group.dismiss().connection, topic, topic)
+    with context.used() as used:
+        for _ in range(context.times(REBALANCES_TO_WARM_UP + REBALANCES)):
+            milliseconds.append(group.rebalance(newcomer) * 1e3)
+            newcomer = Member(group.dismiss().connection, topic, topic)
+    # Each time there are two generations: with the newcomer, and without it again.
+    cost = used.per_request(REQUESTS_OF_A_REBALANCE * len(milliseconds))
     for member in members:
         member.connection.close()
     median = statistics.median(milliseconds[len(milliseconds) // 2 :])
-    yield Measurement(f"rebalance of {REBALANCING_MEMBERS} members", "ms", median, False, 1.0)
+    yield Measurement(f"rebalance of {REBALANCING_MEMBERS} members", "ms", median, False, cost)
     java = clients.java_rebalance(
         context.bootstrap,
         topic,
@@ -97,7 +104,7 @@ def rebalance(context: Context) -> Iterator[Measurement]:
         warm_up=context.times(JAVA_REBALANCES_TO_WARM_UP),
         times=context.times(JAVA_REBALANCES),
     )
-    yield Measurement(f"rebalance of {REBALANCING_MEMBERS} Java consumers", "ms", java, False, 1.0)
+    yield Measurement(f"rebalance of {REBALANCING_MEMBERS} Java consumers", "ms", java, False)
 
 
 def produce_beside_groups(context: Context) -> Iterator[Measurement]:
@@ -107,7 +114,7 @@ def produce_beside_groups(context: Context) -> Iterator[Measurement]:
     with (
         heartbeating(context.bootstrap, "beside", groups, MEMBERS) as heartbeats,
         clients.latency_passes(
-            context.bootstrap,
+            context.server,
             "beside",
             warm_up=context.scaled(WARM_UP_BESIDE),
             records=context.scaled(RECORDS_BESIDE),
@@ -117,16 +124,16 @@ def produce_beside_groups(context: Context) -> Iterator[Measurement]:
             alone.append(one_pass())
             with heartbeats.on():
                 beside.append(one_pass())
-    for name, goal in (("p50", None), ("p99", 1.0)):
+    for name in ("p50", "p99"):
         with_groups = statistics.median(getattr(found, name) for found in beside)
         without = statistics.median(getattr(found, name) for found in alone)
         what = f"produce {name} beside {groups:,} groups"
         yield Measurement(what, "us", with_groups, False)
-        yield Measurement(f"{what}, growth", "x", with_groups / without, False, goal)
+        yield Measurement(f"{what}, growth", "x", with_groups / without, False)
 
 
-FIGURES: dict[str, Measure] = {
-    "rebalance-50": rebalance,
-    "commits": commits,
-    "produce-beside-groups": produce_beside_groups,
+FIGURES = {
+    "rebalance-50": Figure(rebalance),
+    "commits": Figure(commits),
+    "produce-beside-groups": Figure(produce_beside_groups),
 }

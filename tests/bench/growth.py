@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench import clients
-from tests.bench.__main__ import machine, say
+from tests.bench.facts import machine, say
 from tests.clients.stored import create_replicated_topic
 from tests.peers.mesh import MeshCluster, StoreProcess
 
@@ -63,7 +63,7 @@ def fill(gigabytes: int) -> list[Sample]:
         create_replicated_topic(mesh.bootstrap, "growth", PARTITIONS, 1)
         for number in range(gigabytes):
             counts = {"record_bytes": RECORD_BYTES, "records": RECORDS, "warm_up": WARM_UP}
-            rate = clients.produce(mesh.bootstrap, "growth", **counts)
+            rate = clients.produce_tuned(mesh.bootstrap, "growth", **counts)
             samples.append(sample(mesh.stores[0], rate))
             say(f"{number + 1} GB: {rate:.0f} records/s, {samples[-1].resident >> 20} MB")
     return samples

@@ -9,7 +9,7 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from tests.bench import clients
-from tests.bench.measurement import Context, Measure, Measurement
+from tests.bench.measurement import Context, Figure, Measurement, NotHere
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
 from tests.bench.wire.groups import Group, Member, await_coordinator, form
@@ -34,9 +34,11 @@ FORMED_AT_ONCE = 100
 
 
 def memory(context: Context) -> Iterator[Measurement]:
-    if isinstance(context.server, Standalone):
-        with Standalone(None, *context.server.arguments, *TAIL_CACHE) as server:
-            yield from _measured(replace(context, server=server), server)
+    if not isinstance(context.server, Standalone):
+        raise NotHere("its memory is taken from the start, whatever is in it")
+    with Standalone(None, *context.server.arguments, *TAIL_CACHE) as server:
+        for measurement in _measured(replace(context, server=server), server):
+            yield replace(measurement, peak_rss=server.peak_rss_bytes)
 
 
 def _measured(context: Context, server: Standalone) -> Iterator[Measurement]:
@@ -106,4 +108,4 @@ def _commit(connection: Connection, group_id: str, offset: int) -> None:
         raise AssertionError(f"a commit was answered with {set(errors)}")
 
 
-FIGURES: dict[str, Measure] = {"memory-of-groups": memory}
+FIGURES = {"memory-of-groups": Figure(memory, warm=False)}

@@ -17,7 +17,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from tests.bench import clients
-from tests.bench.__main__ import machine, say
+from tests.bench.facts import machine, say
 from tests.bench.scrape import Metrics
 from tests.clients.stored import create_replicated_topic
 from tests.peers.mesh import MeshCluster
@@ -59,7 +59,7 @@ def measure_produce(stores: int, scale: float, into: Values) -> None:
             topic = f"produce-{size}"
             create_replicated_topic(mesh.bootstrap, topic, PARTITIONS, stores)
             counts = {"records": int(records * scale), "warm_up": int(WARM_UP[size] * scale)}
-            rate = clients.produce(mesh.bootstrap, topic, record_bytes=size, **counts)
+            rate = clients.produce_tuned(mesh.bootstrap, topic, record_bytes=size, **counts)
             say(f"{stores} stores, {size} B: {rate:.0f} records/s")
             into[f"{size} B, records/s"].append(rate)
 

@@ -1,8 +1,15 @@
-"""The two servers under measure, started on empty directories at a given durability."""
+"""The servers under measure, started on empty directories at a given durability."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
+from tests.bench import ceilings
+from tests.bench.ceilings import Ceiling
 from tests.peers.apache_kafka import KAFKAS_JVM_OPTIONS, ApacheKafka
 from tests.peers.standalone import Standalone
 
@@ -24,6 +31,22 @@ class Durability(Enum):
     CACHED = "cached"
 
 
+Server = ApacheKafka | Standalone | Ceiling
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A server as one side of a comparison."""
+
+    title: str
+    make: Callable[[Durability], Server]
+    """A server that is not started yet; entering it starts it."""
+    told: Mapping[Durability, str]
+    """How it is told each durability."""
+    ceiling: bool = False
+    """It is no peer: only produces and waits for them, and promises nothing."""
+
+
 def apache_kafka(durability: Durability) -> ApacheKafka:
     flush = durability is Durability.FSYNC
     return ApacheKafka(
@@ -32,10 +55,39 @@ def apache_kafka(durability: Durability) -> ApacheKafka:
 
 
 def dafka(durability: Durability) -> Standalone:
+    return Standalone(None, *_arguments(durability))
+
+
+def of_checkout(folder: Path) -> Callable[[Durability], Standalone]:
+    """`dafka standalone` of another checkout, under the Python and with the packages of this one."""
+
+    def make(durability: Durability) -> Standalone:
+        # -P: what is in the folder of whoever starts it comes before PYTHONPATH otherwise.
+        program = (sys.executable, "-P", "-m", "dafka.cli")
+        environment = {"PYTHONPATH": str(folder)}
+        return Standalone(None, *_arguments(durability), program=program, environment=environment)
+
+    return make
+
+
+def _arguments(durability: Durability) -> tuple[str, ...]:
     fsync = "always" if durability is Durability.FSYNC else "never"
-    delay = f"{INITIAL_REBALANCE_DELAY_MS}"
-    return Standalone(None, "--fsync", fsync, "--group-initial-rebalance-delay-ms", delay)
+    return ("--fsync", fsync, "--group-initial-rebalance-delay-ms", f"{INITIAL_REBALANCE_DELAY_MS}")
 
 
-Server = ApacheKafka | Standalone
-SERVERS: dict[str, Callable[[Durability], Server]] = {"kafka": apache_kafka, "dafka": dafka}
+KAFKAS_DURABILITY = {
+    Durability.FSYNC: "log.flush.interval.messages=1 (fsync before each acknowledgement)",
+    Durability.CACHED: "its default (acknowledged from the page cache)",
+}
+OUR_DURABILITY = {
+    Durability.FSYNC: "--fsync always (fsync before each acknowledgement)",
+    Durability.CACHED: "--fsync never (acknowledged from the page cache)",
+}
+NO_DURABILITY = dict.fromkeys(Durability, "keeps nothing")
+
+SERVERS: dict[str, Kind] = {
+    "kafka": Kind("Apache Kafka", apache_kafka, KAFKAS_DURABILITY),
+    "dafka": Kind("dafka standalone", dafka, OUR_DURABILITY),
+    "sink": Kind("null sink", lambda _: ceilings.sink(), NO_DURABILITY, ceiling=True),
+    "mock": Kind("librdkafka's mock", lambda _: ceilings.mock(), NO_DURABILITY, ceiling=True),
+}

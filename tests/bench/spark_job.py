@@ -1,16 +1,24 @@
-"""One Spark session that reads a topic and writes another, once to warm up and once for the clock.
+"""One Spark session that reads a topic, writes another and follows a third, once it is warm for the clock.
 
-Arguments: connector jars, bootstrap, source topic, sink topic, records to write. The last line is JSON.
+Arguments: connector jars, bootstrap, source topic, sink topic, followed topic, records to write,
+micro-batches, process id of the server. The last line is JSON: for each of the three the seconds and the
+processor seconds of server and client (this process and its JVM), and how many records were read.
 """
 
 import json
+import os
+import statistics
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, count, length, lit, repeat
 from pyspark.sql.functions import sum as total
+
+from tests.peers.process import processor_seconds
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -20,6 +28,9 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 WARM_UP_RECORDS = 10_000
+WARM_UP_BATCHES = 5
+BATCH_RECORDS = 100
+"""Of a micro-batch: what it takes is what a trigger costs."""
 
 
 def session(jars: str) -> Any:
@@ -49,21 +60,61 @@ def write(spark: Any, bootstrap: str, topic: str, records: int) -> None:
     values.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).save()
 
 
+class Triggers:
+    """A stream over a topic; each micro-batch is of the records that were produced before it."""
+
+    def __init__(self, spark: Any, bootstrap: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+        self._topic = topic
+        source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        self.query = source.option("subscribe", topic).load().writeStream.format("noop").start()
+
+    def run(self, batches: int) -> list[float]:
+        """Seconds that each of so many micro-batches took, as Spark says."""
+        found: list[float] = []
+        while len(found) < batches:
+            for _ in range(BATCH_RECORDS):
+                self._producer.produce(self._topic, bytes(100))
+            self._producer.flush()
+            self.query.processAllAvailable()
+            found += [
+                progress["durationMs"]["triggerExecution"] / 1e3
+                for progress in self.query.recentProgress[-1:]
+                if progress["numInputRows"]
+            ]
+        return found
+
+
 def main() -> None:
-    jars, bootstrap, source, sink, records = sys.argv[1:]
+    jars, bootstrap, source, sink, stream, *numbers = sys.argv[1:]
+    records, batches, server = map(int, numbers)
     spark = session(jars)
     write(spark, bootstrap, sink, WARM_UP_RECORDS)
     read(spark, bootstrap, sink)
+    client = (os.getpid(), spark.sparkContext._gateway.proc.pid)
 
-    start = time.perf_counter()
-    found = read(spark, bootstrap, source)
-    read_seconds = time.perf_counter() - start
-    start = time.perf_counter()
-    write(spark, bootstrap, sink, int(records))
-    sink_seconds = time.perf_counter() - start
+    def step(work: Callable[[], Any]) -> tuple[Any, list[float], float]:
+        """What came of it, the processor seconds of server and client, and the seconds."""
+        before = [processor_seconds(server), sum(map(processor_seconds, client))]
+        start = time.perf_counter()
+        outcome = work()
+        seconds = time.perf_counter() - start
+        after = [processor_seconds(server), sum(map(processor_seconds, client))]
+        return outcome, [late - early for early, late in zip(before, after, strict=True)], seconds
 
+    found, read_cost, read_seconds = step(lambda: read(spark, bootstrap, source))
+    _, sink_cost, sink_seconds = step(lambda: write(spark, bootstrap, sink, records))
+    triggers = Triggers(spark, bootstrap, stream)
+    triggers.run(WARM_UP_BATCHES)
+    times, all_cost, _ = step(lambda: triggers.run(batches))
+    triggers.query.stop()
     spark.stop()
-    print(json.dumps({"records": found, "read_seconds": read_seconds, "sink_seconds": sink_seconds}))
+    steps = [
+        (read_seconds, read_cost),
+        (sink_seconds, sink_cost),
+        (statistics.median(times), [used / len(times) for used in all_cost]),
+    ]
+    print(json.dumps({"records": found, "steps": steps}))
 
 
 if __name__ == "__main__":

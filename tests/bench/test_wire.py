@@ -41,13 +41,19 @@ def test_every_answer_is_counted_once_however_it_is_cut() -> None:
         assert lane.receive() == 3
 
 
+class Idle:
+    """A server that has used no processor time."""
+
+    cpu_seconds = 0.0
+
+
 @pytest.mark.parametrize("wrong", [b"Answer", b"answeranswex"])
 def test_an_answer_that_differs_ends_the_measurement(wrong: bytes) -> None:
     client, server = socket.socketpair()
     with client, server:
         server.sendall(wrong)
         with pytest.raises(WrongAnswer):
-            measure([Lane(client, [b"one."], b"answer")], in_flight=2, warm_up=9, seconds=10.0)
+            measure(Idle(), [Lane(client, [b"one."], b"answer")], in_flight=2, warm_up=9, seconds=10.0)
 
 
 def test_requests_are_what_they_claim() -> None:

@@ -32,7 +32,11 @@ NAMES = {
 }
 """Of the units that are drawn: the end of a file's name, and what stands above the bars."""
 
-_ROW = re.compile(r"^\| (fsync|cached) \| ([^|]+) \| ([^|]+) \| ([\d.,]+) \| ([\d.,]+) \|", re.MULTILINE)
+_SPREAD = r"(?: \([^)|]*\))?"
+"""What stands after a median: the least and the greatest."""
+_ROW = re.compile(
+    rf"^\| (fsync|cached) \| ([^|]+) \| ([^|]+) \| ([\d.,]+){_SPREAD} \| ([\d.,]+){_SPREAD} \|", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,12 @@ POLL_SECONDS = 0.01
 T = TypeVar("T")
 
 
+def processor_seconds(pid: int) -> float:
+    """Processor time that a process has used so far, user and system, by all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class ServerEnded(AssertionError):
     """The server ended by itself before it served."""
 
@@ -65,16 +71,23 @@ class ServerProcess:
     @property
     def rss_bytes(self) -> int:
         """Resident memory now."""
+        return self._status_bytes("VmRSS")
+
+    @property
+    def peak_rss_bytes(self) -> int:
+        """The most resident memory that this life of the process has had, with what it maps from files."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, field: str) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
-        raise AssertionError(f"process {self.pid} has no VmRSS: it has ended")
+        raise AssertionError(f"process {self.pid} has no {field}: it has ended")
 
     @property
     def cpu_seconds(self) -> float:
         """Processor time used so far, user and system, by all its threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_seconds(self.pid)
 
     @property
     def bytes_read(self) -> int:

@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -11,13 +12,14 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Arguments: bootstrap, topic, partitions, records of each partition's end to read (0: all of it), passes.
  * Reads that much by assignment, once to warm up and `passes` times for the measure.
- * Standard output: records, value bytes and seconds of the measured passes.
+ * Standard output: "warm", then after a line of standard input records, value bytes and seconds of the measured passes;
+ * it ends with its standard input, so that its processor time can be read.
  */
 public final class BenchConsumer {
     private long records;
     private long bytes;
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws IOException {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", arguments[0]);
         // At the end of a pass one fetch is parked at the log's end: it must not hold up the next pass.
@@ -30,6 +32,8 @@ public final class BenchConsumer {
             consumer.assign(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             new BenchConsumer().pass(consumer, ends, tail);
+            System.out.println("warm");
+            System.in.read();
             var measured = new BenchConsumer();
             long start = System.nanoTime();
             for (int pass = 0; pass < passes; pass++) {
@@ -37,6 +41,9 @@ public final class BenchConsumer {
             }
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.println(measured.records + " " + measured.bytes + " " + seconds);
+            while (System.in.read() >= 0) {
+                // Whoever measures reads /proc meanwhile.
+            }
         }
     }
 

@@ -10,7 +10,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Arguments: bootstrap, topic, value bytes, records to warm up, records to measure.
  * Sends one record at a time and waits for its acknowledgement (acks=all, no linger): those to warm up at once,
  * those to measure once for each line of standard input.
- * Standard output: "warm", then for each line median and 99th percentile in microseconds.
+ * Standard output: "warm", then for each line median, 99th and 99.9th percentile in microseconds.
  */
 public final class BenchLatency {
     public static void main(String[] arguments) throws Exception {
@@ -28,7 +28,9 @@ public final class BenchLatency {
             while (lines.readLine() != null) {
                 double[] microseconds = pass(producer, record, records);
                 Arrays.sort(microseconds);
-                System.out.println(microseconds[records / 2] + " " + microseconds[records * 99 / 100]);
+                System.out.println(
+                    microseconds[records / 2] + " " + microseconds[records * 99 / 100] + " " + microseconds[records * 999 / 1000]
+                );
             }
         }
     }

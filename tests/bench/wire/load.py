@@ -5,14 +5,22 @@ import select
 import socket
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from tests.bench.measurement import PER_REQUEST, Cost
 from tests.bench.wire.connection import RECEIVE_BYTES
 
 # Longest that all connections together may be without any answer.
 SILENCE_SECONDS = 30.0
 # How many times as long as the measurement a warm-up may take.
 WARM_UP_TIMES = 5
+
+
+class Used(Protocol):
+    """A server whose processor time can be read."""
+
+    @property
+    def cpu_seconds(self) -> float: ...
 
 
 class WrongAnswer(AssertionError):
@@ -59,13 +67,13 @@ class Lane:
 
 
 class Rate(NamedTuple):
-    """Requests a second, and the share of one processor that the client took for them."""
+    """Requests a second, and what each took of the server's processor time and of ours."""
 
     per_second: float
-    client_share: float
+    cost: Cost
 
 
-def measure(lanes: Sequence[Lane], *, in_flight: int, warm_up: int, seconds: float) -> Rate:
+def measure(server: Used, lanes: Sequence[Lane], *, in_flight: int, warm_up: int, seconds: float) -> Rate:
     """Keep so many requests of each lane in flight, `seconds` long, and wait for the rest.
 
     Before that `warm_up` requests are answered, as far as that takes no longer than WARM_UP_TIMES as long: a
@@ -82,14 +90,18 @@ def measure(lanes: Sequence[Lane], *, in_flight: int, warm_up: int, seconds: flo
         lane.send(in_flight)
     try:
         _run(poll, by_file, WARM_UP_TIMES * seconds, warm_up)
-        used, began = time.process_time(), time.perf_counter()
+        servers, ours, began = server.cpu_seconds, time.process_time(), time.perf_counter()
         done = _run(poll, by_file, seconds)
         took = time.perf_counter() - began
-        share = (time.process_time() - used) / took
+        cost = Cost(
+            (server.cpu_seconds - servers) / done * 1e6,
+            (time.process_time() - ours) / done * 1e6,
+            PER_REQUEST,
+        )
         _drain(poll, by_file, in_flight * len(lanes))
     finally:
         poll.close()
-    return Rate(done / took, share)
+    return Rate(done / took, cost)
 
 
 def _run(poll: select.epoll, lanes: dict[int, Lane], seconds: float, enough: float = math.inf) -> int:

@@ -21,6 +21,10 @@ HEARTBEAT_VERSION: Final = 4
 LEAVE_VERSION: Final = 5
 FIND_COORDINATOR_VERSION: Final = 4
 
+API_VERSIONS_VERSION: Final = 3
+# The newest one that names topics, and needs no id of a topic for an answer.
+FETCH_VERSION: Final = 12
+
 LATEST: Final = -1
 EARLIEST: Final = -2
 PROTOCOL_TYPE: Final = "consumer"
@@ -179,5 +183,53 @@ def offset_commit(
             member_id=member_id,
             group_instance_id=None,
             topics=[of_topic(name=topic, partitions=partitions)],
+        )
+    )
+
+
+def offset_fetch(group_id: str, topic: str, partitions: int) -> bytes:
+    """What a group has committed for these partitions."""
+    request = REQUEST_CLASSES[ApiKey.OFFSET_FETCH]
+    of_group = request.OffsetFetchRequestGroup
+    topics = [of_group.OffsetFetchRequestTopics(name=topic, partition_indexes=list(range(partitions)))]
+    group = of_group(group_id=group_id, member_id=None, member_epoch=-1, topics=topics)
+    return framed(request(version=OFFSET_FETCH_VERSION, groups=[group], require_stable=True))
+
+
+def api_versions() -> bytes:
+    """What a connection begins with."""
+    request = REQUEST_CLASSES[ApiKey.API_VERSIONS]
+    return framed(
+        request(version=API_VERSIONS_VERSION, client_software_name=CLIENT_ID, client_software_version="1")
+    )
+
+
+def fetch_nothing(topic: str, partitions: int) -> bytes:
+    """A Fetch at the beginning of empty partitions that waits for nothing."""
+    request = REQUEST_CLASSES[ApiKey.FETCH]
+    asked = [
+        request.FetchTopic.FetchPartition(
+            partition=index,
+            current_leader_epoch=-1,
+            fetch_offset=0,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=1 << 20,
+        )
+        for index in range(partitions)
+    ]
+    return framed(
+        request(
+            version=FETCH_VERSION,
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=50 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[request.FetchTopic(topic=topic, partitions=asked)],
+            forgotten_topics_data=[],
+            rack_id="",
         )
     )
