@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench import clients
-from tests.bench.__main__ import machine, say
+from tests.bench.facts import machine, say
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
 from tests.peers.probe import free_ports
