@@ -70,11 +70,6 @@ MAX_UNSENT_BYTES = 1 * MIB
 """Bytes of answers of one connection that wait for its client to read; while there are more, no further
 request of it is begun. Kafka begins none until the answer before is written."""
 
-KERNEL_UNSENT_BYTES = 64 * KIB
-"""Bytes of answers that the kernel keeps for one connection before the first of them is sent, where it can be
-told (TCP_NOTSENT_LOWAT). Whatever is under way counts besides, so that this slows no long line down; more
-would only fill the client's receive buffer to the brim, and each time that this is full both sides wait."""
-
 IDLE_SECONDS = 600.0
 """Seconds without a request before a connection is closed. Kafka's `connections.max.idle.ms`, 10 minutes;
 clients close theirs after 9."""

@@ -34,14 +34,7 @@ from gateway.front.connection import Connection
 from gateway.front.context import ConnectionContext
 from gateway.front.departures import Departures
 from gateway.front.dispatch import Dispatcher
-from gateway.front.limits import (
-    ACCEPT_BACKOFF_SECONDS,
-    CHECK_SECONDS,
-    HURRY_SECONDS,
-    KERNEL_UNSENT_BYTES,
-    MAX_LINGERING,
-    Limits,
-)
+from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
 
@@ -249,8 +242,6 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
-            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KERNEL_UNSENT_BYTES)
             connection = Connection(sock, listener, self.context, client)
             self._departures.watch(sock, connection.client_left)
         except OSError:

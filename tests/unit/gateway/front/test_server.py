@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import resource
-import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -18,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.failures import DiskFailed
 from gateway.common.metrics import Metrics
-from gateway.front.limits import KERNEL_UNSENT_BYTES, SHUTDOWN_GRACE_SECONDS, Limits
+from gateway.front.limits import SHUTDOWN_GRACE_SECONDS, Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import parse_listener
 from gateway.front.server import Server, connections_allowed_by_files, raise_file_limit
@@ -56,18 +55,6 @@ async def refused(server: Running) -> bool:
         return True
     await stream.aclose()
     return False
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no such option")
-def test_the_kernel_keeps_little_of_what_a_client_has_yet_to_be_sent() -> None:
-    async def body(server: Running, client: Client) -> None:
-        await client.send(request(ECHO, 1, b"x"))
-        assert await client.frame() == answer(1, b"x")
-        (connection,) = server.server.connections
-        option = connection.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
-        assert option == KERNEL_UNSENT_BYTES
-
-    serve(body)
 
 
 def test_stopping_answers_what_is_in_flight_and_accepts_nothing_new() -> None:
