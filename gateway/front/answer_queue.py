@@ -105,7 +105,7 @@ class AnswerQueue:
     def flush(self) -> None:
         """Writes the ready answers as far as the client takes them; leaves the rest to the writer."""
         output = self.output
-        if not output.draining:
+        if not output.draining and not output.full:  # where it is, the writer knows
             output.try_send()
             if output.unsent or output.error is not None:
                 self._work.wake()

@@ -25,6 +25,7 @@ class Output:
     """Ready answers and the socket they go to.
 
     `unsent` counts their bytes. `error` is set once the socket has failed; what is put after that is dropped.
+    `full`: the kernel took less than there was, so to ask again before the socket is writable is in vain.
     `waiting_since` (trio's clock, infinite when not waiting), `drain_began` and `drained` tell how long the
     client has not been reading, and how fast it reads.
     """
@@ -36,6 +37,7 @@ class Output:
         "drained",
         "draining",
         "error",
+        "full",
         "unsent",
         "waiting_since",
     )
@@ -46,6 +48,7 @@ class Output:
         self.unsent = 0
         self.error: OSError | None = None
         self.draining = False
+        self.full = False
         self.waiting_since = math.inf
         self.drain_began = math.inf
         self.drained = 0
@@ -72,13 +75,17 @@ class Output:
         buffers = self._buffers
         try:
             while buffers:
-                if len(buffers) == 1:
+                count = len(buffers)
+                if count == 1:
                     sent = self._socket.send(buffers[0])
                 else:
                     sent = self._socket.sendmsg(list(islice(buffers, IOV_MAX)))
                 self._remove(sent)
+                if count <= IOV_MAX:  # all that there was: what is left does not fit
+                    self.full = self.unsent > 0
+                    return
         except BlockingIOError:
-            pass
+            self.full = True
         except OSError as error:
             self.error = error
             self._buffers.clear()
@@ -90,7 +97,8 @@ class Output:
         self.drain_began = trio.current_time()
         self.drained = 0
         try:
-            self.try_send()
+            if not self.full:
+                self.try_send()
             while self._buffers:
                 self.waiting_since = trio.current_time()
                 try:

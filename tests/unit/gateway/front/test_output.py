@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -24,6 +25,25 @@ def pair() -> Iterator[tuple[Output, socket.socket]]:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         yield Output(ours), theirs
+
+
+class Counted:
+    """A socket that counts how often it was asked to send."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.sends = 0
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def send(self, *arguments: Any) -> int:
+        self.sends += 1
+        return self._sock.send(*arguments)
+
+    def sendmsg(self, *arguments: Any) -> int:
+        self.sends += 1
+        return self._sock.sendmsg(*arguments)
 
 
 def read_all(sock: socket.socket) -> bytes:
@@ -74,6 +94,34 @@ def test_what_the_kernel_does_not_take_waits_for_the_client() -> None:
                     await trio.lowlevel.checkpoint()
             assert received == whole
             assert (output.unsent, output.draining) == (0, False)
+
+    run(main)
+
+
+def test_what_is_full_is_asked_again_only_when_it_has_room() -> None:
+    async def main() -> None:
+        ours, client = socket.socketpair()
+        with ours, client:
+            for sock in (ours, client):
+                sock.setblocking(False)
+            counted = Counted(ours)
+            output = Output(counted)  # type: ignore[arg-type]
+            whole = pattern(300_000, 1) + pattern(300_000, 2)
+            output.put([whole[:300_000], whole[300_000:]])
+            output.try_send()
+            assert (output.full, counted.sends) == (True, 1)
+            received, wake_ups = b"", 0
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(output.drain)
+                await wait_all_tasks_blocked()
+                assert counted.sends == 1
+                while len(received) < len(whole):
+                    received += read_all(client)
+                    wake_ups += 1
+                    await wait_all_tasks_blocked()
+                    assert counted.sends <= 1 + wake_ups
+            assert received == whole
+            assert not output.full
 
     run(main)
 
