@@ -64,6 +64,14 @@ def test_requests_are_what_they_claim() -> None:
     (topic,) = found.topics
     assert topic.name == "t"
     assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 7), (2, 9)]
+    assert sent(messages.api_versions(), ApiKey.API_VERSIONS) is not None
+    found = sent(messages.fetch_nothing("t", 3), ApiKey.FETCH)
+    assert (found.max_wait_ms, found.min_bytes, found.session_epoch) == (0, 0, -1)
+    assert [len(topic.partitions) for topic in found.topics] == [3]
+    found = sent(messages.offset_fetch("g", "t", 3), ApiKey.OFFSET_FETCH)
+    assert [(group.group_id, group.topics[0].partition_indexes) for group in found.groups] == [
+        ("g", [0, 1, 2])
+    ]
     found = sent(messages.sync("g", "m", 3, {"m": assignment("t", 1)}), ApiKey.SYNC_GROUP)
     assert [(each.member_id, each.assignment) for each in found.assignments] == [("m", assignment("t", 1))]
     found = sent(messages.join("g", "m", subscription("t")), ApiKey.JOIN_GROUP)
