@@ -21,6 +21,9 @@ COUNTED: Final = 2_000
 REQUEST: Final = 50_000
 """A request, beside what its steps cost: to receive it, to find its way, to write its answer."""
 
+SENT_KIB: Final = 500
+"""A KiB of an answer that the kernel takes."""
+
 CONNECTION_END: Final = 80_000
 """A connection that ends: thousands may at once."""
 

@@ -121,7 +121,7 @@ class Connection:
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self._frames = FrameReader(limits.max_request_bytes)
-        self._output = Output(sock)
+        self._output = Output(sock, client.turns)
         self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)

@@ -15,7 +15,9 @@ from itertools import islice
 
 import trio
 
+from gateway.common.costs import SENT_KIB
 from gateway.common.handlers import Buffer, Response
+from gateway.common.turns import Turns
 
 IOV_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1024
 """Buffers that one `sendmsg` takes: 1,024 on Linux and macOS."""
@@ -27,12 +29,14 @@ class Output:
     `unsent` counts their bytes. `error` is set once the socket has failed; what is put after that is dropped.
     `full`: the kernel took less than there was, so to ask again before the socket is writable is in vain.
     `waiting_since` (trio's clock, infinite when not waiting), `drain_began` and `drained` tell how long the
-    client has not been reading, and how fast it reads.
+    client has not been reading, and how fast it reads. What is sent is charged to the client's `turns`: the
+    kernel copies it while everybody else waits.
     """
 
     __slots__ = (
         "_buffers",
         "_socket",
+        "_turns",
         "drain_began",
         "drained",
         "draining",
@@ -42,8 +46,9 @@ class Output:
         "waiting_since",
     )
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, turns: Turns) -> None:
         self._socket = sock
+        self._turns = turns
         self._buffers: deque[Buffer] = deque()
         self.unsent = 0
         self.error: OSError | None = None
@@ -106,6 +111,9 @@ class Output:
                 except trio.ClosedResourceError:
                     pass  # woken so that the reader stops: see `Connection.stop_reading`
                 self.waiting_since = math.inf
+                turns = self._turns
+                if turns.left < -turns.size:
+                    await turns.wait(-turns.size)
                 self.try_send()
         finally:
             self.draining = False
@@ -117,6 +125,7 @@ class Output:
         buffers = self._buffers
         self.unsent -= sent
         self.drained += sent
+        self._turns.left -= (sent >> 10) * SENT_KIB
         while sent:
             size = len(buffers[0])
             if sent < size:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.common.turns import Turns
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
 from gateway.front.limits import Limits
 from gateway.front.memory import ConnectionMemory
@@ -58,7 +59,7 @@ def make() -> tuple[AnswerQueue, Socket]:
         produced_memory=budget,
         response_memory=budget,
     )
-    output = Output(cast(Any, socket))
+    output = Output(cast(Any, socket), Turns())
     return AnswerQueue(output, ConnectionMemory(cast(Any, context)), Limits()), socket
 
 

@@ -11,6 +11,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.common.costs import SENT_KIB
+from gateway.common.turns import TURN, Turns
 from gateway.front.output import IOV_MAX, Output
 from tests.unit.gateway.kafka_wire import run
 
@@ -24,7 +26,7 @@ def pair() -> Iterator[tuple[Output, socket.socket]]:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        yield Output(ours), theirs
+        yield Output(ours, Turns()), theirs
 
 
 class Counted:
@@ -105,7 +107,7 @@ def test_what_is_full_is_asked_again_only_when_it_has_room() -> None:
             for sock in (ours, client):
                 sock.setblocking(False)
             counted = Counted(ours)
-            output = Output(counted)  # type: ignore[arg-type]
+            output = Output(counted, Turns())  # type: ignore[arg-type]
             whole = pattern(300_000, 1) + pattern(300_000, 2)
             output.put([whole[:300_000], whole[300_000:]])
             output.try_send()
@@ -122,6 +124,37 @@ def test_what_is_full_is_asked_again_only_when_it_has_room() -> None:
                     assert counted.sends <= 1 + wake_ups
             assert received == whole
             assert not output.full
+
+    run(main)
+
+
+def test_what_is_sent_is_charged_and_an_overdrawn_turn_is_waited_for() -> None:
+    async def main() -> None:
+        ours, client = socket.socketpair()
+        turns = Turns()
+        with ours, client:
+            for sock in (ours, client):
+                sock.setblocking(False)
+            output = Output(ours, turns)
+            output.put(pattern(300_000, 1))
+            output.try_send()
+            sent = 300_000 - output.unsent
+            assert TURN - turns.left == (sent >> 10) * SENT_KIB > 0
+            async with trio.open_nursery() as nursery:
+                turns.left = -2 * TURN
+                nursery.start_soon(turns.wait, TURN)  # who renews the account with its next step
+                nursery.start_soon(output.drain)
+                await wait_all_tasks_blocked()
+                turns.left = -2 * TURN
+                assert len(read_all(client)) == sent
+                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
+                assert output.unsent == 300_000 - sent
+                await wait_all_tasks_blocked()
+                assert output.unsent < 300_000 - sent
+                while output.unsent:
+                    read_all(client)
+                    await trio.lowlevel.checkpoint()
 
     run(main)
 
