@@ -52,6 +52,9 @@ HEADER: Final = 250
 PRODUCED_KIB: Final = 400
 """A KiB of it, for its CRC and a copy."""
 
+HOT_BATCH: Final = 400
+"""A batch that is answered from memory, a buffer of its own: how many there are is known only afterwards."""
+
 COLD_READ: Final = 200_000
 """A range that is read from a store, beside its batches."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import trio
 
-from gateway.common.costs import COLD_BATCH, COLD_READ
+from gateway.common.costs import COLD_BATCH, COLD_READ, HOT_BATCH
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, within
@@ -163,6 +163,7 @@ class Reading:
         if records is None:
             self.cold[wanted] = None
         else:
+            self._request.work.owes(len(records) * HOT_BATCH)
             wanted.records = records
 
     def _memory(self, partitions: int) -> int:

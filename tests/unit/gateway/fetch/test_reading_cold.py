@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from gateway.common.budget import Budget
-from gateway.common.costs import COLD_BATCH, COLD_READ
+from gateway.common.costs import COLD_BATCH, COLD_READ, HOT_BATCH
 from gateway.fetch.full import FetchJob
 from gateway.fetch.reading import MAX_COLD_READS_AT_ONCE, RESULT_BYTES
 from tests.unit.gateway.fetch.test_full import COLD, SIZE, fetched, fill
@@ -137,6 +137,16 @@ def test_what_stores_give_is_charged_by_the_batch() -> None:
         assert request.work.charged == COLD_READ + 3 * COLD_BATCH
 
     logged(body, **COLD)
+
+
+def test_what_is_in_memory_is_charged_by_the_batch() -> None:
+    async def body(log: FakeLog) -> None:
+        await fill(log)
+        request = fetch_request((0, 0, 3 * SIZE))
+        await FetchJob(request, log.broker).run()
+        assert request.work.charged == 3 * HOT_BATCH
+
+    logged(body)
 
 
 def test_a_cold_partition_that_cannot_be_read_fails_alone() -> None:
