@@ -24,7 +24,7 @@ from gateway.broker import Broker
 from gateway.groups.lag import LagClock, PartitionLag, TopicLag
 from gateway.groups.records import NO_TOPIC_ID, CommittedOffset
 from gateway.groups.served import Group
-from gateway.log.partition import Partition
+from gateway.log.partition import Partition, PartitionState
 
 SLICE_SECONDS: Final = 0.001
 """Work before others have their turn."""
@@ -193,6 +193,8 @@ class Survey:
             if offset.topic_id not in (NO_TOPIC_ID, topic.id):
                 continue  # of an earlier topic of this name
             partition = topic.partitions[index]
+            if partition.state is PartitionState.RECOVERING:
+                continue  # where its log ends is not known yet
             one = self._clock.lag(partition, offset.offset, trio.current_time(), time.time())
             lag.add(one)
             if self.by_partition:

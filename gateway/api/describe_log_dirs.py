@@ -71,7 +71,10 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
             nursery.start_soon(_ask_disk, broker, store, disks)
         with trio.move_on_after(COUNT_SECONDS):
             for partition in partitions:
-                if any(segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed):
+                # What is being recovered is to find its entries in the catalog as it has read them.
+                if partition.available and any(
+                    segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed
+                ):
                     await count_sizes(broker.context, partition)
     sizes = await _sizes(request.work, partitions)
     results = [

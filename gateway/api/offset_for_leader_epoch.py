@@ -65,5 +65,6 @@ def _end_of_epoch(topic: Topic | None, asked: Any) -> Any:
             if partition.available:
                 epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
             else:
+                partition.asked_for()
                 error = ErrorCode.LEADER_NOT_AVAILABLE
     return _Partition(error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

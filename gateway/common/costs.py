@@ -25,7 +25,7 @@ SENT_KIB: Final = 500
 """A KiB of an answer that the kernel takes."""
 
 CONNECTION_END: Final = 80_000
-"""A connection that ends: thousands may at once."""
+"""A connection that ends; what its client asks for next waits for that."""
 
 CONFIGS: Final = 100_000
 """A topic or resource whose configs are checked or described one by one: CreateTopics, AlterConfigs,

@@ -42,15 +42,15 @@ many."""
 class Attendance:
     """Who is served in one gateway: by it a client knows whether it is alone."""
 
-    __slots__ = ("changes", "latest", "renewals")
+    __slots__ = ("changes", "latest", "waiting")
 
     def __init__(self) -> None:
         self.latest: Turns | None = None
         """Whose request, or turn that it had to wait for, began last."""
         self.changes = 0
         """How often that became another client's."""
-        self.renewals = 0
-        """Turns of all clients that waited for one."""
+        self.waiting = 0
+        """Clients that wait for a turn."""
 
 
 class Turns:
@@ -63,7 +63,6 @@ class Turns:
         "_changes",
         "_first",
         "_in_vain",
-        "_renewals",
         "_served",
         "_shared",
         "attendance",
@@ -87,8 +86,6 @@ class Turns:
         self._in_vain = False
         self._changes = self.attendance.changes + 1  # that it comes itself is the first one
         """What `attendance` said when the turn began."""
-        self._renewals = self.attendance.renewals
-        """Likewise."""
         self._shared = 0
         """For so many turns it does not count as alone."""
 
@@ -109,6 +106,7 @@ class Turns:
             if self._first is None:
                 self.waiting[task] = False
                 self._first = task
+                self.attendance.waiting += 1
                 await trio.lowlevel.cancel_shielded_checkpoint()  # everybody else has one step
             else:
                 self.waiting[task] = True
@@ -131,18 +129,18 @@ class Turns:
         asleep = (task for task, sleeps in self.waiting.items() if sleeps)
         called = list(islice(asleep, self._calls))
         self._first = called[0] if called else None
+        if self._first is None:
+            self.attendance.waiting -= 1
         for task in called:
             self.waiting[task] = False
             trio.lowlevel.reschedule(task)
 
     def _next_size(self) -> int:
-        attendance = self.attendance
         self.attend()
-        attendance.renewals += 1
-        waiting = attendance.renewals - self._renewals  # each of them begins a turn in a pass
-        self._shared = REMEMBERED_TURNS if attendance.changes != self._changes else max(0, self._shared - 1)
-        self._changes, self._renewals = attendance.changes, attendance.renewals
-        return max(LEAST_TURN, SHARED_TURN // waiting) if self._shared else TURN
+        changes = self.attendance.changes
+        self._shared = REMEMBERED_TURNS if changes != self._changes else max(0, self._shared - 1)
+        self._changes = changes
+        return max(LEAST_TURN, SHARED_TURN // self.attendance.waiting) if self._shared else TURN
 
     def _forget(self, task: trio.lowlevel.Task, _: object) -> trio.lowlevel.Abort:
         # Only of who sleeps: who has been called will run, whatever happens.

@@ -132,7 +132,9 @@ class Reading:
     async def _read_cold(self, wanted: FetchedPartition) -> None:
         partition, work = wanted.partition, self._request.work
         assert partition is not None
-        await work.before(COLD_READ)
+        if self._request.gone:
+            return  # nobody is there to be answered
+        work.owes(COLD_READ)  # what comes next pays: the memory of the answer is reserved
         try:
             records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
         except KafkaError as error:

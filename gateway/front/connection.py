@@ -58,6 +58,7 @@ from gateway.front.limits import (
     LINGER_SECONDS,
     MAX_GATE_SECONDS,
     MIN_COUNTED_REQUEST_BYTES,
+    SMALL_REQUESTS_OWE,
 )
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
@@ -215,16 +216,16 @@ class Connection:
                 frame = frames.next_frame()
                 if frame is None:
                     if not await self._receive():
-                        await self._charge(CONNECTION_END)
+                        turns.left -= CONNECTION_END
                         return
                     in_a_row = 0  # others had their turn meanwhile
                     continue
                 deadlines.partial -= len(frame) + SIZE_BYTES
                 turns.attend()
-                if turns.left < -turns.size:
-                    await self._charge(REQUEST)
-                else:
-                    turns.left -= REQUEST
+                if turns.left < SMALL_REQUESTS_OWE:
+                    self._answers.flush()
+                    await turns.wait(SMALL_REQUESTS_OWE)
+                turns.left -= REQUEST
                 work.free, work.has_turn = FREE, False
                 await self._serve(frame)
                 in_a_row += 1
@@ -248,16 +249,6 @@ class Connection:
             logger.exception(
                 "closing the connection of %s: a request failed unexpectedly", self.client_address
             )
-
-    async def _charge(self, cost: int) -> None:
-        """Charge what is about to begin. What asks for little is served although its client has spent its
-        turn, but not without end: the turn is overdrawn by as much as it had.
-        """
-        turns = self._work.turns
-        if turns.left < -turns.size:
-            self._answers.flush()
-            await turns.wait(-turns.size)
-        turns.left -= cost
 
     async def _receive(self) -> bool:
         """Waits for bytes. False at the end: the client closed, or the gateway stops."""

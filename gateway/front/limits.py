@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.common.settings import LogSettings
+from gateway.common.turns import TURN
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -121,6 +122,11 @@ MAX_KNOWN_CLIENTS = 4_096
 FAIR_SHARE_REQUESTS = 32
 """Requests of one connection that are handled before other connections have their turn; fewer where they are
 much work."""
+
+SMALL_REQUESTS_OWE = -TURN
+"""Nanoseconds that a client's turn may be overdrawn before requests of it wait that have not begun: what asks
+for little is served although its client has spent its turn, but not without end. It is as much while others
+are served: what asks for little would stand behind all that asks for much."""
 
 LISTEN_BACKLOG = 1024
 """Connections that the kernel completes before we accept them (it caps this at `net.core.somaxconn`). Kafka's

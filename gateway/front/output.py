@@ -30,7 +30,7 @@ class Output:
     `full`: the kernel took less than there was, so to ask again before the socket is writable is in vain.
     `waiting_since` (trio's clock, infinite when not waiting), `drain_began` and `drained` tell how long the
     client has not been reading, and how fast it reads. What is sent is charged to the client's `turns`: the
-    kernel copies it while everybody else waits.
+    kernel copies it while everybody else waits. An answer that is begun waits for none itself.
     """
 
     __slots__ = (
@@ -111,9 +111,6 @@ class Output:
                 except trio.ClosedResourceError:
                     pass  # woken so that the reader stops: see `Connection.stop_reading`
                 self.waiting_since = math.inf
-                turns = self._turns
-                if turns.left < -turns.size:
-                    await turns.wait(-turns.size)
                 self.try_send()
         finally:
             self.draining = False

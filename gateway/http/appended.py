@@ -96,6 +96,9 @@ async def append(
         client=client_of(host),
     )
     if expected_end is not None:
+        if not partition.available:  # where it ends may not be known yet
+            partition.asked_for()
+            raise refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
         if partition.next_offset != expected_end:
             raise _other_end(expected_end, partition.next_offset)
         request.before_waiting = _refuse_to_wait

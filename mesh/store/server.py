@@ -9,7 +9,6 @@ for.
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import trio
@@ -100,18 +99,25 @@ class Server:
         self._damage = damage or Damage()
         self._corrupt: deque[str] = deque()
         """Addresses in which worker threads met corruption."""
-        self._queue: trio.MemorySendChannel[Callable[[], list[Frames]]]
-        self._work: trio.MemoryReceiveChannel[Callable[[], list[Frames]]]
+        self._pending: set[tuple[Callable[[Any], list[Frames]], Any]] = set()
+        """Requests that wait or are being read for: who waits asks again, and is answered once."""
+        self._queue: trio.MemorySendChannel[tuple[Callable[[Any], list[Frames]], Any]]
+        self._work: trio.MemoryReceiveChannel[tuple[Callable[[Any], list[Frames]], Any]]
         self._queue, self._work = trio.open_memory_channel(MAX_QUEUED_READS)
 
     def _enqueue(self, answer: Callable[[Any], list[Frames]], request: Any) -> None:
         """Take a request, if it is meant for this store."""
         if request.store != self._incarnation:
             return
+        asked = answer, request
+        if asked in self._pending:
+            return
         try:
-            self._queue.send_nowait(partial(answer, request))
+            self._queue.send_nowait(asked)
         except trio.WouldBlock:
             self.dropped += 1
+        else:
+            self._pending.add(asked)
 
     def on_fetch(self, fetch: Fetch) -> None:
         """A FETCH that is directed at one store."""
@@ -146,9 +152,13 @@ class Server:
                 nursery.start_soon(self._serve)
 
     async def _serve(self) -> None:
-        async for answer in self._work:
+        async for asked in self._work:
+            answer, request = asked
             self.reads += 1
-            answers = await trio.to_thread.run_sync(answer)
+            try:
+                answers = await trio.to_thread.run_sync(answer, request)
+            finally:
+                self._pending.discard(asked)
             # A read that was under way when the store was stopped ends here: the sockets may be closed.
             await trio.lowlevel.checkpoint_if_cancelled()
             while self._corrupt:

@@ -29,8 +29,8 @@ MUTANTS = (
         "requests-that-begin-are-free",
         "A client with thousands of connections has as many small requests served between two of others.",
         "gateway/front/connection.py",
-        "                if turns.left < -turns.size:\n",
-        "                if turns.left < -1000 * turns.size:\n",
+        "                if turns.left < SMALL_REQUESTS_OWE:\n",
+        "                if turns.left < 1000 * SMALL_REQUESTS_OWE:\n",
         (f"{CLIENTS}test_many_small_requests_of_one_client_keep_another_waiting_for_some_of_them",),
     ),
     Mutant(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import trio
 
 from gateway.api.fetch import INITIAL_EPOCH, fetch
+from gateway.common.work import Work
 from gateway.fetch.session import next_epoch
 from gateway.log.partition import Partition, PartitionState
 from tests.sim.loop import BrokenPromise
@@ -178,6 +179,7 @@ class SessionConsumer:
             park=lambda _give_up: None,
             unpark=lambda: None,
             gone=False,
+            work=Work(),
         )
         answer: Any = await fetch(request, self._life.broker)
         found: Answer = answer

@@ -107,7 +107,9 @@ class Endings:
         try:
             await self._transact(parts)
         except (CompareFailed, Overtaken) as error:
-            if len(parts) == 1:
+            if isinstance(error, Overtaken) and not error.partitions:
+                await self._put_some(parts)  # only their topic has changed meanwhile
+            elif len(parts) == 1:
                 parts[0].error = error
             else:
                 for part in parts:

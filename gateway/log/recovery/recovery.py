@@ -97,6 +97,7 @@ class Recovery:
         """Stores that an operator has given up, for partitions that waited for them."""
         self._work = trio.Event()
         self._work_asked = trio.Event()
+        self._work_again = trio.Event()
         self._settled = trio.Event()
         self._rounds = trio.Semaphore(ROUNDS_AT_ONCE)
         self._round_of_asked = trio.Semaphore(1)
@@ -157,7 +158,7 @@ class Recovery:
     def _recover_again(self, partition: Partition) -> None:
         """A partition has lost its segment."""
         self._again[partition] = None
-        self._work.set()
+        self._work_again.set()
 
     def _recover_first(self, partition: Partition) -> None:
         """A client has asked for a partition: it need not wait for those that nobody has asked for."""
@@ -187,11 +188,10 @@ class Recovery:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._say_who_waits)
             nursery.start_soon(self._recover_asked, nursery)
+            nursery.start_soon(self._begin_again)
             while True:
                 await self._work.wait()
                 self._work = trio.Event()
-                if self._again:
-                    nursery.start_soon(self._begin_again)
                 while self._waiting_to_begin:
                     await self._begin_round(self._waiting_to_begin, PARTITIONS_AT_ONCE, self._rounds, nursery)
 
@@ -214,15 +214,25 @@ class Recovery:
         for partition in list(islice(waiting, count)):
             del self._waiting_to_begin[partition]
             self._asked.pop(partition, None)
+            if partition.deleted:
+                continue
             # One that is being recovered already has begun with what the catalog said before.
             if partition not in self._attempts:
                 attempts.append(self._attempt(partition))
         nursery.start_soon(self._recover_round, attempts, slots)
 
     async def _begin_again(self) -> None:
-        await trio.sleep(AGAIN_SECONDS)
-        again, self._again = self._again, {}
-        self._begin([p for p in again if p.state is not PartitionState.READY and not p.deleted])
+        """Begin once more with those that were served, or could not be recovered, for ever: before those that
+        nobody has asked for.
+        """
+        while True:
+            await self._work_again.wait()
+            self._work_again = trio.Event()
+            await trio.sleep(AGAIN_SECONDS)
+            again, self._again = self._again, {}
+            partitions = [p for p in again if p.state is not PartitionState.READY and not p.deleted]
+            self._begin(partitions)
+            self.recover_soon(partitions)
 
     def _attempt(self, partition: Partition) -> PartitionRecovery:
         attempt = self._new_attempt(partition, accept_loss=self._accept_loss)

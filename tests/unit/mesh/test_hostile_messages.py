@@ -285,10 +285,10 @@ def serve_all(store: Store) -> None:
     """What readers asked for, as the threads of the server do it."""
     while True:
         try:
-            serve = store.server._work.receive_nowait()
+            serve, request = store.server._work.receive_nowait()
         except trio.WouldBlock:
             return
-        for frames in serve():
+        for frames in serve(request):
             decode(frames)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
+from trio.testing import wait_all_tasks_blocked
 
 from mesh.protocol.address_state import Phase
 from mesh.protocol.ingest import Ingest
@@ -18,7 +19,7 @@ from mesh.store.db import Database, WriteStalled
 from mesh.store.store import FREE_BYTES_SECONDS, Store, StoreSettings
 from mesh.zmq_trio import Context
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, STORE, batch, fill, record, request
-from wireproto.dafka.additions import Ping, Pong
+from wireproto.dafka.additions import Digest, GetRows, Ping, Pong
 from wireproto.dafka.messages import Fetch
 from wireproto.records.row import Row
 
@@ -161,6 +162,44 @@ def test_a_read_that_ends_behind_the_sockets(tmp_path: Path, monkeypatch: pytest
 
     run(tmp_path / "db", scenario)
     assert heads(tmp_path / "db") == BATCHES
+
+
+def test_what_is_asked_for_again_before_it_is_answered_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Fetch(ADDRESS, "R1", "orders", 0, 3, STORE, 1000)
+    alike = GetRows(STORE, "R1", ADDRESS, 0, 3)
+    digest = Digest(*alike)
+    reads: list[tuple[str, Any]] = []
+
+    async def scenario(store: Store) -> None:
+        server = store.server
+        read = trio.Event()
+
+        def note(name: str) -> None:
+            def answer(request: Any) -> list[Any]:
+                reads.append((name, request))
+                if len(reads) in {3, 4}:
+                    trio.from_thread.run_sync(read.set)
+                return []
+
+            monkeypatch.setattr(server, name, answer)
+
+        for name in ("_fetch", "_rows", "_digest"):
+            note(name)
+        for _ in range(3):
+            server.on_fetch(asked)
+            server.on_get_rows(alike)
+            server.on_digest(digest)
+        await read.wait()
+        await wait_all_tasks_blocked()
+        assert sorted(reads) == [("_digest", digest), ("_fetch", asked), ("_rows", alike)]
+        read = trio.Event()
+        server.on_fetch(asked)
+        await read.wait()
+        assert reads[3:] == [("_fetch", asked)]
+
+    run(tmp_path / "db", scenario)
 
 
 def test_a_reclaim_that_fails_does_not_end_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,32 @@ def test_of_one_that_fails_the_others_hear_nothing(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
+@pytest.mark.parametrize("together", [1, 2])
+def test_a_topic_that_changes_meanwhile_fails_nobody(tmp_path: Path, together: int) -> None:
+    """Partitions are created, or configs altered, by the same commit of the catalog."""
+
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        endings = Endings(life.context)
+
+        async def alter() -> None:
+            life.topic.revision = await catalog.transact(
+                [], {NAME: keys.pack({"id": TOPIC_ID.hex(), "x": 1})}
+            )
+
+        async with trio.open_nursery() as nursery:
+            with catalog.held():
+                nursery.start_soon(alter)
+                await trio.testing.wait_all_tasks_blocked()
+                for index in range(together):
+                    nursery.start_soon(
+                        endings.put, life.topic.partitions[index], {record(index): b"%d" % index}, [], []
+                    )
+                await trio.testing.wait_all_tasks_blocked()
+        assert values(catalog) == {record(index): b"%d" % index for index in range(together)}
+
+    run(tmp_path, body)
+
+
 def test_who_is_cancelled_leaves_nobody_behind(tmp_path: Path) -> None:
     """The first one puts for all: it goes on to its end."""
 

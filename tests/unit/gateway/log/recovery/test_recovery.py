@@ -1116,6 +1116,44 @@ def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: 
     assert begun.index(51) < 50
 
 
+def test_a_partition_that_was_served_and_has_to_be_recovered_again_waits_for_no_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that is deleted meanwhile is not recovered at all."""
+    monkeypatch.setattr(recovery, "ROUNDS_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "AGAIN_SECONDS", 0.0)
+    begun: list[int] = []
+    load = PartitionRecovery.load
+
+    def noted(attempt: PartitionRecovery) -> None:
+        begun.append(attempt.partition.index)
+        load(attempt)
+
+    monkeypatch.setattr(PartitionRecovery, "load", noted)
+
+    async def body(setup: Setup) -> None:
+        life = setup.life(partitions=100)
+        first = life.topic.partitions[0]
+        life.topic.partitions[99].deleted = True
+
+        async def lose() -> None:
+            while not first.available:
+                await trio.lowlevel.checkpoint()
+            first.fail("its segment is lost")
+            life.recovery._recover_again(first)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lose)
+            async with life.running():
+                pass
+
+    cluster(body)
+    assert sorted(begun) == [0, *range(99)]
+    assert begun.index(0, begun.index(0) + 1) < 50
+
+
 def test_nothing_is_shown_before_the_stores_have_confirmed_the_catalog(cluster: Cluster) -> None:
     """Not even what is closed: the catalog may be an older one. Unless they take too long."""
 
