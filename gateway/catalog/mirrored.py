@@ -145,6 +145,12 @@ class MirroredCatalog(ABC):
                     await self._commit(plan)
             except CatalogFailed as failure:
                 self._refuse_all(failure)
+            except BaseException as error:
+                # The others hear of it, too: nobody knows what has become of the commit.
+                self._refuse_all(CatalogFailed(f"a commit of the catalog ended with {error!r}"))
+                for waiting in batch:
+                    waiting.outcome = self._refusal
+                raise
             else:
                 self._mirror.apply(plan)
                 self._start_leases(plan)

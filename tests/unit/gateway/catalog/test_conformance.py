@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import interface
 from gateway.catalog.interface import (
     Catalog,
+    CatalogFailed,
     Change,
     Compare,
     CompareFailed,
@@ -19,6 +20,7 @@ from gateway.catalog.interface import (
     HistoryLost,
     LeaseNotFound,
 )
+from gateway.catalog.mirror import Plan
 from gateway.catalog.sqlite import SqliteCatalog
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
@@ -391,3 +393,33 @@ def test_a_closed_catalog_takes_nothing(run: Callable[[Case], None]) -> None:
         assert [entry.key for entry in catalog.range("")] == ["a"]
 
     run(case)
+
+
+def test_who_shares_a_commit_that_ends_unexpectedly_hears_of_it() -> None:
+    """Nobody knows what has become of it, and nothing may follow."""
+
+    class Broken(MemoryCatalog):
+        async def _commit(self, plan: Plan) -> None:
+            await super()._commit(plan)
+            raise RuntimeError("the disk is on fire")
+
+    raised: list[str] = []
+
+    async def put(catalog: MemoryCatalog, key: str) -> None:
+        try:
+            await catalog.transact([], {key: b""})
+        except (RuntimeError, CatalogFailed) as error:
+            raised.append(f"{type(error).__name__}: {error}")
+
+    async def main() -> None:
+        catalog = Broken()
+        async with trio.open_nursery() as nursery:
+            with catalog.held():
+                for key in ("/a", "/b"):
+                    nursery.start_soon(put, catalog, key)
+                await wait_all_tasks_blocked()
+        await put(catalog, "/c")
+
+    trio.run(main)
+    unknown = "CatalogFailed: a commit of the catalog ended with RuntimeError('the disk is on fire')"
+    assert sorted(raised) == [unknown, unknown, "RuntimeError: the disk is on fire"]
