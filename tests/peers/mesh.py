@@ -16,7 +16,7 @@ from tests.peers.process import ServerProcess
 from tests.peers.tower import TowerProcess
 
 STORE_READY = re.compile(r"^The store (\S+) is ready on (\S+),", re.MULTILINE)
-GATEWAY_READY = re.compile(r"^Kafka is ready on (\S+):(\d+)", re.MULTILINE)
+GATEWAY_READY = re.compile(r"^Kafka is ready on (\S+):(\d+).*\n", re.MULTILINE)
 
 ALL_BYTES = 1 << 30
 

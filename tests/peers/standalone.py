@@ -10,7 +10,7 @@ from typing import Self
 
 from tests.peers.process import ServerProcess
 
-READY = re.compile(r"^Kafka is ready on (\S+):(\d+)", re.MULTILINE)
+READY = re.compile(r"^Kafka is ready on (\S+):(\d+).*\n", re.MULTILINE)
 
 
 class Standalone(ServerProcess):

@@ -8,7 +8,7 @@ from typing import Self
 from mesh.protocol.endpoints import TowerAddress
 from tests.peers.process import ServerProcess
 
-READY = re.compile(r"^Tower is ready on (\S+):(\d+):(\d+)$", re.MULTILINE)
+READY = re.compile(r"^Tower is ready on (\S+):(\d+):(\d+)\n", re.MULTILINE)
 
 
 class TowerProcess(ServerProcess):
