@@ -30,7 +30,6 @@ from gateway.cluster.stores import LEAVING
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import Work
-from gateway.log.segment import UNKNOWN
 from gateway.log.segment_sizes import count_sizes
 from mesh.reader import UNKNOWN_BYTES
 from wireproto.kafka.api_keys import ApiKey
@@ -72,9 +71,7 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
         with trio.move_on_after(COUNT_SECONDS):
             for partition in partitions:
                 # What is being recovered is to find its entries in the catalog as it has read them.
-                if partition.available and any(
-                    segment.size == UNKNOWN and not segment.is_open for segment in partition.chain.closed
-                ):
+                if partition.available:
                     await count_sizes(broker.context, partition)
     sizes = await _sizes(request.work, partitions)
     results = [

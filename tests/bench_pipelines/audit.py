@@ -7,7 +7,6 @@ both tables to Spark's `noop` sink and audits them, in turns, after one warm-up.
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -29,6 +28,7 @@ from dafka_pipeline.table.archive import Archive
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.table.state import State, TopicEnds
 from tests.bench_pipelines.frame import sizes, spark_in
+from tests.peers.process import processor_seconds
 
 PARTITIONS = 4
 TOPIC = "bench"
@@ -71,12 +71,6 @@ def cost(spark: SparkSession, into: list[Cost]) -> Iterator[None]:
     began, used = time.monotonic(), processor_seconds(java)
     yield
     into.append(Cost(time.monotonic() - began, processor_seconds(java) - used))
-
-
-def processor_seconds(process: int) -> float:
-    """User and system time of a process so far, all its threads."""
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read(spark: SparkSession, path: Path) -> None:

@@ -1077,11 +1077,8 @@ def test_one_request_asks_for_all_partitions(cluster: Cluster) -> None:
     cluster(body)
 
 
-def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While many wait: the latest first of those that are asked for, then what a client may ask for next."""
-    monkeypatch.setattr(recovery, "ROUNDS_AT_ONCE", 1)
-    monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 5)
-    monkeypatch.setattr(recovery, "ASKED_AT_ONCE", 1)
+def note_begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions of which a recovery begins, in order."""
     begun: list[int] = []
     load = PartitionRecovery.load
 
@@ -1090,6 +1087,15 @@ def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: 
         load(attempt)
 
     monkeypatch.setattr(PartitionRecovery, "load", noted)
+    return begun
+
+
+def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While many wait: the latest first of those that are asked for, then what a client may ask for next."""
+    monkeypatch.setattr(recovery, "ROUNDS_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 5)
+    monkeypatch.setattr(recovery, "ASKED_AT_ONCE", 1)
+    begun = note_begun(monkeypatch)
 
     async def body(setup: Setup) -> None:
         life = setup.life(partitions=100)
@@ -1124,14 +1130,7 @@ def test_a_partition_that_was_served_and_has_to_be_recovered_again_waits_for_no_
     monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 1)
     monkeypatch.setattr(recovery, "ASKED_AT_ONCE", 1)
     monkeypatch.setattr(recovery, "AGAIN_SECONDS", 0.0)
-    begun: list[int] = []
-    load = PartitionRecovery.load
-
-    def noted(attempt: PartitionRecovery) -> None:
-        begun.append(attempt.partition.index)
-        load(attempt)
-
-    monkeypatch.setattr(PartitionRecovery, "load", noted)
+    begun = note_begun(monkeypatch)
 
     async def body(setup: Setup) -> None:
         life = setup.life(partitions=100)
