@@ -24,6 +24,7 @@ import trio
 
 from dafka.installed import shown_version
 from dafka.processes.freed_memory import give_back_freed_memory
+from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
 from dafka.processes.loop_watch import LoopWatch
 from dafka.processes.ready import say_ready
@@ -196,6 +197,7 @@ class Life(abc.ABC):
         """Signals and health, from the first moment on."""
         self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
+        nursery.start_soon(look_for_garbage)
         await nursery.start(watch_signals, self._stop)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics], "--metrics")

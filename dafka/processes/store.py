@@ -12,6 +12,7 @@ from pathlib import Path
 import trio
 
 from dafka.processes.freed_memory import give_back_freed_memory
+from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.loop_watch import LoopWatch
@@ -108,6 +109,7 @@ class StoreProcess:
         async with trio.open_nursery() as nursery:
             await nursery.start(watch_signals, self._stopper(nursery))
             nursery.start_soon(give_back_freed_memory)
+            nursery.start_soon(look_for_garbage)
             if self.settings.metrics is not None:
                 pages = await open_listeners([self.settings.metrics], "--metrics")
                 await nursery.start(serve_health, pages, self.health, self.metrics)

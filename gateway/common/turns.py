@@ -24,7 +24,7 @@ TURN: Final = 8_000_000
 """Nanoseconds of a turn, as charged. With two milliseconds producers lost a
 tenth: answers leave, and stores are given what was appended, at its end."""
 
-SHARED_TURN: Final = TURN // 2
+SHARED_TURN: Final = TURN // 8
 """Nanoseconds of the turns of all clients that wait for one, in one pass of the loop, while others are
 served as well: what an answer of theirs takes is some passes."""
 

@@ -198,7 +198,7 @@ class Connection:
     def stop_reading(self) -> None:
         """For a gateway that stops (`shutting_down` is set): no further request is received."""
         # Wakes the reader if it waits for the client (and the writer, which looks and waits again).
-        trio.lowlevel.notify_closing(self.socket)
+        self._context.readiness.wake(self.socket)
 
     def overdue(self, now: float) -> str | None:
         """Why the connection is to be closed at `now` (trio's clock): a sentence, or None."""
@@ -262,10 +262,7 @@ class Connection:
             if deadlines.partial and deadlines.frame_began == math.inf:
                 deadlines.frame_began = now
             deadlines.input_waiting_since = now
-            try:
-                await trio.lowlevel.wait_readable(self.socket)
-            except trio.ClosedResourceError:
-                pass  # woken by `stop_reading`
+            await context.readiness.wait(self.socket)
             deadlines.input_waiting_since = math.inf
         if context.shutting_down.is_set():
             self.reason = self.reason or "shutdown"

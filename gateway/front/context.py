@@ -13,6 +13,7 @@ from gateway.common.metrics import Metrics
 from gateway.common.shared_budget import SharedBudget
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
+from gateway.front.readiness import Readiness
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -46,4 +47,5 @@ class ConnectionContext:
     produce_gate: Gate
     log: LogLimit
     shutting_down: trio.Event = field(default_factory=trio.Event)
+    readiness: Readiness = field(default_factory=Readiness)
     decoding: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(DECODING_AT_ONCE))

@@ -184,6 +184,7 @@ class Server:
                     nursery.start_soon(self._accept, entry, connections)
                 nursery.start_soon(self._keep_deadlines)
                 nursery.start_soon(self._departures.run)
+                nursery.start_soon(self.context.readiness.run)
                 task_status.started()
         close_all(sockets)
 
@@ -264,6 +265,7 @@ class Server:
             logger.exception("the connection of %s failed unexpectedly", connection.client_address)
         finally:
             self._departures.forget(connection.socket)
+            self.context.readiness.forget(connection.socket)
             self.connections.discard(connection)
             self._clients.leave(connection.client, trio.current_time())
             self.metrics.connections_open -= 1
