@@ -77,6 +77,13 @@ class Work:
         self.has_turn = True
         self.owes(cost)
 
+    async def settle(self) -> None:
+        """Let others have their turn until nothing is owed: before a step that only afterwards shows what it
+        costs.
+        """
+        if self.turns.left < 0:
+            await self.turn(0)
+
     async def breath(self) -> None:
         """Let others have their turn after `BREATH` elements, which are charged here."""
         self.owes(BREATH * COUNTED)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_WAIT_MS = 300_000
 """Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
 
+LITTLE_BYTES = 64 * 1024
+"""Records of an answer that waits for no turn: of the smallest batches that is a quarter of a millisecond."""
+
 _Changed = TypeVar("_Changed")
 
 
@@ -55,6 +58,8 @@ class Job(abc.ABC, Generic[_Changed]):
         if not self._enough() and body.max_wait_ms > 0:
             await self._wait(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
         wanted = self._wanted_in_order()
+        if reading.found > LITTLE_BYTES:
+            await self._settle()
         await reading.reserve(len(wanted))
         if reading.waited and self._request.gone:
             raise ClientLeft
@@ -102,6 +107,13 @@ class Job(abc.ABC, Generic[_Changed]):
             self._request.unpark()
             parked.discard(self)
             self._unpark()
+
+    async def _settle(self) -> None:
+        """Before memory is held: how many batches there are in an answer is known when it is made."""
+        work = self._request.work
+        if work.turns.left < 0:
+            self.reading.waited = True
+            await work.settle()
 
     async def _sleep(self) -> None:
         """Until something is to be done; at once if something changed meanwhile."""

@@ -14,6 +14,7 @@ from gateway.common.costs import ELEMENT, REQUEST
 from gateway.common.turns import (
     LEAST_TURN,
     MOST_CALLED,
+    MOST_OWED,
     REMEMBERED_TURNS,
     SHARED_TURN,
     TURN,
@@ -182,9 +183,10 @@ def test_a_client_alone_uses_its_turns_up(cost: int) -> None:
 
     trio.run(main)
     requests = 20 * 100
-    a_turn = max(1, TURN // cost)
-    assert counted.passes <= 1.5 * requests / a_turn + 100
-    assert counted.steps <= 5 * requests + 100  # one of them in vain, at most one to begin, and one to go on
+    turns_of_work = requests / (TURN // cost) if cost <= TURN else requests * cost / TURN
+    assert counted.passes <= 1.5 * turns_of_work + 100
+    # One of them in vain, at most one to begin, and one to go on; and of the first one a step in each pass.
+    assert counted.steps <= 5 * requests + counted.passes + 100
 
 
 @pytest.mark.parametrize("others", [0, 8])
@@ -214,6 +216,57 @@ def test_what_asks_for_little_waits_for_no_turn_though_its_client_has_spent_it(o
 async def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("cost", [10 * MILLISECOND, 1_000 * MILLISECOND])
+def test_what_was_found_to_cost_more_is_taken_off_the_next_turns_up_to_a_bound(cost: int) -> None:
+    """Three clients at once: what each does only shows what it costs when it is done."""
+    attendance, passes = Attendance(), Steps()
+    greedy = [Work(Turns(attendance)) for _ in range(3)]
+    rounds = 5
+
+    async def overdraw(work: Work) -> None:
+        for _ in range(rounds):
+            work.turns.attend()
+            await work.settle()
+            work.owes(cost)
+            await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        trio.lowlevel.add_instrument(passes)
+        async with trio.open_nursery() as nursery:
+            for work in greedy:
+                nursery.start_soon(overdraw, work)
+
+    trio.run(main)
+    owed = min(cost, MOST_OWED)
+    waits = rounds - 1 if cost > TURN else rounds - 2  # the first round has a whole turn
+    assert passes.passes >= (waits * owed - TURN) / SHARED_TURN
+    assert passes.passes <= rounds * (owed / LEAST_TURN + 10)
+
+
+def test_who_asks_for_little_goes_before_all_who_wait_for_what_is_owed() -> None:
+    """A client owes much, and a hundred of its connections want more; one begins a request."""
+    attendance = Attendance()
+    turns, other = Turns(attendance), Turns(attendance)
+    heavy = [Connection(turns) for _ in range(100)]
+    done: list[int] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for each in heavy:
+                nursery.start_soon(each.requests_of, 100, MILLISECOND)
+            await wait_for(lambda: len(turns.waiting) > 90)
+            turns.left = SMALL_REQUESTS_OWE - 4 * MILLISECOND
+            other.attend()
+            before = sum(each.done for each in heavy)
+            await turns.wait(SMALL_REQUESTS_OWE)
+            done.append(sum(each.done for each in heavy) - before)
+            assert turns.left >= SMALL_REQUESTS_OWE
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert done == [0]
 
 
 def test_who_gives_up_waiting_keeps_nobody_from_a_turn() -> None:
