@@ -22,6 +22,8 @@ from typing import Final
 
 import trio
 
+from gateway.common.costs import COLD_READ
+
 TURN: Final = 8_000_000
 """Nanoseconds of a turn, as charged. With two milliseconds producers lost a
 tenth: answers leave, and stores are given what was appended, at its end."""
@@ -72,6 +74,7 @@ class Turns:
         "_served",
         "_shared",
         "attendance",
+        "cold_read",
         "left",
         "size",
         "waiting",
@@ -79,6 +82,8 @@ class Turns:
 
     def __init__(self, attendance: Attendance | None = None) -> None:
         self.attendance = Attendance() if attendance is None else attendance
+        self.cold_read = COLD_READ
+        """What the last range that was read for it from a store turned out to cost, in nanoseconds."""
         self.size = TURN
         """Of the turn that it has."""
         self.left = TURN

@@ -134,13 +134,18 @@ class Reading:
         assert partition is not None
         if self._request.gone:
             return  # nobody is there to be answered
-        work.owes(COLD_READ)  # what comes next pays: the memory of the answer is reserved
+        # What comes next pays: the memory of the answer is reserved. What it costs shows when it is done, and
+        # others of its client begin meanwhile: it will be as much as the last one.
+        expected = work.turns.cold_read
+        work.owes(expected)
         try:
             records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
         except KafkaError as error:
             wanted.error = error.code
             return
-        work.owes(len(records) * COLD_BATCH)
+        cost = COLD_READ + len(records) * COLD_BATCH
+        work.turns.cold_read = cost
+        work.owes(cost - expected)
         # A store gives one batch at least, however large.
         wanted.records = records if wanted.whole else within(records, wanted.limit)
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 MAX_CURSORS = 10_000
 """Places remembered: about one per consumer and partition."""
 
-MAX_RECORDS = 2048
-"""Batches asked for at once."""
+MAX_RECORDS = 512
+"""Batches asked for at once: of small ones each step on their way is a stretch of some two milliseconds."""
 
 MAX_INFLATED_BYTES = 16 * 1024 * 1024
 """A batch is inflated up to here to find a timestamp in it; the walk over its records is Python, in a thread.
