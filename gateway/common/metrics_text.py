@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from prometheus_client.utils import floatToGoString
+from wireproto.put_off import put_off
+
+put_off("prometheus_client")  # its __init__ imports web servers
+
+from prometheus_client.utils import floatToGoString  # noqa: E402 - after that
 
 _number: Callable[[float], str] = floatToGoString
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import trio
 
-DEPARTURES_A_TURN = 16
+DEPARTURES_A_TURN = 8
 """Clients that are noticed to have gone before others have their turn: thousands may go at once."""
 
 

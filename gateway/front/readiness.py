@@ -16,10 +16,10 @@ from typing import Final
 
 import trio
 
-WATCHED_BY_LOOP: Final = 32
+WATCHED_BY_LOOP: Final = 16
 """Sockets that the loop watches itself: those of a server that is hardly used, or the first ones of many."""
 
-AT_ONCE: Final = 32
+AT_ONCE: Final = 8
 """Others that are found to be readable in one pass of the loop."""
 
 

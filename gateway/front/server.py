@@ -54,7 +54,7 @@ ACCEPT_IGNORED_ERRNOS = frozenset(
 )  # fmt: skip
 """accept() failed for the one connection it would have given (accept(2): treat them like EAGAIN)."""
 
-ACCEPTS_IN_A_ROW = 16
+ACCEPTS_IN_A_ROW = 4
 """Connections accepted from one listener before others have their turn: each takes 0.1 ms."""
 
 RESERVED_FILES = 256

@@ -7,12 +7,16 @@ never with kafka-python's decoder, which blocks for seconds on hostile bytes.
 from collections.abc import Iterator
 from typing import Any, Final
 
-import kafka.protocol.admin
-import kafka.protocol.consumer
-import kafka.protocol.metadata
-import kafka.protocol.producer
-import kafka.protocol.sasl
-from kafka.protocol.api_message import ApiMessage
+from wireproto.put_off import put_off
+
+put_off("kafka")
+
+import kafka.protocol.admin  # noqa: E402 - after that
+import kafka.protocol.consumer  # noqa: E402
+import kafka.protocol.metadata  # noqa: E402
+import kafka.protocol.producer  # noqa: E402
+import kafka.protocol.sasl  # noqa: E402
+from kafka.protocol.api_message import ApiMessage  # noqa: E402
 
 _MODULES: Final = (
     kafka.protocol.admin,

@@ -10,8 +10,11 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
+from wireproto.put_off import put_off
 from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, Buffer
 
+put_off("aiokafka")
+put_off("aiokafka.record")
 try:
     from aiokafka.errors import CorruptRecordException
     from aiokafka.record._crecords import DefaultRecordBatch, DefaultRecordBatchBuilder
