@@ -24,7 +24,7 @@ from wireproto.kafka.headers import RequestHeader, parse_request_header
 MAX_DECODED_ON_LOOP_BYTES = 64 * 1024
 """Bytes of a request that is decoded on the loop: about a millisecond for a Fetch of 2,000 partitions. One of
 200,000 elements takes a tenth of a second, in which nobody else would be served. (The interpreter's lock is
-handed over each half millisecond meanwhile.)"""
+handed over each tenth of a millisecond meanwhile.)"""
 
 
 class UnsupportedRequest(Exception):
