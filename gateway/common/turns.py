@@ -121,10 +121,15 @@ class Turns:
             await self._pass(task)
         else:
             await self._sleep(task, least)
+        owed = None
         while True:
             if task is self._first:
+                if owed is None:
+                    owed = min(least, self.size) - max(self.left, -MOST_OWED)
                 self._renew()
-                if self._suffices(least):
+                owed -= self.size
+                # It does not wait for what others use up meanwhile who ask for little: it would for ever.
+                if owed <= 0 or self._suffices(least):
                     del self.waiting[task]
                     self._hand_on()
                     return

@@ -269,6 +269,38 @@ def test_who_asks_for_little_goes_before_all_who_wait_for_what_is_owed() -> None
     assert done == [0]
 
 
+def test_what_asks_for_much_comes_to_its_turn_beside_what_asks_for_little_without_end() -> None:
+    """Of one client, while others are served: more small requests than its turns suffice for."""
+    attendance, passes = Attendance(), Steps()
+    turns, other = Turns(attendance), Turns(attendance)
+    light, heavy = [Connection(turns) for _ in range(60)], Connection(turns)
+    took = []
+
+    async def another() -> None:
+        for _ in range(20_000):
+            other.attend()
+            await trio.lowlevel.checkpoint()
+        raise AssertionError("it never came to its turn")
+
+    async def main() -> None:
+        trio.lowlevel.add_instrument(passes)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(another)
+            for each in light:
+                nursery.start_soon(each.requests_of, 1, ELEMENT)
+            await wait_for(lambda: turns.left < SMALL_REQUESTS_OWE)
+            for _ in range(10):
+                before = passes.passes
+                await heavy.request(3, MILLISECOND)
+                took.append(passes.passes - before)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    # What is owed when it begins to wait, and each of its steps, at half a turn in each pass.
+    assert max(took) <= 4 * (MOST_OWED + 3 * MILLISECOND) / SHARED_TURN
+    assert min(each.requests for each in light) > 10
+
+
 def test_who_gives_up_waiting_keeps_nobody_from_a_turn() -> None:
     turns = Turns()
     turns.left = 0
