@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -10,7 +11,6 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from dafka.processes import garbage
 from dafka.processes.garbage import LEAST_OBJECTS, OLD_OBJECTS, Garbage, look_for_garbage
 
 LOOKS_TO_A_WHOLE = LEAST_OBJECTS // OLD_OBJECTS
@@ -44,7 +44,7 @@ def took(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         now[0] += times[0]
         return now[0]
 
-    monkeypatch.setattr(garbage.time, "thread_time", thread_time)
+    monkeypatch.setattr(time, "thread_time", thread_time)
     return times
 
 
