@@ -15,7 +15,11 @@ def put_off(package: str) -> None:
     Whoever uses the whole package, in the same process, notices nothing. Without effect where it is imported
     already, or is not there.
     """
-    if package in sys.modules or (spec := find_spec(package)) is None or spec.loader is None:
+    try:
+        spec = None if package in sys.modules else find_spec(package)
+    except ImportError:  # what it is a part of is not there
+        return
+    if spec is None or spec.loader is None:
         return
     loader, module = spec.loader, module_from_spec(spec)
 

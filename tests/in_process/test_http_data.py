@@ -208,7 +208,7 @@ def test_if_match_appends_at_that_end_only(data: Any) -> None:
         assert (await scene.post(b"0", kind=RAW, If_Match='"0"')).status == 201
         late = await scene.post(b"1", kind=RAW, If_Match='"0"')
         assert (late.status, late.headers["etag"]) == (412, '"1"')
-        large = await scene.post(b"1" * 200_000, kind=RAW, If_Match='"1"')
+        large = await scene.post(b"1" * 300_000, kind=RAW, If_Match='"1"')
         assert large.status == 413
         assert (await scene.post(b"1", kind=RAW, If_Match="*")).status == 400
         assert [row["value"] for row in await scene.rows()] == ["0"]

@@ -52,9 +52,10 @@ def test_what_a_package_does_not_have_is_an_error_as_ever() -> None:
     run(ONLY_MODULES + "import kafka\nassert not hasattr(kafka, 'nothing_of_the_kind')")
 
 
-def test_a_package_that_is_not_there_is_an_error_where_it_is_imported() -> None:
+@pytest.mark.parametrize("package", ["not_a_package_at_all", "not_a_package_at_all.part"])
+def test_a_package_that_is_not_there_is_an_error_where_it_is_imported(package: str) -> None:
     run(
-        "from wireproto.put_off import put_off\nput_off('not_a_package_at_all')\n"
-        "try:\n    import not_a_package_at_all\nexcept ModuleNotFoundError:\n    pass\n"
+        f"from wireproto.put_off import put_off\nput_off('{package}')\n"
+        f"try:\n    import {package}\nexcept ModuleNotFoundError:\n    pass\n"
         "else:\n    raise AssertionError"
     )
