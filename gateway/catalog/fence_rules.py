@@ -47,6 +47,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.LINEAGE: Demand.KEY,
     keys.LIVES: Demand.KEY,
     keys.LIVES_BEFORE: Demand.KEY,
+    keys.SLOTS: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,
     keys.PRODUCERS: Demand.PARTITION,

@@ -20,6 +20,7 @@
 /lineage                              the name of this catalog's history (`gateway.cluster.lineage`)
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
+/slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -46,6 +47,7 @@ LEADER_EPOCH = "/leader-epoch"
 LINEAGE = "/lineage"
 LIVES = "/lives/"
 LIVES_BEFORE = "/lives-before"
+SLOTS = "/slots/"
 
 FORMAT = 1
 """Version of the keys and values; a newer one in a data directory is refused."""

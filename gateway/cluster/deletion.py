@@ -160,9 +160,16 @@ class Deletion:
             for key in self._topics_again.keys() - {entry.key for entry in topics}:
                 del self._topics_again[key]  # another gateway was faster
             for entry in topics:
+                if not self._leads_what_is_left(entry):
+                    continue
                 if self._is_old(entry.mod_revision) and self._topics_again.get(entry.key, 0) <= self._now:
                     with contextlib.suppress(CompareFailed):  # another gateway has done it
                         await self._delete_topic(entry)
+
+    def _leads_what_is_left(self, tombstone: Entry) -> bool:
+        """Whether a deleted topic is this gateway's to clear away: it led the first partition, or would."""
+        topic_id = bytes.fromhex(tombstone.key.removeprefix(keys.TOMBSTONES))
+        return self._context.leadership.leads(topic_id, 0)
 
     def _next_retry(self) -> float:
         again = [self._retries[0][0]] if self._retries else []
@@ -263,6 +270,8 @@ class Deletion:
             entry = self._context.catalog.get(keys.segment_tombstone_key(address))
             if entry is None:
                 self._unconfirmed.pop(address, None)
+            elif not self._context.leads_log(keys.noted_log(entry.value)):
+                self._waiting.pop(address, None)  # the log's leader sees to it
             elif not self._is_old(entry.mod_revision):
                 pass  # put anew meanwhile
             elif self._is_due(address, entry) and not self._waits(address, entry):

@@ -126,8 +126,10 @@ class Closer:
             self._tell(segment.address, closing)
 
     def load(self) -> None:
-        """Take up what an earlier life had not finished."""
+        """Take up what an earlier life had not finished, of logs that this gateway leads."""
         for entry in self._context.catalog.range(keys.CLOSING):
+            if not self._context.leads_log(keys.noted_log(entry.value)):
+                continue
             value = keys.unpack(entry.value)
             everybody = value.get("all", value["members"])
             closing = _Closing(value["end"], value["members"], everybody, value.get("w", 1))

@@ -17,7 +17,7 @@ from gateway.log.fences import Fences
 from gateway.log.idempotence.producer_ids import ProducerIds
 from gateway.log.idempotence.producers import ProducerCount
 from gateway.log.log_start import LogStarts
-from gateway.log.neighbours import CatalogCopies, LogStores, NoCopies
+from gateway.log.neighbours import CatalogCopies, Leadership, LeadsAll, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
 from gateway.log.wake_ups import WakeUps
@@ -57,6 +57,7 @@ class LogContext:
         stores: LogStores,
         tail_cache_bytes: int,
         copies: CatalogCopies | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self.catalog = catalog
         self.producer = producer
@@ -64,6 +65,7 @@ class LogContext:
         self.cluster_id = cluster_id
         self.stores = stores
         self.copies: CatalogCopies = copies or NoCopies()
+        self.leadership: Leadership = leadership or LeadsAll()
         self.tail_cache = TailCache(tail_cache_bytes)
         self.fences = Fences(self)
         self.wake_ups = WakeUps()
@@ -135,6 +137,18 @@ class LogContext:
                 gate.close()
         elif held <= MAX_WINDOW_BYTES // 2:
             gate.open()
+
+    # what this gateway leads -------------------------------------------------------------------------------
+
+    def leads(self, partition: Partition) -> bool:
+        """Whether this gateway leads a partition."""
+        return self.leadership.leads(partition.topic.id, partition.index)
+
+    def leads_log(self, log: str) -> bool:
+        """Whether this gateway leads the log of this name, deleted or not. Notes of older versions do not say
+        whose they are (""): they belong to one slot.
+        """
+        return self.leadership.leads(*keys.of_log(log)) if log else self.leadership.leads(b"", 0)
 
     # told by the producer ----------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 Rule: whoever changes something of a partition in the catalog (its record, its segments, its producers, the
 notes about its segments) compares the partition's record and its topic's key with what this gateway has
-read of them, or has put there itself last. Where a compare fails, what is known of the partition is old: it
-is read anew before anything else is decided. One whose topic was deleted drops out, and the others go on.
+read of them, or has put there itself last; and, where there are several gateways, what says that this one
+leads it. What another one leads now is not read anew: it is served there. Where a compare fails, what is
+known of the partition is old: it is read anew before anything else is decided. One whose topic was deleted
+drops out, and the others go on.
 
 Each partition's `PartitionFence` is the one place that knows the revision of its record, `Topic.revision`
 that of its topic's key.
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from gateway.log.topic import Topic
 
 CHANGED_ELSEWHERE = "another gateway has changed it in the catalog, where it is read anew"
+
+LED_ELSEWHERE = "another gateway leads it"
 
 logger = logging.getLogger(__name__)
 
@@ -113,10 +117,10 @@ class Fences:
     def of_deleted(self, log: str) -> list[Compare]:
         """What is compared to change something of a log that is no partition any more."""
         topic_id, index = keys.of_log(log)
-        tombstone = self._as_read(keys.tombstone_key(topic_id))
-        if tombstone.mod_revision:
-            return [tombstone]
-        return [tombstone, self._as_read(keys.partition_key(topic_id, index))]
+        compares = [self._as_read(keys.tombstone_key(topic_id))]
+        if not compares[0].mod_revision:
+            compares.append(self._as_read(keys.partition_key(topic_id, index)))
+        return [*compares, *self._context.leadership.compares(topic_id, index)]
 
     def _as_read(self, key: str) -> Compare:
         return unchanged(self._context.catalog, [key])[0]
@@ -168,11 +172,11 @@ class Fences:
         Raises Overtaken; CompareFailed, of one of `compares`, or of the counter of leader epochs where one
         of `epochs` is another gateway's.
         """
-        topics = {partition.topic: None for partition in partitions}
+        if lost := [partition for partition in partitions if not self._context.leads(partition)]:
+            raise self._deposed(lost)
         fences = [partition.fence for partition in partitions]
         assert all(fence.under_way is None for fence in fences), "it is made of what is not known yet"
-        fenced = [Compare(keys.topic_key(topic.name), topic.revision) for topic in topics]
-        fenced += [Compare(fence.key, fence.revision) for fence in fences]
+        fenced = self._fenced(partitions)
         put = [(fence, fence.readings) for fence in fences if fence.key in puts]
         under_way = trio.Event()
         for fence, _ in put:
@@ -196,8 +200,28 @@ class Fences:
                 fence.revision = revision
         return revision
 
+    def _fenced(self, partitions: Collection[Partition]) -> list[Compare]:
+        """What is compared of these partitions, whatever is changed of them."""
+        leadership = self._context.leadership
+        topics = {partition.topic: None for partition in partitions}
+        fenced = [Compare(keys.topic_key(topic.name), topic.revision) for topic in topics]
+        fenced += [Compare(one.fence.key, one.fence.revision) for one in partitions]
+        led = (compare for one in partitions for compare in leadership.compares(one.topic.id, one.index))
+        return [*fenced, *dict.fromkeys(led)]
+
+    def _deposed(self, partitions: Collection[Partition]) -> Overtaken:
+        """Another gateway leads these."""
+        for partition in partitions:
+            if partition.available:
+                logger.info("%s-%d: %s", partition.topic.name, partition.index, LED_ELSEWHERE)
+                partition.fail(LED_ELSEWHERE)
+        return Overtaken(partitions)
+
     def _overtaken(self, key: str, partitions: Collection[Partition]) -> Overtaken:
         """Read anew what another gateway has changed."""
+        if key.startswith(keys.SLOTS):
+            self._context.leadership.lost(key)
+            return self._deposed([one for one in partitions if not self._context.leads(one)])
         if not key.startswith(keys.TOPICS):
             lost = [partition for partition in partitions if partition.fence.key == key]
             for partition in lost:

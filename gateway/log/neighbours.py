@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from gateway.catalog.interface import Compare
     from gateway.log.topic import Topic
 
 
@@ -90,6 +91,38 @@ class NoCopies:
 
     def hurry(self) -> None:
         """Nobody is told."""
+
+
+class Leadership(Protocol):
+    """Which partitions this gateway leads (`gateway.cluster.slot_leadership.SlotLeadership`). It knows them
+    by topic id and index, also those of topics that are deleted: what these have left is its leader's work.
+    """
+
+    def leads(self, topic_id: bytes, index: int, /) -> bool:
+        """Whether this gateway leads a partition, as far as it knows."""
+
+    def compares(self, topic_id: bytes, index: int, /) -> Sequence[Compare]:
+        """What a transaction about a partition compares so that it counts only while this gateway leads
+        it.
+        """
+
+    def lost(self, compared: str, /) -> None:
+        """Such a compare, of this key, did not hold."""
+
+
+class LeadsAll:
+    """The leadership of a gateway that is alone: it leads everything, and nobody else may."""
+
+    def leads(self, _topic_id: bytes, _index: int, /) -> bool:
+        """Always."""
+        return True
+
+    def compares(self, _topic_id: bytes, _index: int, /) -> Sequence[Compare]:
+        """Nothing: the gateway's own life is compared with every transaction."""
+        return ()
+
+    def lost(self, _compared: str, /) -> None:
+        """That is never compared."""
 
 
 class LogTopics(Protocol):

@@ -80,8 +80,8 @@ MUTANTS = (
         "compared-with-what-is-there",
         "A gateway gives offsets that another one has given since it has read the partition.",
         "gateway/log/fences.py",
-        "[Compare(fence.key, fence.revision) for fence in fences]",
-        "[self._as_read(fence.key) for fence in fences]",
+        "[Compare(one.fence.key, one.fence.revision) for one in partitions]",
+        "[self._as_read(one.fence.key) for one in partitions]",
         (
             f"{FENCES}test_a_partition_that_another_gateway_has_changed_is_read_anew_and_the_others_go_on",
             f"{FENCES}test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one",

@@ -1,6 +1,17 @@
 """Every mutation, on the way of a batch from its producer to w fsynced stores and back."""
 
-from tests.mutants import catalogs, cleaning, fences, groups, logs, opened, protocol, stores, work
+from tests.mutants import (
+    catalogs,
+    cleaning,
+    fences,
+    groups,
+    leadership,
+    logs,
+    opened,
+    protocol,
+    stores,
+    work,
+)
 
 MUTANTS = (
     *protocol.MUTANTS,
@@ -10,6 +21,7 @@ MUTANTS = (
     *groups.MUTANTS,
     *catalogs.MUTANTS,
     *fences.MUTANTS,
+    *leadership.MUTANTS,
     *opened.MUTANTS,
     *work.MUTANTS,
 )

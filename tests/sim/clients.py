@@ -171,7 +171,7 @@ class Producer:
             for batch in self.unanswered:
                 batch.sent = False
         if not any(batch.sent for batch in self.unanswered):
-            self.life = self.world.gateway_of(self.life)
+            self.life = self.world.gateway_of(self.life, self.partition)
 
     def _send_due(self) -> None:
         """Send what was not, in order: nothing overtakes a batch that waits for its retry."""
@@ -258,7 +258,7 @@ class Producer:
         """A request for a batch that was acknowledged long ago arrives. No log takes it a second time: that
         is seen by its ledger.
         """
-        life = self.world.current_life()
+        life = self.world.leader_of(self.partition)
         partition = None if life is None or not life.serving else life.partition(*self.partition)
         if life is None or partition is None or self._made - batch.number >= REMEMBERED:
             return
@@ -303,7 +303,7 @@ class Passers:
 
     def _pass(self) -> None:
         world, makes = self._world, self._makes
-        life = world.current_life()
+        life = world.leader_of(self._partition)
         partition = None if life is None or not life.serving else life.partition(*self._partition)
         if life is None or partition is None:
             return
@@ -351,5 +351,5 @@ class Consumer:
                 batches,
                 partition.log_start_offset,
                 began,
-                stale=self._life is not self._world.current_life(),
+                stale=self._life not in self._world.current_lives(),
             )

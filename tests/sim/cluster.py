@@ -37,7 +37,7 @@ from mesh.store import store as store_module
 from mesh.store.identity import learn
 from mesh.store.values import unpack_number
 from tests.sim import invariants
-from tests.sim.catalog import CatalogFile
+from tests.sim.catalog import CatalogFile, SimCatalog
 from tests.sim.clients import Passers, Producer
 from tests.sim.disk import SimRocks
 from tests.sim.fetch_sessions import plain_answer
@@ -607,8 +607,23 @@ class World:
         life = self.lives[-1] if self.lives else None
         return None if life is None or life.over or life.zombie else life
 
-    def gateway_of(self, before: Life | None) -> Life | None:
-        """Where a client sends: where it sent before as long as that one serves, else to the newest."""
+    def current_lives(self) -> list[Life]:
+        """The lives that lead something by the catalog: one, but in `tests.sim.gateways`."""
+        life = self.current_life()
+        return [] if life is None else [life]
+
+    def leader_of(self, partition: PartitionName) -> Life | None:  # noqa: ARG002 - see tests.sim.gateways
+        """The life that leads this partition by the catalog."""
+        return self.current_life()
+
+    def open_catalog(self) -> SimCatalog:
+        """A life's handle of the catalog."""
+        return SimCatalog(self.catalog_file, self)
+
+    def gateway_of(self, before: Life | None, partition: PartitionName | None = None) -> Life | None:  # noqa: ARG002
+        """Where a client sends what is for this partition: where it sent before as long as that one serves,
+        else to the newest.
+        """
         if before is not None and before.serving and self.random.random() < 0.9:
             return before
         return self.current_life()

@@ -18,6 +18,7 @@ from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.interface import CatalogFailed
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
+from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
@@ -28,11 +29,11 @@ from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
-from tests.sim.catalog import SimCatalog
 from tests.sim.clients import Consumer
 from tests.sim.fetch_sessions import SessionConsumer
 from tests.sim.loop import NodeClock
 from tests.sim.network import SimNode
+from tests.sim.plan import GATEWAY, gateway_name
 
 if TYPE_CHECKING:
     from gateway.groups.served import Group
@@ -55,9 +56,11 @@ class SimContext(LogContext):
 class Life:
     """One process of the gateway."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, gateway: int = 0) -> None:
+        """`gateway` is its id where there are several, else 0."""
         self.world = world
         self.number = number
+        self.gateway = gateway
         self.serving = False
         self.zombie = False
         self.over = False
@@ -65,8 +68,10 @@ class Life:
         self.nursery: trio.Nursery
         self.producer: Producer
         self.context: SimContext
-        self.node = SimNode(world.network, "gateway", NodeClock(world.loop, 0.0, 1.0))
-        self.catalog = FencedCatalog(SimCatalog(world.catalog_file, world))
+        self.leadership: SlotLeadership | None = None
+        name = gateway_name(gateway) if gateway else GATEWAY
+        self.node = SimNode(world.network, name, NodeClock(world.loop, 0.0, 1.0))
+        self.catalog = FencedCatalog(world.open_catalog())
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -95,6 +100,8 @@ class Life:
         presence = StorePresence(node, requests)
         self.stores = Stores(self.catalog, presence)
         remembering = Remembering(self.catalog, requests, CLUSTER_ID, Path("catalog"))
+        if self.gateway:
+            self.leadership = SlotLeadership(self.catalog, self.gateway, requests.prefix)
         self.context = self._context(requests, self.stores, remembering)
         self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
         node.route(gateway_routes(requests, self.producer))
@@ -119,6 +126,8 @@ class Life:
                 nursery.start_soon(remembering.run)
                 with trio.move_on_after(COMPARED_SECONDS):
                     await remembering.wait_compared()
+            if self.leadership is not None:
+                await self.leadership.take(self.context.epoch_counter)
             await self.broker.recover()
             await trio.sleep_forever()
 
@@ -132,6 +141,7 @@ class Life:
             stores=stores,
             tail_cache_bytes=world.plan.tail_cache_bytes,
             copies=remembering if world.plan.remembers else None,
+            leadership=self.leadership,
         )
         context.world = world
         context.wall_offset_ms = world.random.randint(-5000, 5000)

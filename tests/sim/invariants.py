@@ -79,7 +79,7 @@ def check_all(world: World) -> None:
         if not life.over and life.serving:
             for log in life.partitions():
                 _check_shown_watermark(world, (log.topic.name, log.index), log, zombie=life.zombie)
-                if life is world.current_life():
+                if life in world.current_lives() and life.context.leads(log):
                     _check_epochs(world, log)
                     _check_told_epoch(world, log)
     _check_deleted(world, disks)
@@ -317,9 +317,9 @@ def _check_deleted(world: World, disks: dict[str, SimDatabase]) -> None:
 
 def what_is_missing(world: World) -> str:
     """Why a healed cluster is not at rest yet; "" once it is."""
-    life = world.current_life()
-    if life is None or not life.serving:
-        return "no gateway serves"
+    lives = world.current_lives()
+    if len(lives) < world.plan.gateways or not all(life.serving for life in lives):
+        return "no gateway serves" if world.plan.gateways == 1 else "not every gateway serves"
     for member in world.members:
         if not member.up:
             return f"{member.name} is not up"
@@ -330,11 +330,12 @@ def what_is_missing(world: World) -> str:
         return f"bits that were lost are not mended: {sorted(world.flipped)}"
     if world.lost:
         return f"nobody has taken the place of {', '.join(world.lost)}"
-    for log in life.partitions():
-        if log.state is not PartitionState.READY:
-            return f"{log} does not serve: {log.reason}"
-    if world.plan.groups and (loading := is_loading(life)):
-        return loading
+    for life in lives:
+        for log in life.partitions():
+            if life.context.leads(log) and log.state is not PartitionState.READY:
+                return f"{log} does not serve: {log.reason}"
+        if world.plan.groups and (loading := is_loading(life)):
+            return loading
     waiting = [producer for producer in world.producers if producer.unanswered and not producer.stopped]
     if waiting:
         return f"{len(waiting)} producers wait for answers, {waiting[0].unanswered[0].name!r} among them"

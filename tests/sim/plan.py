@@ -94,6 +94,8 @@ class Plan:
     """Consumer groups: every other one with members, the others of a single client that commits."""
     sessions: int = 0
     """Consumers of each gateway life that read with fetch sessions."""
+    gateways: int = 1
+    """More than one: `tests.sim.gateways`."""
     remembers: bool = False
     """The stores remember the catalog, and each life compares it with them."""
     faults: tuple[Fault, ...] = ()
@@ -184,6 +186,11 @@ GATEWAY = "gateway"
 
 def store_name(number: int) -> str:
     return f"store {number}"
+
+
+def gateway_name(number: int) -> str:
+    """Of one of several, by its id."""
+    return f"{GATEWAY} {number}"
 
 
 def cleans_quickly(plan: Plan) -> Plan:

@@ -95,12 +95,20 @@ class LeftOver:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is left to be judged."""
-        return self._left.keys() <= self._refuted
+        """Nothing is left to be judged, or it is other gateways' to judge."""
+        return not self._undecided()
+
+    def _undecided(self) -> list[Noted]:
+        context = self._context
+        return [
+            one
+            for address, one in self._left.items()
+            if address not in self._refuted and context.leads_log(one.log)
+        ]
 
     async def forget(self) -> None:
         """Ask the members, and forget what may be forgotten. What cannot be judged yet stays."""
-        undecided = [one for address, one in self._left.items() if address not in self._refuted]
+        undecided = self._undecided()
         heard: dict[str, dict[str, Verified]] = {one.address: {} for one in undecided}
         with trio.move_on_after(ANSWER_SECONDS):
             async with trio.open_nursery() as nursery:

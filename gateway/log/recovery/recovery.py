@@ -127,11 +127,12 @@ class Recovery:
 
     async def recover(self, partitions: Sequence[Partition], *, new: bool = False) -> None:
         """Bring partitions to READY (or FAILED, with the reason), or to where they wait for stores that are
-        not there: those are recovered in the background. `run` does it.
+        not there: those are recovered in the background. `run` does it. What another gateway leads is left
+        alone.
 
         `new`: the topic was just made, so no store can know of it, and none is asked.
         """
-        wanted = [p for p in partitions if p.state is not PartitionState.READY and not p.deleted]
+        wanted = [p for p in partitions if p.state is not PartitionState.READY and self._is_ours(p)]
         if new:
             for partition in wanted:
                 self._new_attempt(partition, accept_loss=False).load()
@@ -146,6 +147,10 @@ class Recovery:
             ready = sum(partition.state is PartitionState.READY for partition in wanted)
             took = trio.current_time() - started
             logger.info("%d of %d partitions recovered in %.2f s", ready, len(wanted), took)
+
+    def _is_ours(self, partition: Partition) -> bool:
+        """Whether there is such a partition, and this gateway leads it."""
+        return not partition.deleted and self._context.leads(partition)
 
     def _is_under_way(self, partition: Partition) -> bool:
         attempt = self._attempts.get(partition)
@@ -214,7 +219,7 @@ class Recovery:
         for partition in list(islice(waiting, count)):
             del self._waiting_to_begin[partition]
             self._asked.pop(partition, None)
-            if partition.deleted:
+            if not self._is_ours(partition):
                 continue
             # One that is being recovered already has begun with what the catalog said before.
             if partition not in self._attempts:

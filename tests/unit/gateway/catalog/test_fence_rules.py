@@ -34,6 +34,7 @@ OWN = {
     keys.LINEAGE: keys.LINEAGE,
     keys.LIVES: keys.LIVES + "L",
     keys.LIVES_BEFORE: keys.LIVES_BEFORE,
+    keys.SLOTS: f"{keys.SLOTS}0007",
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

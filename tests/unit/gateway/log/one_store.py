@@ -18,6 +18,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.fenced import FencedCatalog
+from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.context import LogContext
@@ -148,9 +149,12 @@ class Life:
         partitions: int = 1,
         accept_loss: bool = False,
         configs: dict[str, str] | None = None,
+        gateway: int = 0,
     ) -> None:
+        """With `gateway` it is this one of several, and leads what the catalog's table gives that."""
         self.store, self.catalog, self.node = store, catalog, _Node()
         requests = cast(Any, _Requests(store))
+        self.leadership = SlotLeadership(catalog, gateway, requests.prefix) if gateway else None
         self.stores = Stores.always(catalog, [STORE])
         self.context = LogContext(
             FencedCatalog(catalog),
@@ -159,6 +163,7 @@ class Life:
             cluster_id="cluster",
             stores=self.stores,
             tail_cache_bytes=1 << 20,
+            leadership=self.leadership,
         )
         producer = self.context.producer
         self.node.handlers = {Ack: producer.on_ack, Fetch: producer.on_fetch}
@@ -181,6 +186,8 @@ class Life:
                 self.recovery.run,
             ):
                 nursery.start_soon(worker)
+            if self.leadership is not None:
+                await self.leadership.take(self.context.epoch_counter)
             self.context.closer.load()
             await self.recovery.recover(self.topic.partitions)
             yield self

@@ -1,0 +1,204 @@
+"""Several gateways at the same time, over one catalog: each leads what a table says that stays as it is.
+
+Real are the gateways' logs, as in `tests.sim.cluster`, and the leadership of slots; simulated is a catalog
+that all of them share, whose reads show what is durable. A gateway that dies, or is taken for dead, is
+followed by another life of the same one, which takes its slots; the other gateways go on meanwhile.
+
+What is checked besides: a segment comes into the catalog only from the life that leads its slot in that very
+moment, and nobody serves what the table gives another one.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gateway.catalog import keys
+from gateway.catalog.interface import Entry
+from gateway.leadership.balance import Gateway
+from gateway.leadership.next_table import NOBODY, next_moves
+from gateway.leadership.records import pack_slot, slot_text, unpack_slot
+from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, slot_of
+from gateway.leadership.table import Leader
+from mesh.protocol.address_state import life_of
+from tests.sim.catalog import SimCatalog
+from tests.sim.cluster import World
+from tests.sim.gateway_node import Life
+from tests.sim.loop import BrokenPromise
+from tests.sim.plan import Fault, Plan, gateway_name, store_name
+
+if TYPE_CHECKING:
+    from tests.sim.clients import PartitionName
+
+NO_LIFE = "0" * 16
+"""In the table before any gateway has begun."""
+
+ASKS_THE_WRONG_ONE = 0.1
+"""Share of the looks for a leader that end with any gateway: a client's metadata may be old."""
+
+FAULTS_PER_SECOND = 1.5
+
+
+class Gateways(World):
+    """One schedule of a cluster with `plan.gateways`, whose ids begin with 1."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._down: set[int] = set()
+        """Gateways that are to begin another life a little later."""
+        self._make_table()
+        self.catalog = SimCatalog(self.catalog_file, self)
+        on_segment = self.catalog_file.on_segment
+
+        def seen(key: str, before: bytes | None, after: bytes) -> None:
+            if before is None:
+                self._check_leader(key)
+            on_segment(key, before, after)
+
+        self.catalog_file.on_segment = seen
+
+    def _make_table(self) -> None:
+        """Have the slots of all partitions led by turns."""
+        shapes = [
+            TopicShape(bytes.fromhex(topic_id), self.plan.partitions) for topic_id in sorted(self.topic_names)
+        ]
+        occupied = {slot_of(shape.id, index) for shape in shapes for index in range(shape.partitions)}
+        gateways = [Gateway(number) for number in self._numbers()]
+        for move in next_moves([NOBODY] * SLOTS, (), gateways, Occupancy(shapes)):
+            if move is not None and move.slot in occupied:
+                key = keys.SLOTS + slot_text(move.slot)
+                value = pack_slot(Leader(move.target, NO_LIFE, 0))
+                self.catalog_file.entries[key] = Entry(key, value, 1, 1)
+
+    def _numbers(self) -> range:
+        return range(1, self.plan.gateways + 1)
+
+    # who leads what ---------------------------------------------------------------------------------------
+
+    def _leader(self, topic_id: bytes, index: int) -> Leader:
+        """By the catalog."""
+        return unpack_slot(self.catalog_file.entries[keys.SLOTS + slot_text(slot_of(topic_id, index))].value)
+
+    def _check_leader(self, segment_key: str) -> None:
+        """A segment is put: by the life that leads its slot. Raises BrokenPromise."""
+        topic_id, index, place = segment_key.removeprefix(keys.SEGMENTS).split("/")
+        life, leader = life_of(place.rpartition("-")[2]), self._leader(bytes.fromhex(topic_id), int(index))
+        if life != leader.life:
+            raise BrokenPromise(f"life {life} put {segment_key}, and gateway {leader} leads its slot")
+        self.reached[f"segments of {gateway_name(leader.gateway)}"] += 1
+
+    def _check(self) -> None:
+        for life in self.current_lives() if not self.loop.over.is_set() else ():
+            for log in life.partitions() if life.serving else ():
+                leader = self._leader(log.topic.id, log.index)
+                if log.available and leader.gateway != life.gateway:
+                    raise BrokenPromise(f"gateway {life.gateway} serves {log}, which {leader} leads")
+        super()._check()
+
+    def current_lives(self) -> list[Life]:
+        return [life for life in self.lives if not life.over and not life.zombie]
+
+    def current_life(self) -> Life | None:
+        """Any of them: for what every one may do."""
+        lives = self.current_lives()
+        return lives[0] if lives else None
+
+    def _life(self, gateway: int) -> Life | None:
+        return next((life for life in self.current_lives() if life.gateway == gateway), None)
+
+    def leader_of(self, partition: PartitionName) -> Life | None:
+        topic_id = next(one for one, name in self.topic_names.items() if name == partition[0])
+        return self._life(self._leader(bytes.fromhex(topic_id), partition[1]).gateway)
+
+    def gateway_of(self, before: Life | None, partition: PartitionName | None = None) -> Life | None:
+        """The leader, or one whom the client still takes for it."""
+        assert partition is not None, "groups are coordinated by one gateway"
+        lives = self.current_lives()
+        if before is not None and before.zombie and before.serving and self.random.random() < 0.9:
+            return before
+        if lives and self.working and self.random.random() < ASKS_THE_WRONG_ONE:
+            self.reached["clients that asked any gateway"] += 1
+            return self.random.choice(lives)
+        return self.leader_of(partition)
+
+    # lives and faults -------------------------------------------------------------------------------------
+
+    def open_catalog(self) -> SimCatalog:
+        return self.catalog
+
+    def start_gateway(self) -> None:
+        for number in self._numbers():
+            self._start(number)
+
+    def _start(self, gateway: int) -> None:
+        life = Life(self, len(self.lives) + 1, gateway)
+        self.lives.append(life)
+        self.nursery.start_soon(life.run)
+
+    def _begin_again(self, gateway: int) -> None:
+        self._down.discard(gateway)
+        self._start(gateway)
+
+    def _fault_crash(self, fault: Fault) -> None:
+        if fault.target not in map(gateway_name, self._numbers()):
+            super()._fault_crash(fault)
+        elif (life := self._life_of(fault)) is not None:
+            life.kill()
+            self._down.add(life.gateway)
+            self.loop.after(fault.seconds, self._begin_again, life.gateway)
+            self.reached["gateway crash"] += 1
+
+    def _fault_taken_for_dead(self, fault: Fault) -> None:
+        """A gateway goes on for a while beside its own next life."""
+        if (life := self._life_of(fault)) is not None:
+            life.zombie = True
+            self.loop.after(fault.seconds, life.kill)
+            self._start(life.gateway)
+
+    def _fault_isolate(self, fault: Fault) -> None:
+        stores = [member.name for member in self.members if member.name != fault.target]
+        others = [*map(gateway_name, self._numbers()), *stores]
+        links = [(fault.target, other) for other in others] + [(other, fault.target) for other in others]
+        self._cut(links, fault.seconds)
+
+    def _life_of(self, fault: Fault) -> Life | None:
+        return next(
+            (life for life in self.current_lives() if gateway_name(life.gateway) == fault.target), None
+        )
+
+
+def make_gateways_plan(seed: int, *, seconds: float = 4.0) -> Plan:
+    """A schedule with two gateways, of this seed. What is about the catalog's own faults, groups, deletions,
+    compactions and stores that are lost for good has schedules with one gateway.
+    """
+    chooser = random.Random(f"gateways {seed}")
+    plan = Plan(
+        seed,
+        gateways=2,
+        stores=3,
+        replication_factor=3,
+        topics=chooser.choice((1, 2)),
+        partitions=chooser.choice((2, 3, 5)),
+        clients=chooser.choice((1, 2)),
+        seconds=seconds,
+        # Where little is written many partitions have no open segment, and their records do not change.
+        pace=chooser.choice((0.05, 0.3, 1.0)),
+        segment_bytes=chooser.choice((1000, 3000, 1 << 30)),
+        lost=chooser.choice((0.0, 0.02)),
+        doubled=chooser.choice((0.0, 0.02)),
+        late=chooser.choice((0.0, 0.02)),
+    )
+    names = [gateway_name(1), gateway_name(2)]
+    stores = [store_name(number) for number in range(plan.stores)]
+    faults = []
+    for number in range(int(seconds * FAULTS_PER_SECOND)):
+        kind = chooser.choice(("crash", "crash", "taken for dead", "taken for dead", "isolate", "cut link"))
+        target = chooser.choice(names if kind == "taken for dead" else [*names, *stores])
+        other = chooser.choice([one for one in (*names, *stores) if one != target])
+        at, lasts = chooser.uniform(0.05, seconds), chooser.uniform(0.02, 2.0)
+        keep = chooser.random() < 0.5
+        faults.append(
+            Fault(f"fault {number}", kind, at, lasts, target, other if kind == "cut link" else "", keep=keep)
+        )
+    return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)))

@@ -1,0 +1,81 @@
+"""Schedules of two gateways over one catalog; and planted bugs, each of which such a schedule finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from gateway.cluster.slot_leadership import SlotLeadership
+from gateway.log.recovery.recovery import Recovery
+from tests.sim import cluster
+from tests.sim.gateways import Gateways, make_gateways_plan
+from tests.sim.loop import BrokenPromise
+from tests.sim.plan import Fault, Plan, gateway_name
+from tests.sim.promises import keeps_promises
+
+SEEDS = 24
+SEEDS_OF_A_BUG = 60
+
+
+def run(plan: Plan) -> cluster.Outcome:
+    return keeps_promises(plan, Gateways(plan))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_two_gateways_keep_all_promises(block: int) -> None:
+    reached: Counter[str] = Counter()
+    for seed in range(block * SEEDS // 4, (block + 1) * SEEDS // 4):
+        reached += run(make_gateways_plan(seed)).world.reached
+    both = {f"segments of {gateway_name(number)}" for number in (1, 2)}
+    assert both | {"gateway crash", "taken for dead", "clients that asked any gateway"} <= reached.keys()
+
+
+def test_one_gateway_goes_on_while_the_other_one_is_away() -> None:
+    away = Fault("", "crash", 1.0, 2.5, gateway_name(1))
+    plan = Plan(5, gateways=2, stores=3, replication_factor=3, partitions=4, pace=0.1, faults=(away,))
+    world = Gateways(plan)
+    seen: set[tuple[int, int]] = set()
+    acknowledged = world.history.on_acknowledged
+
+    def note(log: Any, name: bytes, offset: int) -> None:
+        if 1.6 < world.loop.now < 3.4:
+            leader = world.leader_of((log.topic.name, log.index))
+            assert leader is not None, "an acknowledgement of what nobody leads"
+            seen.add((leader.gateway, log.index))
+        acknowledged(log, name, offset)
+
+    with patch.object(world.history, "on_acknowledged", note):
+        keeps_promises(plan, world)
+    assert len(seen) == 2
+    assert {gateway for gateway, _ in seen} == {2}
+
+
+def test_a_seed_is_one_schedule() -> None:
+    plan = make_gateways_plan(3)
+    first, again = (cluster.run(plan, Gateways(plan)) for _ in range(2))
+    assert first.trace == again.trace
+    assert first.world.reached == again.world.reached
+
+
+def _slots_are_not_compared() -> AbstractContextManager[object]:
+    return patch.object(SlotLeadership, "compares", lambda *_: [])
+
+
+def _everything_is_recovered() -> AbstractContextManager[object]:
+    return patch.object(Recovery, "_is_ours", lambda _self, partition: not partition.deleted)
+
+
+@pytest.mark.parametrize(
+    "plant", [_slots_are_not_compared, _everything_is_recovered], ids=["no compare of slots", "recovers all"]
+)
+def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[object]]) -> None:
+    with plant():
+        plans = map(make_gateways_plan, range(SEEDS_OF_A_BUG))
+        failures = (cluster.run(plan, Gateways(plan)).failure for plan in plans)
+        found = next((failure for failure in failures if failure is not None), None)
+    assert isinstance(found, BrokenPromise), f"{SEEDS_OF_A_BUG} schedules do not show it"

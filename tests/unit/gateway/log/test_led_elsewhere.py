@@ -1,0 +1,200 @@
+"""Partitions that another of several gateways leads: neither served nor changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.catalog import keys
+from gateway.cluster.deletion import Deletion
+from gateway.leadership.records import pack_slot, slot_text, unpack_slot
+from gateway.leadership.slots import slot_of
+from gateway.leadership.table import Leader
+from gateway.log.compaction.left_over import LeftOver, Noted
+from gateway.log.fences import LED_ELSEWHERE
+from gateway.log.notes import tombstone
+from gateway.log.partition import PartitionState
+from mesh.protocol.address_state import life_of
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
+from tests.unit.gateway.log.one_store import STORE, Life, OneStore
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NAME = keys.topic_key("orders")
+FIRST, SECOND = slot_of(TOPIC_ID, 0), slot_of(TOPIC_ID, 1)
+LOG, LOG_1 = keys.log_name(TOPIC_ID, 0), keys.log_name(TOPIC_ID, 1)
+CLOSED = {"end": 3, "members": [STORE], "all": [STORE], "w": 1}
+
+
+async def give(catalog: MemoryCatalog, owners: Mapping[int, int]) -> None:
+    """The table has these gateways by slot, of lives before any of these here."""
+    for slot, gateway in owners.items():
+        value = pack_slot(Leader(gateway, "F" * 16, 0))
+        await catalog.transact([], {keys.SLOTS + slot_text(slot): value})
+
+
+def gateway(number: int, store: OneStore, catalog: MemoryCatalog, revision: int) -> Life:
+    """A life of this gateway over a topic of two partitions."""
+    life = Life(store, catalog, partitions=2, gateway=number)
+    life.topic.revision = revision
+    return life
+
+
+def run(tmp_path: Path, body: Callable[[Callable[[int], Life], MemoryCatalog], Awaitable[None]]) -> None:
+    """Gateway 1 leads partition 0, and gateway 2 the other one."""
+
+    async def main() -> None:
+        catalog, store = MemoryCatalog(), OneStore(tmp_path)
+        revision = await catalog.transact([], {NAME: keys.pack({"id": TOPIC_ID.hex()})})
+        await give(catalog, {FIRST: 1, SECOND: 2})
+        with trio.fail_after(20):
+            await body(lambda number: gateway(number, store, catalog, revision), catalog)
+
+    trio.run(main)
+
+
+def append(life: Life, index: int) -> None:
+    view = memoryview(bytearray(batch(b"value")))
+    life.topic.partitions[index].append(header_of(view), view, -1, NOW_MS)
+
+
+def segments(catalog: MemoryCatalog) -> list[str]:
+    return [entry.key for entry in catalog.range(keys.SEGMENTS)]
+
+
+def test_each_gateway_serves_what_it_leads_and_nothing_else(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one, two = gateway(1), gateway(2)
+        async with one.running(), two.running():
+            for life, own in ((one, 0), (two, 1)):
+                await life.write(3, life.topic.partitions[own])
+                other = life.topic.partitions[1 - own]
+                assert other.state is PartitionState.RECOVERING
+                assert other.check_fetch_offset(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+                with pytest.raises(KafkaError) as refused:
+                    append(life, 1 - own)
+                assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        lives = [life_of(key.rpartition("-")[2]) for key in segments(catalog)]
+        assert lives == [one.context.producer.requests.prefix, two.context.producer.requests.prefix]
+
+    run(tmp_path, body)
+
+
+def test_what_is_recovered_again_is_what_is_led(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], _catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            await one.recovery.recover(one.topic.partitions)
+            await one.recovery.recover(one.topic.partitions, new=True)
+            states = [partition.state for partition in one.topic.partitions]
+            assert states == [PartitionState.READY, PartitionState.RECOVERING]
+
+    run(tmp_path, body)
+
+
+def test_a_life_whose_slot_another_one_has_changes_nothing_of_an_idle_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else tells it: the record and the topic are as it has read them, and no store has heard of
+    anything newer.
+    """
+    monkeypatch.setattr("gateway.log.recovery.recovery.AGAIN_SECONDS", 0)
+
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        old = gateway(1)
+        async with old.running():
+            new = gateway(1)
+            async with new.running():
+                append(old, 0)
+                await wait_all_tasks_blocked()
+                partition = old.topic.partitions[0]
+                assert partition.state is PartitionState.FAILED
+                assert partition.reason == LED_ELSEWHERE
+                assert segments(catalog) == []
+                assert not old.context.leads(partition)
+                await new.write(1, new.topic.partitions[0])
+                assert len(segments(catalog)) == 1
+            with pytest.raises(KafkaError):
+                append(old, 0)
+
+    run(tmp_path, body)
+
+
+def test_a_segment_is_put_under_the_epoch_that_the_slot_has(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one, two = gateway(1), gateway(2)
+        async with one.running(), two.running():
+            entries = [catalog.get(keys.SLOTS + slot_text(slot)) for slot in (FIRST, SECOND)]
+            epochs = [unpack_slot(entry.value).epoch for entry in entries if entry is not None]
+            assert len(set(epochs)) == 2
+            led = [one.topic.partitions[0].leader_epoch, two.topic.partitions[1].leader_epoch]
+            assert led == epochs
+
+    run(tmp_path, body)
+
+
+# notes ------------------------------------------------------------------------------------------------------
+
+
+def test_ends_are_told_by_the_logs_leader(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        notes = {keys.closing_key("A" * 32): LOG, keys.closing_key("B" * 32): LOG_1}
+        await catalog.transact([], {key: keys.pack(CLOSED | {"log": log}) for key, log in notes.items()})
+        two = gateway(2)
+        assert two.leadership is not None
+        await two.leadership.take(two.context.epoch_counter)
+        two.context.closer.load()
+        assert two.context.closer.untold() == {STORE: 1}
+        assert two.context.closer.untold_members("B" * 32, but="") == [STORE]
+
+    run(tmp_path, body)
+
+
+def test_what_a_compaction_has_left_is_judged_by_the_logs_leader(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        await catalog.transact([], Noted("A" * 32, (STORE,), 1, LOG, 0).put())
+        one, two = gateway(1), gateway(2)
+        for life in (one, two):
+            assert life.leadership is not None
+            await life.leadership.take(life.context.epoch_counter)
+        assert LeftOver(two.context).is_empty
+        assert not LeftOver(one.context).is_empty
+
+    run(tmp_path, body)
+
+
+def test_segments_are_deleted_by_the_logs_leader(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one, two = gateway(1), gateway(2)
+        async with one.running(), two.running():
+            mine, others = "A" * 32, "B" * 32
+            puts = tombstone(mine, LOG_1, 0, [STORE]) | tombstone(others, LOG, 0, [STORE])
+            await catalog.transact([], puts)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Deletion(two.context, two.stores).run)
+                await two.settle()
+                left = [entry.key for entry in catalog.range(keys.SEGMENT_TOMBSTONES)]
+                assert left == [keys.segment_tombstone_key(others)]
+                nursery.cancel_scope.cancel()
+
+    run(tmp_path, body)
+
+
+def test_what_a_deleted_topic_has_left_is_cleared_away_by_one(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one, two = gateway(1), gateway(2)
+        async with one.running(), two.running():
+            key = keys.tombstone_key(TOPIC_ID)
+            await catalog.transact([], {key: keys.pack({"name": "orders"})}, [NAME])
+            for life, clears in ((two, False), (one, True)):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(Deletion(life.context, life.stores).run)
+                    await life.settle()
+                    assert (catalog.get(key) is None) is clears
+                    nursery.cancel_scope.cancel()
+
+    run(tmp_path, body)
