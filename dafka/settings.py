@@ -136,7 +136,24 @@ EPHEMERAL: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(ServingSettings, NodeSettings):
+class CatalogSettings:
+    """Where a gateway's catalog is, and who it is there."""
+
+    catalog: str = "sqlite"
+    """"sqlite": in the data directory; or an etcd, as `gateway.catalog.etcd.address.EtcdAddress` reads it."""
+
+    catalog_ca: Path | None = None
+    catalog_cert: Path | None = None
+    catalog_key: Path | None = None
+    """Files in PEM: what etcd's certificates are signed by, and this gateway's own."""
+
+    catalog_user: str = ""
+    catalog_password_file: Path | None = None
+    """etcd's user; the file holds the password and nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings(ServingSettings, NodeSettings, CatalogSettings):
     """What can be set of `dafka gateway`."""
 
     data: Path = Path("dafka-gateway-data")

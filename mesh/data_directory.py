@@ -76,14 +76,17 @@ class Kind(StrEnum):
 
 
 class DataDirectoryRefused(Exception):
-    """The directory cannot or must not be used; nothing in it was changed.
+    """The directory cannot or must not be used, or what is at another place (`path` is then its name for
+    people); nothing in it was changed.
 
     `cause` says why and `next_step` what to do, each a clause without a full stop. `exit_code` is what
     the process ends with: 2 when the environment is at fault (no permission), 3 when it is what lies
     there, 4 when the disk failed.
     """
 
-    def __init__(self, path: Path, cause: str, next_step: str, *, exit_code: int = EXIT_DATA_REFUSED) -> None:
+    def __init__(
+        self, path: Path | str, cause: str, next_step: str, *, exit_code: int = EXIT_DATA_REFUSED
+    ) -> None:
         super().__init__(f"{path}: {cause}. {next_step}.")
         self.path = path
         self.cause = cause

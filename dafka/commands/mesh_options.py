@@ -51,6 +51,28 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",
     ),
+    "catalog": Option(
+        "Where the catalog is: 'sqlite' in the data directory; or in an etcd (3.4 or newer), of which "
+        "several members may be named: then a gateway may be started on another machine when one is lost. "
+        "Its keys begin with /dafka unless another prefix is given.",
+        parsing.parse_catalog,
+        metavar="sqlite|etcd://HOST:PORT,...[/PREFIX]",
+    ),
+    "catalog_ca": Option(
+        "Certificates that etcd's are signed by, in PEM; the connection is encrypted then.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "catalog_cert": Option(
+        "This gateway's certificate for etcd, in PEM; the connection is encrypted then.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "catalog_key": Option("The key of that certificate, in PEM.", parsing.parse_file, metavar="FILE"),
+    "catalog_user": Option("The user of etcd that this gateway is.", parsing.parse_name, metavar="NAME"),
+    "catalog_password_file": Option(
+        "File with that user's password and nothing else.", parsing.parse_file, metavar="FILE"
+    ),
     "tower": _TOWER,
     "stores": Option(
         "Stores that are waited for at the very first start; all of them become members. Later ones are "
@@ -99,6 +121,12 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
 
 _OF_A_REBUILD: Final = (
     "data",
+    "catalog",
+    "catalog_ca",
+    "catalog_cert",
+    "catalog_key",
+    "catalog_user",
+    "catalog_password_file",
     "tower",
     "stores",
     "mesh_listen",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dafka.settings import TOWER_PORT_IN, TOWER_PORT_OUT
+from gateway.catalog.etcd.address import EtcdAddress
 from gateway.common.topic_names import invalid_topic_name
 from gateway.front.listeners import (
     WILDCARD_HOSTS,
@@ -47,6 +48,11 @@ def parse_file(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("the path of a file is needed, for example ./dafka-port")
     return Path(text)
+
+
+def parse_catalog(text: str) -> str:
+    """The address of an etcd; or "sqlite"."""
+    return text if text == "sqlite" else str(EtcdAddress.parse(text))
 
 
 def parse_metrics(text: str) -> ListenerSpec:

@@ -6,7 +6,7 @@ from typing import Any
 import trio
 
 from dafka.operators.socket import SOCKET_NAME, NoGateway, OperatorRefused, ask
-from dafka.processes.life import CATALOG_FILE
+from dafka.processes.catalogs import CATALOG_FILE
 from gateway.catalog.interface import Catalog
 from gateway.catalog.snapshot import snapshot
 from gateway.catalog.sqlite import SqliteCatalog
@@ -19,14 +19,11 @@ from gateway.cluster.exported import (
     lines_of,
     read_export,
 )
-from gateway.cluster.identity import UNNAMED
+from gateway.cluster.identity import UNNAMED, put_unnamed
 from mesh.data_directory import IDENTITY_FILE, DataDirectory, DataDirectoryRefused, Kind, sync_directory
 
 IMPORTING = f"{CATALOG_FILE}.importing"
 """The catalog that is being made, until it is whole."""
-
-ENTRIES_AT_ONCE = 1000
-"""Entries in one transaction."""
 
 EVERYTHING = ("",)
 """What all keys begin with."""
@@ -107,9 +104,7 @@ def import_catalog(path: Path, text: str, *, older: bool) -> Exported:
 async def _write(path: Path, found: Exported, older: bool) -> None:
     catalog = SqliteCatalog(path)
     try:
-        entries = list(imported_entries(found, older=older).items())
-        for start in range(0, len(entries), ENTRIES_AT_ONCE):
-            await catalog.transact([UNNAMED], dict(entries[start : start + ENTRIES_AT_ONCE]))
+        await put_unnamed(catalog, imported_entries(found, older=older))
         await catalog.transact([UNNAMED], cluster_part(found))
     finally:
         await catalog.aclose()

@@ -21,14 +21,15 @@ from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreRequestHandlers
+from dafka.processes.catalogs import open_etcd, open_sqlite
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import Life, open_catalog
+from dafka.processes.life import Life
 from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
-from gateway.catalog.sqlite import SqliteCatalog
+from gateway.catalog.interface import Catalog
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.other_gateways import OtherGateways
 from gateway.cluster.stores import Stores
@@ -71,8 +72,10 @@ class GatewayProcess(Life):
         self.stores = Stores(self.catalog, self.presence)
         self.beacon: Beacon
 
-    def _open_catalog(self) -> SqliteCatalog:
-        return open_catalog(self.directory.path, rebuild=self.settings.rebuild_catalog)
+    def _open_catalog(self) -> Catalog:
+        if self.settings.catalog != "sqlite":
+            return open_etcd(self.settings, rebuild=self.settings.rebuild_catalog)
+        return open_sqlite(self.directory.path, rebuild=self.settings.rebuild_catalog)
 
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
@@ -87,7 +90,7 @@ class GatewayProcess(Life):
         register_beacon(self.metrics, self.beacon)
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
-        start = FirstStart(self.settings, self.directory.path, self.catalog, self.stores, self.reader)
+        start = FirstStart(self.settings, self.catalog, self.stores, self.reader)
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
         await self.others.refuse(cluster_id)

@@ -67,6 +67,11 @@ LOG: Final[Sequence[Figure[LogContext]]] = (
 
 BROKER: Final[Sequence[Figure[Broker]]] = (
     Gauge(
+        "dafka_catalog_unreachable",
+        "1 while the catalog is not reached: nothing is created, deleted or configured then.",
+        lambda broker: int(bool(broker.context.catalog.trouble)),
+    ),
+    Gauge(
         "dafka_recovery_waiting_partitions",
         "Partitions whose recovery waits for stores that are away.",
         lambda broker: len(broker.recovery.waiting),

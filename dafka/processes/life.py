@@ -17,7 +17,6 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -34,8 +33,6 @@ from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
-from gateway.catalog.sqlite import SqliteCatalog
-from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
@@ -45,7 +42,6 @@ from gateway.front.registry import load_apis
 from gateway.front.server import Server
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
-from mesh.data_directory import DataDirectoryRefused
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -55,20 +51,18 @@ from mesh.zmq_trio import Context
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from gateway.catalog.interface import Catalog
     from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
 """How long a stop waits until the stores remember the catalog as it is left."""
 
+LEAVE_SECONDS = 2.0
+"""How long a stop waits for a catalog that is away."""
+
 RECOVERED_SECONDS = 0.5
 """How long clients wait for the recovery of all partitions before they are served with those that are there:
 longer than some hundred partitions take, so that a usual start shows nobody a partition that is not ready."""
-
-CATALOG_FILE = "catalog.sqlite"
-"""The catalog, in a gateway's data directory."""
-
-RESTORING_FILE = f"{CATALOG_FILE}.restoring"
-"""The catalog of a cluster that is being restored from a backup, until all of it is there."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +75,7 @@ class Life(abc.ABC):
     life_name = ""
     """How all its addresses begin, 16 upper-case hex characters; "": a new name for each run."""
 
-    def __init__(
-        self, settings: ServingSettings, context: Context, catalog: Callable[[], SqliteCatalog]
-    ) -> None:
+    def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
         self.context = context
         self.metrics = Metrics()
@@ -94,14 +86,14 @@ class Life(abc.ABC):
         self.requests = Requests(self.node, self.life_name)
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
-        opened = catalog()
-        self._directory = opened.path.parent
-        self.catalog = FencedCatalog(opened)
+        self.catalog = FencedCatalog(catalog())
         self.remembering: Remembering
         self._server: Server | None = None
         self.pages: HttpServer | None = None
         """The status page, where it is served."""
         self._scope = trio.CancelScope()
+        self._stopping = trio.Event()
+        self._has_left_catalog = False
 
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer)
@@ -118,7 +110,7 @@ class Life(abc.ABC):
 
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
-        self.remembering = Remembering(self.catalog, self.requests, cluster_id, self._directory)
+        self.remembering = Remembering(self.catalog, self.requests, cluster_id)
         context = LogContext(
             self.catalog,
             self.producer,
@@ -160,10 +152,36 @@ class Life(abc.ABC):
 
     async def run(self) -> None:
         """Start everything, serve until a signal, stop in order."""
+        async with trio.open_nursery() as outer:
+            # What is under way in the catalog comes to its end before that stops.
+            outer.start_soon(self.catalog.run)
+            outer.start_soon(self._leave_catalog)
+            try:
+                await self._run()
+            except* trio.ClosedResourceError:
+                if not self._has_left_catalog:
+                    raise
+            outer.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self.catalog.aclose()
+
+    async def _leave_catalog(self) -> None:
+        """A stop does not wait for a catalog that is away: what is under way there is settled, and whoever
+        starts next finds it done, or not.
+        """
+        await self._stopping.wait()
+        while True:
+            await trio.sleep(LEAVE_SECONDS)
+            if self.catalog.trouble:
+                break
+        logger.warning("stopping although %s", self.catalog.trouble)
+        self._has_left_catalog = True
+        await self.catalog.aclose()
+
+    async def _run(self) -> None:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 await self._watch(nursery)
-                nursery.start_soon(self.catalog.run)
                 await end_lives(self.catalog)
                 self.node.route(self._routes())
                 await nursery.start(self.node.run)
@@ -190,8 +208,6 @@ class Life(abc.ABC):
                 if self.remembering.compared.is_set():
                     await self.remembering.keep(LAST_WORD_SECONDS)
                 nursery.cancel_scope.cancel()
-        with trio.CancelScope(shield=True):
-            await self.catalog.aclose()
 
     async def _watch(self, nursery: trio.Nursery) -> None:
         """Signals and health, from the first moment on."""
@@ -233,6 +249,7 @@ class Life(abc.ABC):
 
     def _stop(self) -> None:
         self.health.not_ready("stopping")
+        self._stopping.set()
         if self._server is None:
             self._scope.cancel()
         else:
@@ -288,22 +305,3 @@ async def _serve_clients(
 ) -> None:
     await server.serve(sockets, task_status=task_status)
     nursery.cancel_scope.cancel()
-
-
-def open_catalog(directory: Path, *, rebuild: bool) -> SqliteCatalog:
-    """The catalog in a gateway's data directory; to `rebuild` it, an empty one in its place.
-
-    Raises DataDirectoryRefused, OSError.
-    """
-    path = directory / CATALOG_FILE
-    if (directory / RESTORING_FILE).exists():
-        raise DataDirectoryRefused(
-            directory,
-            "a backup is being restored there, and is not all there yet",
-            "Repeat 'dafka restore' with the same options: it goes on where it was",
-        )
-    if rebuild:
-        aside = set_aside(path)
-        if aside is not None:
-            logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
-    return SqliteCatalog(path)

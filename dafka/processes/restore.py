@@ -19,9 +19,9 @@ from dafka.backup.manifest import Manifest
 from dafka.backup.plan import PlannedPartition
 from dafka.backup.restoring import Restoring
 from dafka.backup.target import Target
+from dafka.processes.catalogs import CATALOG_FILE, RESTORING_FILE
 from dafka.processes.gateway import GatewayProcess
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import CATALOG_FILE, RESTORING_FILE
 from dafka.settings import GatewaySettings, Settings
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog

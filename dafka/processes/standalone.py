@@ -21,10 +21,11 @@ from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.chaos import ChaosRequestHandlers
 from dafka.operators.socket import NO_MESH, serve_admin
+from dafka.processes.catalogs import CATALOG_FILE, open_sqlite
 from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
-from dafka.processes.life import CATALOG_FILE, Life, open_catalog
+from dafka.processes.life import Life
 from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.parent import STARTED_BY, Process
 from dafka.processes.ready import PortFile
@@ -180,7 +181,7 @@ class Standalone(Life):
                 "there is nothing in the store that a catalog could be rebuilt from",
                 "Start without --rebuild-catalog",
             )
-        return open_catalog(self.directories.gateway.path, rebuild=rebuild)
+        return open_sqlite(self.directories.gateway.path, rebuild=rebuild)
 
     def _open_store(self, settings: Settings, context: Context) -> Store:
         return open_store(
@@ -241,7 +242,7 @@ class Standalone(Life):
         incarnation = self.directories.store.incarnation
         store_cluster = self.store.ingest.cluster_id
         path = self.directories.path
-        known = cluster_in(self.catalog, path)
+        known = cluster_in(self.catalog)
         if known is None:
             if store_cluster and not self.settings.rebuild_catalog:
                 raise DataDirectoryRefused(
@@ -252,7 +253,7 @@ class Standalone(Life):
             cluster_id = store_cluster or uuid.uuid4().hex
             if store_cluster:
                 accept_loss = self.settings.accept_loss
-                await rebuild_catalog(self.catalog, self.reader, [incarnation], path, accept_loss=accept_loss)
+                await rebuild_catalog(self.catalog, self.reader, [incarnation], accept_loss=accept_loss)
             # What was read back knows the store, if it could be read.
             there = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
             first = {} if incarnation in there else first_entries([(incarnation, "standalone")])

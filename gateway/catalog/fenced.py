@@ -72,6 +72,25 @@ class FencedCatalog:
     def revision(self) -> int:
         return self._catalog.revision
 
+    @property
+    def sequence(self) -> int:
+        return self._catalog.sequence
+
+    @property
+    def trouble(self) -> str:
+        return self._catalog.trouble
+
+    @property
+    def where(self) -> str:
+        return self._catalog.where
+
+    @property
+    def put_back(self) -> str:
+        return self._catalog.put_back
+
+    async def fresh(self) -> None:
+        await self._catalog.fresh()
+
     def get(self, key: str) -> Entry | None:
         return self._catalog.get(key)
 

@@ -1,16 +1,22 @@
 """What the catalog offers: versioned keys, transactions, watches and leases, in the shape of etcd's v3 API.
 
-Two implementations have the same semantics and share their tests: `SqliteCatalog` (one file, embedded) and
-`MemoryCatalog` (tests). A cluster's will be etcd.
+Three implementations have the same semantics and share their tests: `SqliteCatalog` (one file, embedded),
+`EtcdCatalog` (a cluster of etcd's, which other gateways may change as well), and `MemoryCatalog` (tests).
 
-* The catalog has one **revision**, which each transaction that changes something raises by one. A key's
-  entry says at which revision it was created and last changed; 0 stands for "there is no such key".
+* The catalog has one **revision**, which each transaction that changes something raises. A key's entry says
+  at which revision it was created and last changed; 0 stands for "there is no such key".
+* Its **sequence** is the revision of the last transaction: what the name of a history ends with
+  (`gateway.cluster.lineage`). The end of a lease may raise the revision alone.
 * A **transaction** compares the modification revisions of some keys and, if all are as expected, puts and
   deletes others, all or nothing. It returns once the change is durable. There is no other way to write.
   What it puts or deletes it compares with what was read before: so says `gateway.catalog.fence_rules`, and
   a gateway uses the catalog through `gateway.catalog.fenced`, which refuses anything else, and which
   compares besides that the gateway has not been deposed.
-* **Reads** come from memory, never wait, and show only what is durable.
+* A transaction that was sent and not answered is not left open: it is **settled**, by a write that makes it
+  impossible if it has not happened yet. So who waits for one learns what has become of it, however long the
+  catalog was away; `trouble` says meanwhile why nothing can be changed.
+* **Reads** come from memory, never wait, and show only what is durable. They may be some milliseconds old
+  where others change the catalog, too: `fresh` returns when they show all that was there before.
 * A **watch** gives every change under a prefix from a revision on, in order, none left out, none twice.
 * A **lease** is a promise to be alive: keys put under it disappear when nobody has kept it alive for its
   time.
@@ -26,18 +32,21 @@ What is done where a compare fails: `gateway.log.fences` for partitions; others 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from gateway.common.failures import DiskFailed
+from gateway.common.failures import DiskFailed, ProcessEnds
 
 MAX_KEY_BYTES: Final = 1024
 """Bytes of a key in UTF-8. Ours are paths of names and numbers: a topic name has 249 at most."""
 
-MAX_VALUE_BYTES: Final = 1_500_000
-"""Bytes of a value: etcd's default bound on a whole request is 1.5 MiB."""
+MAX_TRANSACTION_BYTES: Final = 1_450_000
+"""Bytes of the values of one transaction, and twice those of its keys (compared ones are asked for where a
+compare fails): etcd's default bound on a whole request is 1.5 MiB (`--max-request-bytes`)."""
 
-MAX_OPERATIONS: Final = 10_000
-"""Compares, puts and deletes of one transaction together. etcd's default is 128 (`--max-txn-ops`) and
-must be raised for a cluster with larger topics; the bound here keeps one transaction's commit in the
-milliseconds."""
+MAX_VALUE_BYTES: Final = 1_400_000
+"""Bytes of a value."""
+
+MAX_OPERATIONS: Final = 120
+"""Compares of one transaction, and likewise its puts and deletes together: etcd's default is 128 of each
+(`--max-txn-ops`), of which some are the catalog's own."""
 
 HISTORY_CHANGES: Final = 10_000
 """Changes kept in memory for watches that are behind; who is further behind reads anew."""
@@ -95,6 +104,14 @@ class HistoryLost(Exception):
         self.revision = revision
 
 
+class CatalogLost(ProcessEnds):
+    """What the catalog holds is not what this process knows of it, or takes no request from it any more: the
+    message says why and what to do.
+    """
+
+    exit_code = 2
+
+
 class CatalogFailed(DiskFailed):
     """The disk failed in a transaction: whether that one is durable is unknown, and no other one will be
     tried.
@@ -126,6 +143,36 @@ class Catalog(Protocol):
         """The revision that reads show."""
         ...
 
+    @property
+    def sequence(self) -> int:
+        """The revision of the last transaction that reads show, 0 before the first one."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be changed at present, and reads may be old; "" while all is well."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where the catalog is, for people: a directory, or addresses."""
+        ...
+
+    @property
+    def put_back(self) -> str:
+        """How people get the newest catalog back where this one is older than it was, or another one: what
+        to do, without a full stop.
+        """
+        ...
+
+    async def fresh(self) -> None:
+        """Return when reads show every transaction that was durable when this was called.
+
+        Raises:
+            CatalogLost: See there.
+        """
+        ...
+
     def get(self, key: str) -> Entry | None:
         """The entry of a key."""
         ...
@@ -146,14 +193,16 @@ class Catalog(Protocol):
         """Puts and deletes if all `compares` hold; returns the revision once it is durable.
 
         The puts go under `lease`; without one they stay, also where the key had one. To delete a key that
-        does not exist is no change; a transaction without any change returns the revision that there is.
+        does not exist is no change; a transaction without any change returns the revision that there is, or
+        a newer one without changes. When it returns, or raises CompareFailed, reads show why.
 
-        Cancelled while it waits, it has happened or not.
+        Cancelled while it waits, it has happened or not. Nothing bounds the wait for a catalog that is away:
+        who must answer somebody looks at `trouble` before.
 
         Raises:
             CompareFailed: A compare did not hold. LeaseNotFound: There is no such lease. CatalogFailed:
-                The disk failed. ValueError: A key is put and deleted, a name or value is too long, or
-                there are too many operations.
+                The disk failed. CatalogLost: See there. ValueError: A key is put and deleted, a name or value
+                is too long, or there are too many operations.
         """
         ...
 
@@ -178,7 +227,7 @@ class Catalog(Protocol):
         ...
 
     async def grant_lease(self, ttl_seconds: float) -> int:
-        """A lease of that time, which begins now.
+        """A lease of that time at least, which begins now.
 
         Raises:
             CatalogFailed: The disk failed.
@@ -203,10 +252,12 @@ class Catalog(Protocol):
         ...
 
     async def run(self) -> None:
-        """Ends leases whose time is over, until cancelled. Without this running none ends by itself.
+        """What the catalog does by itself, until cancelled: it ends leases whose time is over, and follows
+        what others change. Nothing is promised without this running.
 
         Raises:
             CatalogFailed: The disk failed.
+            CatalogLost: See there.
         """
         ...
 

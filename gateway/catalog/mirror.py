@@ -19,6 +19,7 @@ from typing import NamedTuple
 from gateway.catalog.interface import (
     MAX_KEY_BYTES,
     MAX_OPERATIONS,
+    MAX_TRANSACTION_BYTES,
     MAX_VALUE_BYTES,
     Change,
     Compare,
@@ -95,7 +96,7 @@ class Mirror:
 
     def range(self, prefix: str, *, after: str = "", limit: int | None = None) -> list[Entry]:
         found: list[Entry] = []
-        first = bisect_right(self._keys, after) if after > prefix else bisect_left(self._keys, prefix)
+        first = bisect_right(self._keys, after) if after >= prefix else bisect_left(self._keys, prefix)
         for index in range(first, len(self._keys)):
             key = self._keys[index]
             if not key.startswith(prefix) or len(found) == limit:
@@ -194,14 +195,23 @@ def check_transaction(step: Transaction) -> None:
     Raises:
         ValueError: See `Catalog.transact`.
     """
-    operations = len(step.compares) + len(step.puts) + len(step.deletes)
-    if operations > MAX_OPERATIONS:
-        raise ValueError(f"{operations} operations in one transaction, more than {MAX_OPERATIONS}")
+    writes = len(step.puts) + len(step.deletes)
+    if max(len(step.compares), writes) > MAX_OPERATIONS:
+        raise ValueError(
+            f"{len(step.compares)} compares and {writes} other operations in one transaction, of which there "
+            f"may be {MAX_OPERATIONS} each"
+        )
+    size = 0
     for key in (*(compare.key for compare in step.compares), *step.puts, *step.deletes):
-        if not 0 < len(key.encode()) <= MAX_KEY_BYTES:
-            raise ValueError(f"a key of {len(key.encode())} bytes: {key[:64]!r}")
+        length = len(key.encode())
+        if not 0 < length <= MAX_KEY_BYTES:
+            raise ValueError(f"a key of {length} bytes: {key[:64]!r}")
+        size += 2 * length
     for key, value in step.puts.items():
         if len(value) > MAX_VALUE_BYTES:
             raise ValueError(f"a value of {len(value)} bytes for {key!r}, more than {MAX_VALUE_BYTES}")
+        size += len(value)
+    if size > MAX_TRANSACTION_BYTES:
+        raise ValueError(f"{size} bytes in one transaction, more than {MAX_TRANSACTION_BYTES}")
     if len(set(step.deletes)) < len(step.deletes) or not step.puts.keys().isdisjoint(step.deletes):
         raise ValueError("a key is named twice in one transaction")

@@ -1,4 +1,5 @@
-"""What both catalogs share: one commit at a time, everything that waits in it, reads from the mirror.
+"""What catalogs within one process share: one commit at a time for everything that waits, reads from the
+mirror.
 
 Who comes while nothing is being written commits at once; who comes during a commit waits in the queue, and
 the first of those to run after it commits for all of them. So no task of its own is needed, and a lone
@@ -10,6 +11,7 @@ import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import trio
 
@@ -24,6 +26,12 @@ class _Waiting:
     def __init__(self, step: Step) -> None:
         self.step = step
         self.outcome: int | Exception | None = None
+
+
+PUT_BACK: Final = (
+    "Put back the newest catalog (the directory gateway/) of these stores; or read it back from them: start"
+    " once with --rebuild-catalog (of a mesh: 'dafka gateway rebuild-catalog')"
+)
 
 
 class MirroredCatalog(ABC):
@@ -45,6 +53,26 @@ class MirroredCatalog(ABC):
     @property
     def revision(self) -> int:
         return self._mirror.revision
+
+    @property
+    def sequence(self) -> int:
+        return self._mirror.revision
+
+    @property
+    def put_back(self) -> str:
+        return PUT_BACK
+
+    @property
+    def trouble(self) -> str:
+        return ""  # what cannot be written ends the process
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """See `Catalog`."""
+
+    async def fresh(self) -> None:
+        await trio.lowlevel.checkpoint()  # nobody else writes
 
     def get(self, key: str) -> Entry | None:
         return self._mirror.get(key)

@@ -18,7 +18,7 @@ ENTRIES_AT_ONCE: Final = 2000
 class Snapshot(NamedTuple):
     """What a catalog had under some prefixes at `revision`, in no order."""
 
-    revision: int
+    sequence: int
     entries: dict[str, bytes]
 
 
@@ -45,4 +45,4 @@ async def snapshot(catalog: Catalog, prefixes: Sequence[str]) -> Snapshot:
                     entries.pop(change.key, None)
                 else:
                     entries[change.key] = change.value
-        return Snapshot(catalog.revision, entries)
+        return Snapshot(catalog.sequence, entries)

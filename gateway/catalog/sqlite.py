@@ -87,6 +87,10 @@ class SqliteCatalog(MirroredCatalog):
         self._shut()
         remove_log(self.path)
 
+    @property
+    def where(self) -> str:
+        return str(self.path.parent)
+
     def _connect(self) -> sqlite3.Connection:
         # Autocommit mode: BEGIN and COMMIT are ours. Worker threads use it, one at a time (`_committing`).
         self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)

@@ -3,12 +3,14 @@
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.replacement import Replacement
@@ -76,7 +78,7 @@ class Cluster:
         self.completions = Completions()
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
-        self._changing = trio.Lock()
+        self._changes = Changes(context.catalog)
         self._too_few = LogLimit(logger, lines=1)
         self._closer_loaded = trio.Event()
 
@@ -112,6 +114,7 @@ class Cluster:
                 self.context.cold.ahead.run,
                 self.context.wake_ups.run,
                 self.recovery.run,
+                self._changes.run,
                 self.retention.run,
                 self.compaction.run,
             ):
@@ -131,21 +134,17 @@ class Cluster:
         """
         await self._check_compared()
         self._check_size()
-        async with self._changing:
-            # A client that goes away in the middle must not leave half of it.
-            with trio.CancelScope(shield=True):
-                topic_id = uuid.uuid4().bytes
-                topic = build_topic(
-                    self.context,
-                    name,
-                    topic_id,
-                    partitions,
-                    replication_factor,
-                    configs,
-                    self.dynamic.in_force,
-                )
-                await self._create(topic)
+
+        async def create() -> Topic:
+            topic_id = uuid.uuid4().bytes
+            in_force = self.dynamic.in_force
+            topic = build_topic(
+                self.context, name, topic_id, partitions, replication_factor, configs, in_force
+            )
+            await self._create(topic)
             return topic
+
+        return await self._changes.make(create)
 
     async def _create(self, topic: Topic) -> None:
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -168,49 +167,50 @@ class Cluster:
         POLICY_VIOLATION: the catalog is too large for a store.
         """
         self._check_size()
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                before = len(topic.partitions)
-                if count <= before:
-                    raise KafkaError(
-                        ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s)."
-                    )
-                added = [Partition(self.context, topic, index) for index in range(before, count)]
-                await self._put_topic(topic, topic_record(topic, partitions=count))
-                await self.recovery.recover(added, new=True)
-                # Another list: who goes through the partitions at this moment sees those from before.
-                topic.partitions = [*topic.partitions, *added]
-                for partition in topic.partitions:
-                    partition.settings_changed(announce=True)
-                self.topics.grew(len(added))
+        await self._changes.make(partial(self._add_partitions, topic, count))
+
+    async def _add_partitions(self, topic: Topic, count: int) -> None:
+        self._check_there(topic)
+        before = len(topic.partitions)
+        if count <= before:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
+        added = [Partition(self.context, topic, index) for index in range(before, count)]
+        await self._put_topic(topic, topic_record(topic, partitions=count))
+        await self.recovery.recover(added, new=True)
+        # Another list: who goes through the partitions at this moment sees those from before.
+        topic.partitions = [*topic.partitions, *added]
+        for partition in topic.partitions:
+            partition.settings_changed(announce=True)
+        self.topics.grew(len(added))
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         """Change a topic's configs; what takes effect does so for the next request.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or what `change` raises.
         """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                configs = change(topic.configs)
-                if configs == topic.configs:
-                    return
-                await self._put_topic(topic, topic_record(topic, configs=configs))
-                topic.configs = configs
-                apply_configs([topic], self.dynamic.in_force, announce=True)
-                self.topics.changed()
+        await self._changes.make(partial(self._alter_topic, topic, change))
+
+    async def _alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
+        self._check_there(topic)
+        configs = change(topic.configs)
+        if configs == topic.configs:
+            return
+        await self._put_topic(topic, topic_record(topic, configs=configs))
+        topic.configs = configs
+        apply_configs([topic], self.dynamic.in_force, announce=True)
+        self.topics.changed()
 
     async def alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
         """Change the configs of this node (its id), or of all nodes of the cluster (None).
 
-        Raises KafkaError: what `change` raises.
+        Raises KafkaError: what `change` raises, and as `Changes.make`.
         """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                await self.dynamic.alter(node, change)
-                apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
-                self._apply_dynamic()
+        await self._changes.make(partial(self._alter_broker, node, change))
+
+    async def _alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
+        await self.dynamic.alter(node, change)
+        apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
+        self._apply_dynamic()
 
     def _apply_dynamic(self) -> None:
         """Have broker configs take effect that are no topic's (`broker_validation.OWN_EFFECT`)."""
@@ -239,13 +239,14 @@ class Cluster:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
         """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                self._check_there(topic)
-                for partition in topic.partitions:
-                    partition.delete()
-                await self.deletion.bury(topic)
-                self.topics.remove(topic)
+        await self._changes.make(partial(self._delete_topic, topic))
+
+    async def _delete_topic(self, topic: Topic) -> None:
+        self._check_there(topic)
+        for partition in topic.partitions:
+            partition.delete()
+        await self.deletion.bury(topic)
+        self.topics.remove(topic)
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

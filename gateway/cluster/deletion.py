@@ -57,6 +57,9 @@ from wireproto.dafka.additions import (
 SEGMENTS_AT_ONCE = 256
 """Segments whose addresses are deleted, and then their keys, in one step."""
 
+KEYS_AT_ONCE = 100
+"""Keys that are deleted in one transaction."""
+
 LOOKED_AT_ONCE = SEGMENTS_AT_ONCE
 """Entries of the catalog looked at before other tasks run: a quarter of a millisecond."""
 
@@ -249,8 +252,12 @@ class Deletion:
         segments, after = await self._due(prefix, "")
         while segments:
             gone = await self._delete(segments, tombstone.mod_revision)
-            closings = [keys.closing_key(address) for address in gone]
-            await catalog.transact(buried, {}, [*(entry.key for entry in gone.values()), *closings])
+            left_over = [
+                *(keys.closing_key(address) for address in gone),
+                *(one.key for one in gone.values()),
+            ]
+            for start in range(0, len(left_over), KEYS_AT_ONCE):
+                await catalog.transact(buried, {}, left_over[start : start + KEYS_AT_ONCE])
             segments, after = await self._due(prefix, after)
         if left := catalog.range(prefix, limit=LOOKED_AT_ONCE):
             is_pinned = any(self._is_pinned(_address_in(entry.key)) for entry in left)
@@ -259,7 +266,7 @@ class Deletion:
             return  # some member has not confirmed yet
         self._topics_again.pop(tombstone.key, None)
         for prefix in (f"{keys.PARTITIONS}{topic_id.hex()}/", f"{keys.PRODUCERS}{topic_id.hex()}/"):
-            while partitions := catalog.range(prefix, limit=SEGMENTS_AT_ONCE):
+            while partitions := catalog.range(prefix, limit=KEYS_AT_ONCE):
                 await catalog.transact(buried, {}, [entry.key for entry in partitions])
         await catalog.transact(buried, {}, [tombstone.key])
         logger.info("topic %s is gone from the stores", keys.unpack(tombstone.value)["name"])

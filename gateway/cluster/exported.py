@@ -72,7 +72,7 @@ def exported(catalog: Snapshot) -> Exported:
     lineage = "" if keys.LINEAGE not in entries else Lineage.unpack(entries[keys.LINEAGE]).name
     lives = [key for key in entries if key.startswith(keys.LIVES) and Life.unpack(entries[key]).last is None]
     life = max(lives).removeprefix(keys.LIVES) if lives else ""
-    return Exported(keys.unpack(entries[keys.CLUSTER])["id"], lineage, life, catalog.revision, entries)
+    return Exported(keys.unpack(entries[keys.CLUSTER])["id"], lineage, life, catalog.sequence, entries)
 
 
 def lines_of(catalog: Exported) -> Iterator[str]:

@@ -7,7 +7,6 @@ it all over.
 
 import logging
 import uuid
-from pathlib import Path
 from typing import Protocol
 
 import trio
@@ -45,11 +44,10 @@ class FirstStart:
     """`cluster_id` is asked for once, when the presence already runs."""
 
     def __init__(
-        self, settings: FirstStartSettings, path: Path, catalog: Catalog, stores: Stores, reader: Reader
+        self, settings: FirstStartSettings, catalog: Catalog, stores: Stores, reader: Reader
     ) -> None:
         assert stores.presence is not None
         self._settings = settings
-        self._path = path
         self._catalog = catalog
         self._stores = stores
         self._presence = stores.presence
@@ -57,14 +55,14 @@ class FirstStart:
 
     async def cluster_id(self) -> str:
         """The cluster's id; without one in the catalog it waits for stores. Raises DataDirectoryRefused."""
-        known = cluster_in(self._catalog, self._path)
+        known = cluster_in(self._catalog)
         if known is not None:
             return known
         seen = await self._first_stores()
         cluster_id = self._cluster_of(seen) or uuid.uuid4().hex
         if self._settings.rebuild_catalog:
             await rebuild_catalog(
-                self._catalog, self._reader, list(seen), self._path, accept_loss=self._settings.accept_loss
+                self._catalog, self._reader, list(seen), accept_loss=self._settings.accept_loss
             )
         self._stores.load()
         there = {entry.incarnation for entry in self._stores.entries}  # of a catalog that was read back
@@ -98,21 +96,20 @@ class FirstStart:
         clusters = sorted({one.cluster_id for one in seen.values() if one.cluster_id})
         if len(clusters) > 1:
             raise DataDirectoryRefused(
-                self._path,
+                self._catalog.where,
                 f"the stores belong to different clusters: {', '.join(clusters)}",
                 "Stop those that are not meant, or give them empty data directories",
             )
         if clusters and not self._settings.rebuild_catalog:
             raise DataDirectoryRefused(
-                self._path,
+                self._catalog.where,
                 f"the stores hold data of cluster {clusters[0]}, and the catalog that says what it is is "
                 "empty or lost",
-                "Restore the gateway's data directory, or read the catalog back with "
-                "'dafka gateway rebuild-catalog'",
+                self._catalog.put_back,
             )
         if not clusters and self._settings.rebuild_catalog:
             raise DataDirectoryRefused(
-                self._path,
+                self._catalog.where,
                 "there is nothing in the stores that a catalog could be rebuilt from",
                 "Start without --rebuild-catalog",
             )

@@ -3,18 +3,15 @@ written, so that a crash in a first start starts it all over.
 """
 
 import logging
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Catalog, Compare
+from gateway.catalog.pieces import in_transactions
 from gateway.cluster.rebuild import CannotRebuild, read_back
 from mesh.data_directory import DataDirectoryRefused
 from mesh.reader import Reader
-
-ENTRIES_AT_ONCE: Final = 1000
-"""Entries of a rebuilt catalog in one transaction."""
 
 UNNAMED: Final = Compare(keys.CLUSTER, 0)
 """That the catalog is being made: nobody serves what is in it yet."""
@@ -22,8 +19,8 @@ UNNAMED: Final = Compare(keys.CLUSTER, 0)
 logger = logging.getLogger(__name__)
 
 
-def cluster_in(catalog: Catalog, path: Path) -> str | None:
-    """The cluster's id, None in a catalog that is new. `path` is the data directory, for people.
+def cluster_in(catalog: Catalog) -> str | None:
+    """The cluster's id, None in a catalog that is new.
 
     Raises DataDirectoryRefused: a newer version has written it, in a format that this one does not know.
     """
@@ -33,7 +30,7 @@ def cluster_in(catalog: Catalog, path: Path) -> str | None:
     cluster = keys.unpack(entry.value)
     if cluster["format"] > keys.FORMAT:
         raise DataDirectoryRefused(
-            path,
+            catalog.where,
             f"its catalog has format {cluster['format']}, and this version knows none above {keys.FORMAT}",
             "Start the version that wrote it, or a newer one",
         )
@@ -46,7 +43,7 @@ def cluster_entry(cluster_id: str) -> dict[str, bytes]:
 
 
 async def rebuild_catalog(
-    catalog: Catalog, reader: Reader, incarnations: Sequence[str], path: Path, *, accept_loss: bool
+    catalog: Catalog, reader: Reader, incarnations: Sequence[str], *, accept_loss: bool
 ) -> None:
     """Fill a new catalog with what these stores tell. The cluster's own key is left to be written after it.
 
@@ -56,12 +53,17 @@ async def rebuild_catalog(
         rebuilt = await read_back(reader, incarnations, accept_loss=accept_loss)
     except CannotRebuild as error:
         raise DataDirectoryRefused(
-            path,
+            catalog.where,
             f"the catalog cannot be rebuilt: {error}",
-            "The catalog that was set aside, if there was one, is still there (catalog.sqlite.broken-N)",
+            "Start the stores that are missing, and repeat it. A catalog that was in the data directory was "
+            "set aside there (catalog.sqlite.broken-N)",
         ) from None
-    entries = list(rebuilt.items())
-    for start in range(0, len(entries), ENTRIES_AT_ONCE):
-        await catalog.transact([UNNAMED], dict(entries[start : start + ENTRIES_AT_ONCE]))
+    await put_unnamed(catalog, rebuilt)
     stores = "the store" if len(incarnations) == 1 else f"{len(incarnations)} stores"
-    logger.warning("the catalog was rebuilt from %s: %d entries", stores, len(entries))
+    logger.warning("the catalog was rebuilt from %s: %d entries", stores, len(rebuilt))
+
+
+async def put_unnamed(catalog: Catalog, entries: Mapping[str, bytes]) -> None:
+    """Put entries into a catalog that nobody serves yet. Raises CompareFailed: somebody does."""
+    for piece in in_transactions(entries.items()):
+        await catalog.transact([UNNAMED], piece)

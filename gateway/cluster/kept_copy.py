@@ -171,7 +171,7 @@ class _CopyAsCatalog:
     """A copy, as it is read of a catalog."""
 
     def __init__(self, copy: KeptCopy) -> None:
-        self.revision = copy.memory.sequence
+        self.sequence = copy.memory.sequence
         self._entries = {key: Entry(key, value, 1, 1) for key, value in copy.entries.items()}
 
     def get(self, key: str) -> Entry | None:

@@ -2,8 +2,8 @@
 
 History is (lineage, life, sequence). The **lineage** is a name that a catalog gets when it is made, or made
 anew (rebuilt, imported): then it names its parent. The **life** is one run of a gateway. The **sequence** is
-the catalog's revision, which every transaction raises and which is told only when it is durable. The catalog
-notes where each life began and, as the first thing that the next gateway does, where it ended.
+the catalog's (`Catalog.sequence`), which every transaction raises and which is told only when it is durable.
+The catalog notes where each life began and, as the first thing that the next gateway does, where it ended.
 
 Rule: what a store remembers must lie on the catalog's own history. Another lineage, a life that the catalog
 does not know, or a sequence above the last of that life: then this catalog is older than it was, or another
@@ -136,8 +136,8 @@ class Readable(Protocol):
     """What is read of a catalog, or of a copy of one."""
 
     @property
-    def revision(self) -> int:
-        """The sequence."""
+    def sequence(self) -> int:
+        """Of its last transaction."""
 
     def get(self, key: str) -> Entry | None:
         """The entry of a key."""
@@ -187,7 +187,7 @@ class CatalogHistory:
         life = self._lives.get(memory.life)
         if life is None or life.lineage != memory.lineage:
             return self._judge_unknown(memory, where)
-        last = self._catalog.revision if life.last is None else life.last
+        last = self._catalog.sequence if life.last is None else life.last
         if memory.sequence > last:
             return Judgement(Verdict.REFUTES, f"{where}, and in the catalog that life ends with {last}")
         return Judgement(Verdict.VOUCHES)
@@ -214,7 +214,7 @@ class CatalogHistory:
 
     def ends(self) -> tuple[list[Compare], dict[str, bytes]]:
         """The transaction that ends the lives that go on, where the catalog is now; empty if none does."""
-        now = self._catalog.revision
+        now = self._catalog.sequence
         puts = {
             keys.LIVES + name: life._replace(last=now).pack()
             for name, life in self._lives.items()
@@ -227,7 +227,7 @@ class CatalogHistory:
         a name gets one.
         """
         lineage = replace(self.lineage, settled=True) if self.lineage is not None else Lineage.begun()
-        now = self._catalog.revision
+        now = self._catalog.sequence
         puts = {keys.LIVES + life: Life(lineage.name, now).pack()}
         if lineage != self.lineage:
             puts[keys.LINEAGE] = lineage.pack()

@@ -56,8 +56,6 @@ from wireproto.dafka.additions import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gateway.catalog.fenced import FencedCatalog
     from gateway.catalog.interface import Catalog
     from mesh.requests import Requests
@@ -75,11 +73,6 @@ Nothing is sent meanwhile: a copy that is refused costs a gigabyte of the networ
 
 COMPARED_SECONDS: Final = 2.0
 """How long a start waits for the stores' word on its catalog, before it recovers what needs none of it."""
-
-NEXT_STEP: Final = (
-    "Put back the newest catalog (the directory gateway/) of these stores; or read it back from them: start"
-    " once with --rebuild-catalog (of a mesh: 'dafka gateway rebuild-catalog')"
-)
 
 WHY_NOT: Final = {
     KEPT_FOREIGN_CLUSTER: "it belongs to another cluster. Start it with an empty data directory, and have it "
@@ -106,13 +99,12 @@ class Remembering:
     catalog.
     """
 
-    def __init__(self, catalog: FencedCatalog, requests: Requests, cluster_id: str, path: Path) -> None:
+    def __init__(self, catalog: FencedCatalog, requests: Requests, cluster_id: str) -> None:
         self.compared = trio.Event()
         """Enough stores have vouched for the catalog."""
         self._catalog = catalog
         self._requests = requests
         self._cluster_id = cluster_id
-        self._path = path
         self._history = CatalogHistory(catalog)
         self._known: dict[str, Remembered] = {}
         """Store -> what it remembers, of those that have vouched for the catalog."""
@@ -128,7 +120,7 @@ class Remembering:
         """Store -> its task."""
         self._wanted = 0
         """The sequence that somebody waits for."""
-        self._newest = catalog.revision
+        self._newest = catalog.sequence
         """The sequence of the last change that is to be told, waited for or not."""
         self._news = trio.Event()
         self._progress = trio.Event()
@@ -143,7 +135,7 @@ class Remembering:
 
     async def keep(self, seconds: float) -> bool:
         """Whether enough stores keep what is in the catalog now; waits so long for it."""
-        wanted = self._catalog.revision
+        wanted = self._catalog.sequence
         if not self._is_kept(wanted):
             self.hurry()
         with trio.move_on_after(seconds):
@@ -158,8 +150,8 @@ class Remembering:
 
     def hurry(self) -> None:
         """Tell the stores at once how the catalog is now."""
-        if self._catalog.revision > self._wanted:
-            self._wanted = self._catalog.revision
+        if self._catalog.sequence > self._wanted:
+            self._wanted = self._catalog.sequence
             self._wake()
 
     def _is_kept(self, sequence: int) -> bool:
@@ -185,10 +177,10 @@ class Remembering:
                         if change.key.startswith(keys.STORES):
                             self._take_stores()
                         if not change.key.startswith(QUIET_PREFIXES):
-                            self._newest = change.revision
+                            self._newest = self._catalog.sequence
                             self._wake()
                 except HistoryLost:
-                    self._newest = self._catalog.revision
+                    self._newest = self._catalog.sequence
                     watch = self._catalog.watch("", self._newest + 1)
                     self._take_stores()
                     self._wake()
@@ -252,7 +244,7 @@ class Remembering:
             return
         clusters = ", ".join(sorted(set(self._foreign.values())))
         raise DataDirectoryRefused(
-            self._path,
+            self._catalog.where,
             f"{len(self._foreign)} of its {len(self._tasks)} stores belong to another cluster ({clusters}): "
             f"another gateway began one with them, and this cluster, {self._cluster_id}, has never served",
             "Stop this gateway and remove its data directory. If the other one does not serve either, remove "
@@ -294,12 +286,15 @@ class Remembering:
         """A store has said what it remembers; what it says last. Raises DataDirectoryRefused."""
         verdict, reason = self._history.judge(memory)
         if verdict is Verdict.REFUTES:
-            # One answer alone ends no gateway: whoever reaches the mesh may have sent it.
+            # One answer alone ends no gateway: whoever reaches the mesh may have sent it. Nor does one that
+            # is newer than what is read here: another gateway may have begun its life since.
             self._known.pop(store.incarnation, None)
             answer = await self._question(store)
             memory = answer.memory
             if answer.status != KEPT_DONE:
                 return memory
+            await self._catalog.fresh()
+            self._history = CatalogHistory(self._catalog)
             verdict, reason = self._history.judge(memory)
         if verdict is Verdict.REFUTES:
             raise self._refused(
@@ -319,7 +314,7 @@ class Remembering:
         self._progressed()
 
     def _refused(self, reason: str) -> DataDirectoryRefused:
-        return DataDirectoryRefused(self._path, reason, NEXT_STEP)
+        return DataDirectoryRefused(self._catalog.where, reason, self._catalog.put_back)
 
     # telling ----------------------------------------------------------------------------------------------
 
@@ -343,7 +338,7 @@ class Remembering:
         if memory.lineage == lineage.name:
             try:
                 changed = self._catalog.changes(memory.sequence + 1)
-                changes = changes_in_pieces(changed, memory.sequence, self._catalog.revision)
+                changes = changes_in_pieces(changed, memory.sequence, self._catalog.sequence)
             except HistoryLost:
                 pass  # more than is kept in memory, or from before this life
         life = self._requests.prefix
@@ -366,14 +361,14 @@ class Remembering:
         lineage = self._history.lineage
         assert lineage is not None
         life = self._requests.prefix
-        if memory == Remembered(lineage.name, life, self._catalog.revision):
+        if memory == Remembered(lineage.name, life, self._catalog.sequence):
             return memory
         parent = memory.lineage if memory.lineage != lineage.name else ""
         copy = await snapshot(self._catalog, KEPT_PREFIXES)
         size = sum(len(key.encode()) + len(value) for key, value in copy.entries.items())
         if size >= self.too_large.get(store.incarnation, MAX_COPY_BYTES + 1):
             return await self._is_too_large(store, memory, size)
-        at = Remembered(lineage.name, life, copy.revision)
+        at = Remembered(lineage.name, life, copy.sequence)
         pieces = in_pieces(copy.entries.items())
         piece, number = next(pieces), 0
         while True:

@@ -41,7 +41,7 @@ SEGMENTS_AT_ONCE = 16
 LOOK_AGAIN_SECONDS = 2.0
 """Pause before the catalog is looked at again for what the old store still keeps."""
 
-NOTED_AT_ONCE = 256
+NOTED_AT_ONCE = 50
 """Segments of which one transaction notes who is to copy them."""
 
 SEGMENTS_A_TURN = 500

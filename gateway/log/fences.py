@@ -18,20 +18,28 @@ waits (`Fences.free`), which costs nothing otherwise, and then looks at the part
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, unchanged
+from gateway.catalog.pieces import Room
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Entry
     from gateway.log.context import LogContext
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
+
+TOGETHER: Final = 8
+"""Transactions of one change that are under way at once."""
+
+FEW: Final = 16
+"""Partitions that usually go into one transaction."""
 
 CHANGED_ELSEWHERE = "another gateway has changed it in the catalog, where it is read anew"
 
@@ -86,6 +94,13 @@ class Changes:
         self.epochs: set[int] = set()
         """The leader epochs that it uses, which are drawn with it if they are not drawn yet."""
 
+    def add(self, more: Changes) -> None:
+        """These as well."""
+        self.compares += more.compares
+        self.puts |= more.puts
+        self.deletes += more.deletes
+        self.epochs |= more.epochs
+
 
 Compose = Callable[["Partition", Changes], bool]
 """Adds a partition's part to a transaction; false: nothing of it is to be changed any more."""
@@ -132,27 +147,60 @@ class Fences:
             await busy[0].wait()
 
     async def change(self, partitions: Iterable[Partition], compose: Compose) -> list[Partition]:
-        """Do what `compose` says of each of these, in one transaction; gives those of which it is done.
+        """Do what `compose` says of each of these, in as few transactions as may be; gives those of which it
+        is done. What concerns one partition is in one transaction.
 
         It is asked for each attempt anew: others may have been faster. Raises CompareFailed, of a compare
-        that it has added, or of the counter of leader epochs.
+        that it has added, or of the counter of leader epochs; of the partitions of other transactions it may
+        be done then.
         """
-        left = list(partitions)
-        while left:
-            await self.free(left)
-            changes = Changes()
-            left = [partition for partition in left if compose(partition, changes)]
-            if not left:
-                break
+        waiting = deque(partitions)
+        done: list[Partition] = []
+        failed: list[CompareFailed] = []
+
+        async def work() -> None:
             try:
-                await self.transact(
-                    left, changes.puts, changes.deletes, changes.compares, epochs=changes.epochs
-                )
-            except Overtaken as overtaken:
-                left = [partition for partition in left if partition not in overtaken.partitions]
-            else:
-                break
-        return left
+                while waiting and not failed:
+                    done.extend(await self._change_some(waiting, compose))
+            except CompareFailed as error:
+                failed.append(error)
+
+        if len(waiting) <= FEW:
+            await work()
+        else:
+            # What a catalog takes at once it makes durable at once.
+            async with trio.open_nursery() as nursery:
+                for _ in range(TOGETHER):
+                    nursery.start_soon(work)
+        if failed:
+            raise failed[0]
+        return done
+
+    async def _change_some(self, waiting: deque[Partition], compose: Compose) -> list[Partition]:
+        """One transaction about the first of these, those of which it is done; who is to be asked again is
+        waiting again.
+        """
+        await self.free(waiting)
+        room, changes = Room(), Changes()
+        some: list[Partition] = []
+        while waiting:
+            part = Changes()
+            partition = waiting[0]
+            if compose(partition, part):
+                compares = [*part.compares, *self.fenced([partition])]
+                if not room.take(compares, part.puts, part.deletes) and some:
+                    break
+                changes.add(part)
+                some.append(partition)
+            waiting.popleft()
+        if not some:
+            return []
+        try:
+            await self.transact(some, changes.puts, changes.deletes, changes.compares, epochs=changes.epochs)
+        except Overtaken as overtaken:
+            waiting.extendleft(one for one in some if one not in overtaken.partitions)
+            return []
+        return some
 
     async def transact(
         self,
@@ -176,7 +224,7 @@ class Fences:
             raise self._deposed(lost)
         fences = [partition.fence for partition in partitions]
         assert all(fence.under_way is None for fence in fences), "it is made of what is not known yet"
-        fenced = self._fenced(partitions)
+        fenced = self.fenced(partitions)
         put = [(fence, fence.readings) for fence in fences if fence.key in puts]
         under_way = trio.Event()
         for fence, _ in put:
@@ -200,7 +248,7 @@ class Fences:
                 fence.revision = revision
         return revision
 
-    def _fenced(self, partitions: Collection[Partition]) -> list[Compare]:
+    def fenced(self, partitions: Collection[Partition]) -> list[Compare]:
         """What is compared of these partitions, whatever is changed of them."""
         leadership = self._context.leadership
         topics = {partition.topic: None for partition in partitions}

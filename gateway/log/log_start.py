@@ -36,11 +36,16 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
 
-PARTITIONS_AT_ONCE = 256
-"""Log starts that move in one transaction."""
+PARTITIONS_AT_ONCE = 16
+"""Log starts that move in one transaction: each is two of its puts, and two of its compares."""
 
-SEGMENTS_AT_ONCE = 1000
-"""Segments that leave their chains in one transaction: each is four of its 10,000 operations."""
+SEGMENTS_AT_ONCE = 24
+"""Segments that leave their chains in one transaction: each is three of its puts and deletes."""
+
+SNAPSHOT_BYTES = 256 * 1024
+"""Bytes of puts in one transaction above which no other partition's come: those of the producers of a log
+that is empty are the large ones.
+"""
 
 KEPT_SECONDS = 2.0
 """How long a DeleteRecords waits for the stores to remember what it has moved; then it is to ask again."""
@@ -126,6 +131,8 @@ class LogStarts:
             self._put_start(move, puts)
             for segment in move.dropped:
                 self._put_drop(move, segment, compares, puts, deletes)
+            if sum(map(len, puts.values())) > SNAPSHOT_BYTES:
+                break
         if not moves:
             return False
         try:

@@ -10,6 +10,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.log import partition as partition_module
+from gateway.log.compaction import run as compaction_run
 from mesh.protocol.address_state import Phase
 from tests.in_process.several_stores import Cluster, Gateway, cluster, produce_until_taken
 from wireproto.records.builder import build_batch
@@ -54,6 +55,7 @@ def kept(made: Cluster, number: int) -> set[str]:
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 3)
+    monkeypatch.setattr(compaction_run, "MAX_FULL_OUTPUTS", 100)
 
 
 async def write(gateway: Gateway, client: Any, numbers: range) -> None:

@@ -146,7 +146,7 @@ MUTANTS = (
         "gateway/catalog/mirror.py",
         "                raise CompareFailed(compare.key)\n",
         "                pass\n",
-        (f"{CONFORMANCE}test_all_compares_must_hold",),
+        (f"{CONFORMANCE}test_memory[all_compares_must_hold]",),
     ),
     Mutant(
         "taken-rows-stay-in-the-sum",

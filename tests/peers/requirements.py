@@ -11,6 +11,7 @@ HOW_TO_GET = {
     "ip": "apt-get install iproute2",
     "chromium": "apt-get install chromium",
     "cargo": "apt-get install cargo-web",
+    "etcd": "apt-get install etcd-server",
     "gcc": "apt-get install gcc",
     "java": "apt-get install default-jdk-headless",
     "javac": "apt-get install default-jdk-headless",

@@ -77,6 +77,10 @@ class SimCatalog(MirroredCatalog):
         self._file = file
         self._world = world
 
+    @property
+    def where(self) -> str:
+        return "the simulation"
+
     async def _commit(self, plan: Plan) -> None:
         file = self._file
         if file.owner is self:

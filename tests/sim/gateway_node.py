@@ -8,7 +8,6 @@ answering its clients beside the next life, until it notices or ends.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
@@ -99,7 +98,7 @@ class Life:
         self.producer = Producer(node, requests)
         presence = StorePresence(node, requests)
         self.stores = Stores(self.catalog, presence)
-        remembering = Remembering(self.catalog, requests, CLUSTER_ID, Path("catalog"))
+        remembering = Remembering(self.catalog, requests, CLUSTER_ID)
         if self.gateway:
             self.leadership = SlotLeadership(self.catalog, self.gateway, requests.prefix)
         self.context = self._context(requests, self.stores, remembering)

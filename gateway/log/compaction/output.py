@@ -37,6 +37,12 @@ WINDOW_BYTES = 4 * 1024 * 1024
 WINDOW_RECORDS = 1000
 """The same in batches: a small part of what the sockets hold, or messages of others would be dropped."""
 
+MAX_OUTPUTS = 10
+"""New segments of one compaction: each is three of the 120 puts and deletes of the transaction that swaps
+them in. Where there would be more, as ``segment.bytes`` is much smaller than when the log was written, the
+last one is larger than that.
+"""
+
 PATIENCE_SECONDS = 60.0
 """A compaction whose stores take nothing for so long is given up, and tried again later."""
 
@@ -131,7 +137,9 @@ class OutputWriter:
     def _is_full(self, output: Output, size: int) -> bool:
         settings = self._partition.topic.settings
         most = partition_module.MAX_SEGMENT_BATCHES
-        return output.size + size > settings.segment_bytes or output.writer.next_sequence >= most
+        if output.writer.next_sequence >= most:
+            return True
+        return output.size + size > settings.segment_bytes and len(self.outputs) < MAX_OUTPUTS
 
     async def finish(self) -> None:
         """Return when all of it is durable on w members. Raises Abandoned."""

@@ -22,9 +22,10 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.log import partition as partition_module
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import forget_outputs
-from gateway.log.compaction.output import Abandoned, OutputWriter
+from gateway.log.compaction.output import MAX_OUTPUTS, Abandoned, OutputWriter
 from gateway.log.compaction.reading import Cleaned, clean, learn
 from gateway.log.compaction.rules import DEDUPE_BUFFER_BYTES, Cleanable, NewestOffsets
 from gateway.log.fences import Overtaken
@@ -40,12 +41,11 @@ from wireproto.kafka.errors import KafkaError
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
 
-MAX_SOURCES = 1000
-"""Segments that are replaced in one transaction: each is four of its 10,000 operations."""
+MAX_SOURCES = 24
+"""Segments that are replaced in one transaction: each is three of its 120 puts and deletes."""
 
-MAX_OUTPUTS = 500
-"""New segments that all of these make, if each were full, unless one of them alone makes more: each is four
-operations, and some are half full. ``segment.bytes`` may be much smaller than when the log was written."""
+MAX_FULL_OUTPUTS = 4
+"""How many segments could have as many batches as any may have: such a one is not made larger."""
 
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 512
@@ -241,11 +241,22 @@ class CompactionRun:
 def in_parts(sources: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
     """Runs of these segments, each of which is replaced in one transaction."""
     parts: list[list[Segment]] = []
-    size = 0
+    size = batches = 0
     for segment in sources:
         size += max(0, segment.size)
-        if not parts or len(parts[-1]) == MAX_SOURCES or size > MAX_OUTPUTS * segment_bytes:
+        batches += _batches(segment)
+        if (
+            not parts
+            or len(parts[-1]) == MAX_SOURCES
+            or size > MAX_OUTPUTS * segment_bytes
+            or batches > MAX_FULL_OUTPUTS * partition_module.MAX_SEGMENT_BATCHES
+        ):
             parts.append([])
-            size = max(0, segment.size)
+            size, batches = max(0, segment.size), _batches(segment)
         parts[-1].append(segment)
     return parts
+
+
+def _batches(segment: Segment) -> int:
+    """How many it has at most."""
+    return (segment.last_sequence or 0) + 1

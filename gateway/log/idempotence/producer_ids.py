@@ -46,7 +46,8 @@ class ProducerIds:
     async def allocate(self) -> int:
         """An id that was never given before.
 
-        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next block yet.
+        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next block yet, or the
+        catalog is away.
         """
         while self._next == self._end:
             await self._take_block()
@@ -68,6 +69,9 @@ class ProducerIds:
 
     async def _take_block(self) -> None:
         """Have ids that may be handed out. All who ask meanwhile wait for the stores together."""
+        if trouble := self._catalog.trouble:
+            reason = f"no producer ids can be taken: {trouble}"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason)
         async with self._lock:
             if self._next < self._end:
                 return

@@ -1,11 +1,11 @@
-"""Puts the agreed ends of many partitions into the catalog with one transaction.
+"""Puts the agreed ends of many partitions into the catalog with few transactions.
 
 Stores answer for hundreds of partitions in one message, and each of those then has its part of the catalog to
-change. What comes in one turn of the loop goes in together: one transaction for 64 partitions costs little
-more than one for a single partition. Who comes meanwhile goes with the next one.
+change. What comes in one turn of the loop goes in together: one transaction for 20 partitions costs little
+more than one for a single partition. Who comes meanwhile goes with the next ones.
 
-Rule: all of it happens or nothing. If something that it compares has changed, each part is tried by itself,
-so that no partition suffers from what another gateway did to one of the others.
+Rule: all of a transaction happens or nothing. If something that it compares has changed, each part is tried
+by itself, so that no partition suffers from what another gateway did to one of the others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from gateway.catalog.interface import CompareFailed
+from gateway.catalog.pieces import Room
 from gateway.log.fences import Overtaken
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     from gateway.catalog.interface import Compare
     from gateway.log.context import LogContext
+    from gateway.log.fences import Fences
     from gateway.log.partition import Partition
 
-MAX_TOGETHER: Final = 2000
-"""Compares, puts and deletes of several partitions in one transaction: it holds up others for 20 ms."""
+AT_ONCE: Final = 8
+"""Transactions that are under way at once; a catalog makes them durable together."""
 
 
 class _Part:
@@ -48,9 +50,8 @@ class _Part:
         self.over = False
         self.error: BaseException | None = None
 
-    @property
-    def operations(self) -> int:
-        return len(self.puts) + len(self.deletes) + len(self.compares) + 2
+    def goes_into(self, room: Room, fences: Fences) -> bool:
+        return room.take([*self.compares, *fences.fenced([self.partition])], self.puts, self.deletes)
 
 
 class Endings:
@@ -87,7 +88,10 @@ class Endings:
                 with trio.CancelScope(shield=True):
                     await trio.lowlevel.checkpoint()  # what others bring in this turn goes along
                     while not part.over:
-                        await self._put_some(self._take())
+                        async with trio.open_nursery() as nursery:
+                            for _ in range(AT_ONCE):
+                                if self._parts:
+                                    nursery.start_soon(self._put_some, self._take())
             finally:
                 self._putting = None
                 over.set()
@@ -96,10 +100,9 @@ class Endings:
 
     def _take(self) -> list[_Part]:
         """The first ones, as many as go together."""
-        room = MAX_TOGETHER
+        room, fences = Room(), self._context.fences
         taken: list[_Part] = []
-        while self._parts and (not taken or self._parts[0].operations <= room):
-            room -= self._parts[0].operations
+        while self._parts and (self._parts[0].goes_into(room, fences) or not taken):
             taken.append(self._parts.pop(0))
         return taken
 

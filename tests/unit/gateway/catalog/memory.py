@@ -1,13 +1,14 @@
 """A catalog that forgets everything: for tests, with the semantics of the others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import trio
 
-from gateway.catalog.interface import CatalogFailed
+from gateway.catalog.interface import Catalog, CatalogFailed
 from gateway.catalog.mirror import Mirror, Plan
 from gateway.catalog.mirrored import MirroredCatalog
+from gateway.catalog.pieces import in_transactions
 
 
 class MemoryCatalog(MirroredCatalog):
@@ -18,6 +19,10 @@ class MemoryCatalog(MirroredCatalog):
         self.fail_next_commit = False
         self.committed: list[int] = []
         """Per commit, the number of transactions that shared it."""
+
+    @property
+    def where(self) -> str:
+        return "memory"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -46,3 +51,9 @@ class MemoryCatalog(MirroredCatalog):
 
     async def _close(self) -> None:
         pass
+
+
+async def put_many(catalog: Catalog, entries: Mapping[str, bytes]) -> None:
+    """However many."""
+    for piece in in_transactions(entries.items()):
+        await catalog.transact([], piece)

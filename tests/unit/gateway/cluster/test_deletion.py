@@ -20,6 +20,7 @@ from gateway.cluster.stores import REMOVED, StoreEntry
 from gateway.log.closer import Closer
 from gateway.log.neighbours import NoCopies
 from gateway.log.segment import Segment
+from tests.unit.gateway.catalog.memory import put_many
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
 from tests.unit.gateway.log.test_closer import ONE, THREE, TWO
 from tests.unit.gateway.log.test_closer import Requests as ClosingStores
@@ -227,7 +228,7 @@ def test_many_tombstones_of_a_store_that_is_away_cost_a_look_at_each_and_ask_nob
         setup.log.stores.presence = presence  # type: ignore[assignment]
         tombstone = keys.pack({"members": [BAD, GOOD]})
         dropped = [f"{number:032X}" for number in range(count)]
-        await setup.catalog.transact([], {keys.segment_tombstone_key(one): tombstone for one in dropped})
+        await put_many(setup.catalog, {keys.segment_tombstone_key(one): tombstone for one in dropped})
         looks: list[int] = []
         look = setup.catalog.range
 
@@ -271,7 +272,7 @@ def test_new_work_looks_at_nothing_that_waits(of_topic: bool) -> None:
             puts[keys.tombstone_key(TOPIC)] = keys.pack({"name": "orders"})
         else:
             puts = {keys.segment_tombstone_key(address): both for address in waiting}
-        await setup.catalog.transact([], puts)
+        await put_many(setup.catalog, puts)
         looked = 0
 
         def counted(look: Callable[..., Any]) -> Callable[..., Any]:

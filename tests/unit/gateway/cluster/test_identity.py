@@ -22,15 +22,15 @@ def catalog_with(entries: dict[str, bytes]) -> MemoryCatalog:
 
 
 def test_a_new_catalog_is_of_none() -> None:
-    assert cluster_in(MemoryCatalog(), DATA) is None
+    assert cluster_in(MemoryCatalog()) is None
 
 
 def test_what_was_written_is_read() -> None:
-    assert cluster_in(catalog_with(cluster_entry("c")), DATA) == "c"
+    assert cluster_in(catalog_with(cluster_entry("c"))) == "c"
 
 
 def test_a_format_of_a_newer_version_is_refused() -> None:
     newer = {keys.CLUSTER: keys.pack({"id": "c", "format": keys.FORMAT + 1})}
     with pytest.raises(DataDirectoryRefused, match="knows none above 1") as refused:
-        cluster_in(catalog_with(newer), DATA)
+        cluster_in(catalog_with(newer))
     assert "newer" in str(refused.value)

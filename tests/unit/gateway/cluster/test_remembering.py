@@ -20,7 +20,7 @@ from gateway.cluster.remembering import TOO_LARGE_SECONDS, Remembering, end_live
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
 from mesh.data_directory import DataDirectoryRefused
 from mesh.protocol.catalog_memory import CatalogMemory, MemoryHead
-from tests.unit.gateway.catalog.memory import MemoryCatalog
+from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
 from wireproto.dafka.additions import (
     KEEP_CHANGES,
     KEEP_LAST_PIECE,
@@ -99,14 +99,14 @@ class World:
         requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
         requests.ask = self.ask
         await end_lives(catalog or self.catalog)
-        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER, PATH)
+        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run)
             yield made
             nursery.cancel_scope.cancel()
 
     async def change(self, **values: bytes) -> None:
-        await self.catalog.transact([], {keys.topic_key(name): value for name, value in values.items()})
+        await put_many(self.catalog, {keys.topic_key(name): value for name, value in values.items()})
 
 
 Body = Callable[[World], Awaitable[None]]
@@ -522,7 +522,7 @@ def test_of_two_gateways_that_begin_with_the_same_stores_one_serves_at_most(
             return world.stores[store].take(make("R7"))
 
         requests = SimpleNamespace(prefix=f"G{cluster_id}", ask=ask, vouched=None)
-        made = Remembering(FencedCatalog(catalog), cast("Any", requests), cluster_id, PATH)
+        made = Remembering(FencedCatalog(catalog), cast("Any", requests), cluster_id)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(made.run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +51,7 @@ Found = list[tuple[int, bytes | None, bytes | None]]
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 4)
+    monkeypatch.setattr(compaction_run, "MAX_FULL_OUTPUTS", 100)
     monkeypatch.setattr(compaction_run, "PIECE_RECORDS", 3)
 
     async def at_once(work: Callable[[], Any], *arguments: Any, **_: Any) -> Any:
@@ -302,6 +304,50 @@ def test_a_part_of_a_chain_makes_no_more_segments_than_a_transaction_takes(
     parts = compaction_run.in_parts(segments, 10)
     assert [[segment.size for segment in part] for part in parts] == [[10, 10, 10], [10], [50], [-1, 30]]
     assert [segment for part in parts for segment in part] == segments
+
+
+def test_a_part_of_a_chain_fills_no_more_segments_than_a_transaction_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compaction_run, "MAX_FULL_OUTPUTS", 2)
+    segments = [
+        Segment("A" * 32, 0, number, (STORE,), 1, 0).closed(number + 1, batches - 1, 0, size=1)
+        for number, batches in enumerate([3, 3, 2, 1, 3, 9, 8, 1])
+    ]
+    parts = compaction_run.in_parts(segments, 1000)
+    assert [[segment.start_offset for segment in part] for part in parts] == [
+        [0, 1, 2],
+        [3, 4],
+        [5],
+        [6],
+        [7],
+    ]
+
+
+def test_where_too_many_segments_would_come_of_one_the_last_one_is_larger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`segment.bytes` was lowered to a batch of this log."""
+
+    async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
+        monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", 100)
+        monkeypatch.setattr(compaction_output, "MAX_OUTPUTS", 3)
+        for number in range(12):
+            await put(life, (b"%d" % number, b"x"))
+        written = await read(life.partition)
+        await put(life, (b"0", b"y"))
+        await close(life)
+        assert len(life.partition.chain.closed) == 1
+        life.topic.settings = replace(life.topic.settings, segment_bytes=100)
+        await compact(life)
+        assert starts(life.partition) == [0, 2, 3]
+        assert [key for _, key, _ in await read(life.partition)] == [
+            *(key for _, key, _ in written[1:]),
+            b"0",
+        ]
+        assert left_behind(store, life.partition) == set()
+
+    run(tmp_path, body, configs=COMPACT)
 
 
 def test_a_long_chain_is_swapped_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.catalog import keys
+from gateway.catalog import keys, pieces
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.log.fences import Overtaken
-from gateway.log.recovery import endings as endings_module
 from gateway.log.recovery.endings import Endings
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import TOPIC_ID
@@ -76,8 +75,8 @@ def test_what_comes_together_is_one_transaction(tmp_path: Path) -> None:
 
 
 def test_no_transaction_is_larger_than_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part here is a put and what every one of them compares."""
-    monkeypatch.setattr(endings_module, "MAX_TOGETHER", 7)
+    """Each part here is a put, and compares the topic and the partition."""
+    monkeypatch.setattr(pieces, "MAX_OPERATIONS", pieces.ADDED_OPERATIONS + 4)
 
     async def body(life: Life, catalog: MemoryCatalog) -> None:
         endings = Endings(life.context)

@@ -1,0 +1,264 @@
+"""Talks to the members of an etcd: one question and its answer, or a watch.
+
+Rule: every question has a deadline. etcd's own one is 7 s, and a member that was stopped answers nothing at
+all. It is told to the member, too, which then need not go on with what nobody waits for.
+
+Rule: a question says that it wants a member that knows a leader: one that was cut off answers at once that it
+has none, and another one is asked.
+
+A `Line` is one connection to each member, for one question at a time. What a member answers is bounded before
+it is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.catalog.etcd.connection import Broken, Connection, NotConnected
+from gateway.catalog.etcd.following import MAX_HELD_BYTES
+from gateway.catalog.etcd.words import (
+    AUTHENTICATE,
+    INVALID_ARGUMENT,
+    UNAUTHENTICATED,
+    WATCH,
+    Body,
+    NotSent,
+    NotUnderstood,
+    Refused,
+    Unknown,
+    judge,
+)
+from mesh.protocol.endpoints import in_brackets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANSWER_SECONDS: Final = 2.0
+"""Longest wait for an answer: an election takes 1 to 2 s, and members without a leader say so at once."""
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of an answer: a page of a thousand usual entries has half a million, and a smaller one is asked for
+where it is too long."""
+
+TOO_LONG: Final = Unknown(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+
+_NO_TOKEN: Final = ("user name is empty", "invalid auth token", "revision of auth store is old")
+"""How messages begin, or go on behind "etcdserver: ", of a request without a token that is still good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who this is to etcd. `ca`: the certificates that members' are signed by; None with `cert`: the
+    system's. Without both nothing is encrypted. `user`, with what the password file says: etcd's own users.
+    """
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    user: str = ""
+    password: str = ""
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.ca is not None or self.cert is not None
+
+    def context(self) -> ssl.SSLContext | None:
+        """None where nothing is encrypted. Raises OSError (ssl.SSLError, too)."""
+        if not self.is_encrypted:
+            return None
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.cert is not None:
+            context.load_cert_chain(self.cert, self.key)
+        return context
+
+
+class Etcd:
+    """The members. `member` is the one that is asked first: one that fails is followed by the next."""
+
+    def __init__(self, members: tuple[tuple[str, int], ...], credentials: Credentials) -> None:
+        """Raises OSError: a file of the credentials cannot be used."""
+        self.names = [f"{in_brackets(host)}:{port}" for host, port in members]
+        self.member = 0
+        self.failures: dict[int, str] = {}
+        """What was wrong with a member when it was asked last, of those that did not answer."""
+        self._members = members
+        self._credentials = credentials
+        self._context = credentials.context()
+        self._token = ""
+        self._lines: list[Line] = []
+        self._authenticating = trio.Lock()
+
+    def line(self) -> Line:
+        """Connections of somebody's own."""
+        line = Line(self)
+        self._lines.append(line)
+        return line
+
+    def connection(self, member: int) -> Connection:
+        """A new one."""
+        host, port = self._members[member]
+        return Connection(host, port, self._context)
+
+    def headers(self, seconds: float | None) -> list[tuple[str, str]]:
+        """Of a question with this deadline."""
+        headers = [("Content-Type", "application/json"), ("Grpc-Metadata-hasleader", "true")]
+        if seconds is not None:
+            headers.append(("Grpc-Timeout", f"{int(seconds * 1000)}m"))
+        if self._token:
+            headers.append(("Authorization", self._token))
+        return headers
+
+    def failed(self, member: int, reason: str) -> None:
+        """A member did not answer: the next one is asked first."""
+        self.failures[member] = reason
+        if member == self.member:
+            self.member = (member + 1) % len(self.names)
+
+    def answered(self, member: int) -> None:
+        self.failures.pop(member, None)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with each member that did not answer."""
+        return "; ".join(f"{self.names[each]}: {reason}" for each, reason in sorted(self.failures.items()))
+
+    async def authenticate(self, line: Line, member: int) -> Refused | Unknown | NotSent | None:
+        """Have a token that is good; what is wrong otherwise."""
+        old = self._token
+        async with self._authenticating:
+            if self._token != old:
+                return None  # somebody else has one now
+            body = {"name": self._credentials.user, "password": self._credentials.password}
+            answer = await line.ask_once(AUTHENTICATE, body, member, ANSWER_SECONDS)
+            if not isinstance(answer, dict):
+                return answer
+            self._token = str(answer.get("token", ""))
+            return None
+
+    @property
+    def has_user(self) -> bool:
+        return bool(self._credentials.user)
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+
+
+class Line:
+    """See the module. One task uses it at a time."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self._etcd = etcd
+        self._connections: dict[int, Connection] = {}
+
+    async def ask(
+        self, path: str, body: Body, *, member: int | None = None, seconds: float = ANSWER_SECONDS
+    ) -> Body | Refused | Unknown | NotSent:
+        """The answer of a member; authenticates where that is needed."""
+        etcd = self._etcd
+        asked = etcd.member if member is None else member
+        answer = await self.ask_once(path, body, asked, seconds)
+        if isinstance(answer, Refused) and etcd.has_user and _wants_token(answer):
+            refusal = await etcd.authenticate(self, asked)
+            answer = refusal or await self.ask_once(path, body, asked, seconds)
+        if isinstance(answer, Unknown | NotSent):
+            etcd.failed(asked, answer.reason)
+        else:
+            etcd.answered(asked)
+        return answer
+
+    async def ask_once(
+        self, path: str, body: Body, member: int, seconds: float
+    ) -> Body | Refused | Unknown | NotSent:
+        content = _content(body)
+        connection = self._connections.get(member)
+        if connection is None:
+            connection = self._connections[member] = self._etcd.connection(member)
+        try:
+            with trio.move_on_after(seconds):
+                status = await connection.begin(path, self._etcd.headers(seconds), content)
+                answer = await _bounded(connection)
+                return TOO_LONG if answer is None else judge(status, answer)
+        except NotConnected as error:
+            return NotSent(str(error))
+        except Broken as error:
+            return Unknown(str(error))
+        return Unknown(f"no answer within {seconds:g} s")
+
+    def close(self) -> None:
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.drop()
+
+
+class WatchLines:
+    """The lines of a watch at a member, as JSON, until `close`."""
+
+    def __init__(self, etcd: Etcd, member: int) -> None:
+        self._etcd = etcd
+        self._connection = etcd.connection(member)
+        self._held = bytearray()
+        self._lines: list[bytes] = []
+
+    async def begin(self, body: Body) -> None:
+        """Raises NotConnected, Broken."""
+        with trio.move_on_after(ANSWER_SECONDS) as waited:
+            await self._connection.begin(WATCH, self._etcd.headers(None), _content(body))
+        if waited.cancelled_caught:
+            raise Broken(f"no answer within {ANSWER_SECONDS:g} s")
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next line, None behind the last. Raises Broken; NotUnderstood."""
+        while not self._lines:
+            chunk = await self._connection.more()
+            if chunk is None:
+                return None
+            self._held += chunk
+            if len(self._held) > MAX_HELD_BYTES:
+                raise NotUnderstood(f"a line of a watch has more than {MAX_HELD_BYTES} bytes")
+            if b"\n" in chunk:
+                *lines, rest = bytes(self._held).split(b"\n")
+                self._held = bytearray(rest)
+                self._lines = [line for line in reversed(lines) if line.strip()]
+        return _object(self._lines.pop())
+
+    def close(self) -> None:
+        self._connection.drop()
+
+
+def _content(body: Body) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        raise NotUnderstood("a line of a watch is no JSON") from None
+    if not isinstance(told, dict):
+        raise NotUnderstood("a line of a watch is no object")
+    return told
+
+
+async def _bounded(connection: Connection) -> bytes | None:
+    """The content of an answer, None where there is too much of it."""
+    parts, size = [], 0
+    while (part := await connection.more()) is not None:
+        size += len(part)
+        if size > MAX_ANSWER_BYTES:
+            connection.drop()
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _wants_token(refused: Refused) -> bool:
+    if refused.code == UNAUTHENTICATED:
+        return True
+    message = refused.message.removeprefix("etcdserver: ")
+    return refused.code == INVALID_ARGUMENT and message.startswith(_NO_TOKEN)

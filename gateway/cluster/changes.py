@@ -1,0 +1,85 @@
+"""What administrators change of a cluster: one change after the other, each to its end.
+
+Rule: a client that goes away in the middle leaves nothing half done. Nor does one that waits for a catalog
+that is away: after a while it is told so, and the change goes on behind its back; whether it has come about
+shows when the catalog is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+import trio
+
+from gateway.catalog.interface import Catalog
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks whether the catalog is still there, while a change is waited for."""
+
+Result = TypeVar("Result")
+
+
+class Changes:
+    """Those of one gateway."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._turn = trio.Lock()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Have changes go on when nobody waits for them any more, until cancelled. Without this running each
+        is waited for to its end.
+        """
+        async with trio.open_nursery() as self._nursery:
+            await trio.sleep_forever()
+
+    async def make(self, change: Callable[[], Awaitable[Result]]) -> Result:
+        """The result of a change, which is made when those before it are over.
+
+        Raises KafkaError: what `change` raises; NOT_CONTROLLER, which administrators' clients try again: the
+        catalog is away, and nothing was done; REQUEST_TIMED_OUT: it went away meanwhile.
+        """
+        if trouble := self._catalog.trouble:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nothing can be changed at present: {trouble}")
+        made = _Made(change, self._turn)
+        if self._nursery is None:
+            await made.run()
+        else:
+            self._nursery.start_soon(made.run)
+            while not (made.over.is_set() or self._catalog.trouble):
+                with trio.move_on_after(LOOK_SECONDS):
+                    await made.over.wait()
+        return made.result()
+
+
+class _Made(Generic[Result]):
+    """One change."""
+
+    def __init__(self, change: Callable[[], Awaitable[Result]], turn: trio.Lock) -> None:
+        self.over = trio.Event()
+        self._change = change
+        self._turn = turn
+        self._results: list[Result] = []
+        self._error = KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "the catalog does not answer: the change goes on when it does; look then whether it was made",
+        )
+
+    async def run(self) -> None:
+        try:
+            async with self._turn:
+                with trio.CancelScope(shield=True):
+                    self._results.append(await self._change())
+        except KafkaError as error:
+            self._error = error
+        finally:
+            self.over.set()
+
+    def result(self) -> Result:
+        """Of what is over; else, or if it failed, raises KafkaError."""
+        if self._results:
+            return self._results[0]
+        raise self._error

@@ -1,0 +1,210 @@
+"""A mesh whose catalog is in an etcd: members of that, or its gateway's machine, are lost under load.
+
+What was acknowledged with acks=all is there, once, in order, through the gateway; and the stores have the
+same bytes on their disks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.protocol.admin import CreateTopicsRequest
+
+from tests.clients.stored import create_replicated_topic, put, stored_records
+from tests.differential.batches import Record
+from tests.differential.wire import Connection
+from tests.faults.history import History
+from tests.faults.mesh_scene import Scene
+from tests.peers.etcd import Etcd
+from tests.peers.mesh import GatewayProcess, MeshCluster
+from tests.peers.process import ServerEnded
+
+TOPIC = "orders"
+NOT_CONTROLLER, TIMED_OUT = 41, 7
+USAGE, DATA_REFUSED = 2, 3
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Etcd]:
+    with Etcd(tmp_path / "etcd", 3) as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Etcd]:
+    with Etcd(tmp_path / "etcd") as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def scene(tmp_path: Path, history: History, three: Etcd) -> Iterator[Scene]:
+    with MeshCluster(tmp_path, gateway_arguments=["--catalog", three.address]) as mesh:
+        yield Scene(mesh, history)
+
+
+@pytest.fixture
+def mesh(tmp_path: Path, one: Etcd) -> Iterator[MeshCluster]:
+    with MeshCluster(tmp_path, gateway_arguments=["--catalog", one.address]) as mesh:
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 3)
+        yield mesh
+
+
+def create(bootstrap: str, name: str) -> tuple[int, str | None]:
+    """The answer to the creation of a topic."""
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=-1, assignments=[], configs=[]
+    )
+    with Connection(bootstrap) as connection:
+        answer = connection.ask(CreateTopicsRequest(version=5, topics=[topic], timeout_ms=10_000)).topics[0]
+    return answer.error_code, answer.error_message
+
+
+def some(first: int, last: int) -> list[Record]:
+    return [Record(b"value-%05d" % number) for number in range(first, last + 1)]
+
+
+def values(bootstrap: str) -> list[bytes | None]:
+    return [record.value for _, record in stored_records(bootstrap, TOPIC)]
+
+
+def expected(first: int, last: int) -> list[bytes | None]:
+    return [record.value for record in some(first, last)]
+
+
+def test_a_member_of_etcd_is_killed_and_one_is_stopped(scene: Scene, three: Etcd) -> None:
+    leader = three.leader()
+    leader.kill9()
+    scene.go_on("etcd's leader killed")
+    assert create(scene.mesh.bootstrap, "while-one-is-away") == (0, None)
+    leader.start()
+    leader = three.leader()
+    leader.pause()
+    scene.go_on("etcd's leader stopped")
+    assert create(scene.mesh.bootstrap, "while-one-is-stopped") == (0, None)
+    leader.go_on()
+    scene.finish()
+
+
+def test_all_of_etcd_is_away(scene: Scene, three: Etcd) -> None:
+    """What is open goes on; what has to be changed in the catalog is refused with the reason, until it is
+    back.
+    """
+    bootstrap = scene.mesh.bootstrap
+    three.kill_all()
+    scene.go_on("etcd killed")
+    while (answer := create(bootstrap, "while-it-is-away"))[0] != NOT_CONTROLLER:
+        assert answer[0] == TIMED_OUT, "until it is noticed, nobody knows whether it was made"
+    assert answer[1] is not None
+    assert "nothing can be changed at present: the catalog etcd://" in answer[1]
+    assert "was not reached for" in answer[1]
+    three.start_all()
+    while (answer := create(bootstrap, "when-it-is-back"))[0]:
+        assert answer[0] == NOT_CONTROLLER
+    scene.finish()
+
+
+def test_a_gateway_ends_though_etcd_is_away(mesh: MeshCluster, one: Etcd) -> None:
+    put(mesh.bootstrap, TOPIC, some(0, 9))
+    one.kill_all()
+    assert create(mesh.bootstrap, "late")[0] == TIMED_OUT
+    assert mesh.gateway.terminate() == 0
+    assert "stopping although the catalog" in mesh.gateway.log
+    one.start_all()
+    mesh.gateway.start()
+    assert values(mesh.bootstrap) == expected(0, 9)
+    assert create(mesh.bootstrap, "late")[0] == 0
+
+
+def test_the_gateways_machine_is_lost(scene: Scene) -> None:
+    """Another one has nothing but the catalog's address."""
+    gateway = scene.mesh.gateway
+    for _ in range(3):
+        with scene.counted("gateway and its directory lost, until another one serves"):
+            gateway.kill9()
+            shutil.rmtree(gateway.data)
+            gateway.start()
+        scene.go_on("and back", healed=True)
+    scene.finish()
+
+
+def test_a_gateway_that_was_stopped_for_so_long_that_another_one_serves_ends(
+    mesh: MeshCluster, tmp_path: Path, one: Etcd
+) -> None:
+    first = mesh.gateway
+    put(first.bootstrap, TOPIC, some(0, 9))
+    first.send_signal(signal.SIGSTOP)
+    second = GatewayProcess(tmp_path / "second", mesh.tower, 3, "--catalog", one.address)
+    try:
+        second.start()
+        put(second.bootstrap, TOPIC, some(10, 19))
+        first.send_signal(signal.SIGCONT)
+        with contextlib.suppress(OSError, EOFError):
+            create(first.bootstrap, "late")
+        assert first.wait() == USAGE
+        assert "another gateway" in first.log
+        assert values(second.bootstrap) == expected(0, 19)
+    finally:
+        second.kill9()
+
+
+def test_an_etcd_that_was_put_back_to_an_older_copy_is_refused(
+    mesh: MeshCluster, tmp_path: Path, one: Etcd
+) -> None:
+    gateway, (member,) = mesh.gateway, one.members
+    put(gateway.bootstrap, TOPIC, some(0, 9))
+    assert gateway.terminate() == 0
+    member.kill9()
+    shutil.copytree(member.data, tmp_path / "older")
+    member.start()
+    gateway.start()
+    put(gateway.bootstrap, TOPIC, some(10, 19))
+    assert create(gateway.bootstrap, "newer") == (0, None)
+    gateway.kill9()
+    member.kill9()
+    shutil.rmtree(member.data)
+    (tmp_path / "older").rename(member.data)
+    member.start()
+    with pytest.raises(ServerEnded):
+        gateway.start()
+    assert gateway.returncode == DATA_REFUSED
+    assert f"{one.address}: the catalog is older than store" in gateway.log
+    assert "Put back the etcd that was here, or the newest snapshot of it" in gateway.log
+
+    # As the message says: read back below another prefix.
+    elsewhere = f"{one.address}/read-back"
+    address = mesh.tower.address
+    tower = f"{address.host}:{address.port_in}:{address.port_out}"
+    where = ["--data", str(tmp_path / "new"), "--tower", tower, "--stores", "3"]
+    command = [sys.executable, "-m", "dafka.cli", "gateway", "rebuild-catalog", *where]
+    done = subprocess.run([*command, "--catalog", elsewhere], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "topic newer: 1 partition" in done.stdout
+    again = subprocess.run([*command, "--catalog", one.address], capture_output=True, text=True, check=False)
+    assert again.returncode == USAGE
+    assert "is not empty, and nothing in it is thrown away" in again.stderr
+    second = GatewayProcess(tmp_path / "second", mesh.tower, 3, "--catalog", elsewhere)
+    try:
+        second.start()
+        assert values(second.bootstrap) == expected(0, 19)
+        put(second.bootstrap, TOPIC, some(20, 29))
+        assert values(second.bootstrap) == expected(0, 29)
+    finally:
+        second.kill9()
+
+
+def test_an_etcd_that_nobody_reaches_is_named(tmp_path: Path, mesh: MeshCluster) -> None:
+    gateway = GatewayProcess(tmp_path / "lost", mesh.tower, 3, "--catalog", "etcd://127.0.0.1:1")
+    with pytest.raises(ServerEnded):
+        gateway.start()
+    assert gateway.returncode == USAGE
+    assert "the catalog etcd://127.0.0.1:1 cannot be reached: 127.0.0.1:1: " in gateway.log
+    assert "Start etcd, or correct --catalog" in gateway.log

@@ -1,0 +1,200 @@
+"""etcd as real processes: one member, or a cluster of several."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from tests.peers.process import ServerProcess
+from tests.peers.requirements import require
+
+ASK_SECONDS = 5.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on; a member has to know those of the others before they start."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class Certificates(Protocol):
+    """Files in PEM: of the authority, of the server, and of a client."""
+
+    ca: Path
+    server: Path
+    server_key: Path
+    cert: Path
+    key: Path
+
+
+class EtcdProcess(ServerProcess):
+    """One member; its data and its ports stay over restarts. `arguments` are more of etcd's flags."""
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        port: int,
+        cluster: Sequence[tuple[str, int]],
+        *arguments: str,
+        certificates: Certificates | None = None,
+    ) -> None:
+        super().__init__(directory, {"ETCD_UNSUPPORTED_ARCH": ""})
+        self.name = name
+        self.port = port
+        self.data = directory / "data"
+        self.arguments = list(arguments)
+        self.scheme = "http" if certificates is None else "https"
+        self._cluster = cluster
+        self._context: ssl.SSLContext | None = None
+        if certificates is not None:
+            self._context = ssl.create_default_context(cafile=certificates.ca)
+            self._context.load_cert_chain(certificates.cert, certificates.key)
+            own = [f"--cert-file={certificates.server}", f"--key-file={certificates.server_key}"]
+            self.arguments += [*own, "--client-cert-auth", f"--trusted-ca-file={certificates.ca}"]
+
+    def launch(self) -> None:
+        """Start it without waiting."""
+        peer = f"http://127.0.0.1:{dict(self._cluster)[self.name]}"
+        client = f"{self.scheme}://127.0.0.1:{self.port}"
+        cluster = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self._cluster)
+        options = {
+            "name": self.name,
+            "data-dir": str(self.data),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": cluster,
+            "initial-cluster-token": "dafka-tests",
+            "logger": "zap",
+        }
+        flags = [f"--{key}={value}" for key, value in options.items()]
+        self._spawn([require("etcd"), *flags, "--pre-vote", *self.arguments])
+
+    def wait_ready(self) -> None:
+        """Until it takes a transaction."""
+        self._wait_until(lambda: True if self._answers() else None)
+
+    def start(self) -> Self:
+        """Start it and wait until it takes a transaction: with others, when a majority of them runs."""
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.ask("/v3/kv/txn", {}))
+        except OSError:
+            return False
+
+    def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """What the JSON gateway of this member answers. Raises OSError."""
+        request = urllib.request.Request(
+            f"{self.scheme}://127.0.0.1:{self.port}{path}",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=ASK_SECONDS, context=self._context) as response:
+            told: dict[str, Any] = json.load(response)
+        return told
+
+    def delete_all(self, prefix: str) -> None:
+        """What nobody but a test does."""
+        first = prefix.encode()
+        end = first[:-1] + bytes([first[-1] + 1])
+        self.ask(
+            "/v3/kv/deleterange",
+            {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()},
+        )
+
+    def pause(self) -> None:
+        self.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.send_signal(signal.SIGCONT)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads its cluster. Raises OSError."""
+        status = self.ask("/v3/maintenance/status", {})
+        return bool(status.get("leader")) and status["leader"] == status["header"]["member_id"]
+
+
+class Etcd:
+    """A context manager around so many members, all ready. With `certificates` they encrypt, and ask their
+    clients for certificates.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        members: int = 1,
+        *arguments: str,
+        certificates: Certificates | None = None,
+    ) -> None:
+        ports = free_ports(2 * members)
+        cluster = [(f"n{number}", port) for number, port in enumerate(ports[:members], 1)]
+        self.members = [
+            EtcdProcess(directory / name, name, port, cluster, *arguments, certificates=certificates)
+            for (name, _), port in zip(cluster, ports[members:], strict=True)
+        ]
+        self._stack = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """For `--catalog`."""
+        return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for member in self.members:
+                stack.callback(member.kill9)
+                member.launch()
+            for member in self.members:
+                member.wait_ready()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stack.close()
+
+    def kill_all(self) -> None:
+        for member in self.members:
+            member.kill9()
+
+    def start_all(self) -> None:
+        for member in self.members:
+            member.launch()
+        for member in self.members:
+            member.wait_ready()
+
+    def leader(self) -> EtcdProcess:
+        return self._first(lambda member: member.is_leader)
+
+    def follower(self) -> EtcdProcess:
+        return self._first(lambda member: not member.is_leader)
+
+    def _first(self, is_it: Callable[[EtcdProcess], bool]) -> EtcdProcess:
+        for member in self.members:
+            try:
+                if is_it(member):
+                    return member
+            except urllib.error.URLError:
+                pass
+        raise AssertionError("there is none")
