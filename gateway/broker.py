@@ -13,7 +13,6 @@ from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
-from gateway.log.topic import Topic
 
 
 class Broker(Cluster):
@@ -26,14 +25,10 @@ class Broker(Cluster):
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
         self.automatic_creation = AutomaticCreation(self)
+        self.following.on_deleted(self.groups.expiry.topic_deleted)
 
     async def run(self) -> None:
         """The background work of the log and on topics, for ever. Groups have their own (`groups.run`)."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(super().run)
             nursery.start_soon(self.automatic_creation.run)
-
-    async def delete_topic(self, topic: Topic) -> None:
-        """As of the cluster; committed offsets of the topic go, too."""
-        await super().delete_topic(topic)
-        self.groups.expiry.topic_deleted()

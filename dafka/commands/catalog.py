@@ -1,11 +1,16 @@
 """`dafka catalog`: back a gateway's catalog up, and put a backup back."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
+from dafka.commands.configuration import load
+from dafka.commands.decorators import setting_options
 from dafka.commands.exits import CommandFailed
+from dafka.commands.mesh_options import GATEWAY_OPTIONS
 from dafka.settings import GatewaySettings
 
 HELP = """Export a gateway's catalog to a file, and make a catalog from one.
@@ -17,16 +22,15 @@ elsewhere, and read. 'dafka backup' takes the records too.
 \b
   dafka catalog export --data ./gateway catalog.jsonl
   dafka catalog import --data ./new-gateway catalog.jsonl
+  dafka catalog import --catalog etcd://n1:2379,n2:2379,n3:2379 catalog.jsonl
 """
 
-data_option = click.option(
-    "--data",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    default=GatewaySettings().data,
-    show_default=True,
-    help="Data directory of the gateway, or of a standalone.",
-)
+_OPTIONS: Final = {
+    "data": replace(
+        GATEWAY_OPTIONS["data"], help="Data directory of the gateway, or of a standalone, if not --catalog."
+    ),
+    **{name: option for name, option in GATEWAY_OPTIONS.items() if name.startswith("catalog")},
+}
 
 
 @click.group(help=HELP, short_help="Back the catalog up, and put a backup back.")
@@ -41,13 +45,15 @@ def catalog() -> None:
     "standalone that runs is asked.",
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@data_option
-def export_command(file: Path, data: Path) -> None:
+@setting_options(GatewaySettings, _OPTIONS)
+def export_command(file: Path, **flags: Any) -> None:
     """Export it."""
-    from dafka.operators.catalog import export_catalog
+    settings = load(GatewaySettings, _OPTIONS, flags)
+    from dafka.operators.catalog import export_catalog, export_from_etcd
     from mesh.data_directory import replace_file
 
-    text = export_catalog(data)
+    is_file = settings.catalog == "sqlite"
+    text = export_catalog(settings.data) if is_file else export_from_etcd(settings)
     if str(file) == "-":
         sys.stdout.write(text)
         return
@@ -58,24 +64,29 @@ def export_command(file: Path, data: Path) -> None:
 @catalog.command(
     name="import",
     short_help="Make a catalog from such a file.",
-    help="Make the catalog of a gateway whose data directory is empty, or not there, from an export. When "
+    help="Make the catalog of a gateway from an export, in a data directory or an etcd without one. When "
     "the gateway starts, its stores are asked: if they remember more than the export has, it ends with 3, "
     "unless --older was given. Then partitions that were written to since serve nothing, and topics that "
     "were made since are not there: 'dafka gateway rebuild-catalog' is what brings all of them back.",
 )
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@data_option
+@setting_options(GatewaySettings, _OPTIONS)
 @click.option(
     "--older", is_flag=True, help="It is to count although it is older than what the stores remember."
 )
-def import_command(file: Path, data: Path, older: bool) -> None:
+def import_command(file: Path, older: bool, **flags: Any) -> None:
     """Import it."""
-    from dafka.operators.catalog import import_catalog
+    settings = load(GatewaySettings, _OPTIONS, flags)
+    from dafka.operators.catalog import import_catalog, import_into_etcd
     from gateway.cluster.exported import summary
 
     try:
         text = file.read_text()
     except UnicodeDecodeError:
         raise CommandFailed(f"{file}: it is no text. Give a file that 'dafka catalog export' made") from None
-    for line in summary(import_catalog(data, text, older=older)):
+    if settings.catalog == "sqlite":
+        found = import_catalog(settings.data, text, older=older)
+    else:
+        found = import_into_etcd(settings, text, older=older)
+    for line in summary(found):
         click.echo(line)

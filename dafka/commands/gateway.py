@@ -16,7 +16,8 @@ HELP = """Serve Kafka on stores that are processes of their own, found through a
 
 Any Kafka client and Spark's kafka source and sink can use it. At its very first start it waits for --stores
 stores and makes them members; 'dafka store admit' adds later ones. It keeps no records itself: its data
-directory has the catalog, which says what is where. One gateway serves a mesh.
+directory has the catalog, which says what is where. One gateway serves a mesh; with the catalog in an etcd
+others can wait, and take its place when it is gone.
 
 \b
 Try it, on one machine:

@@ -6,7 +6,8 @@ from typing import Any
 import trio
 
 from dafka.operators.socket import SOCKET_NAME, NoGateway, OperatorRefused, ask
-from dafka.processes.catalogs import CATALOG_FILE
+from dafka.processes.catalogs import CATALOG_FILE, open_etcd
+from dafka.settings import CatalogSettings
 from gateway.catalog.interface import Catalog
 from gateway.catalog.snapshot import snapshot
 from gateway.catalog.sqlite import SqliteCatalog
@@ -77,6 +78,34 @@ def export_catalog(path: Path) -> str:
             trio.run(catalog.aclose)
 
 
+def export_from_etcd(settings: CatalogSettings) -> str:
+    """The lines of the catalog in an etcd, whether a gateway uses it or not.
+
+    Raises CatalogLost, NotAnExport, OSError.
+    """
+    catalog = open_etcd(settings, rebuild=False)
+    try:
+        return "".join(lines_of(exported(trio.run(snapshot, catalog, EVERYTHING))))
+    finally:
+        trio.run(catalog.aclose)
+
+
+def import_into_etcd(settings: CatalogSettings, text: str, *, older: bool) -> Exported:
+    """Make a catalog in an etcd from an export. Raises CatalogLost: there is one; NotAnExport, OSError."""
+    found = read_export(text.splitlines(keepends=True))
+    catalog = open_etcd(settings, rebuild=True)
+
+    async def write() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.run)
+            await _write(catalog, found, older)
+            nursery.cancel_scope.cancel()
+        await catalog.aclose()
+
+    trio.run(write)
+    return found
+
+
 def import_catalog(path: Path, text: str, *, older: bool) -> Exported:
     """Make the catalog of a new gateway's directory from an export.
 
@@ -95,16 +124,20 @@ def import_catalog(path: Path, text: str, *, older: bool) -> Exported:
         directory.set_cluster_id(found.cluster)
         for left in path.glob(f"{IMPORTING}*"):
             left.unlink()
-        trio.run(_write, path / IMPORTING, found, older)
+        trio.run(_write_file, path / IMPORTING, found, older)
         (path / IMPORTING).replace(path / CATALOG_FILE)
         sync_directory(path)
     return found
 
 
-async def _write(path: Path, found: Exported, older: bool) -> None:
+async def _write_file(path: Path, found: Exported, older: bool) -> None:
     catalog = SqliteCatalog(path)
     try:
-        await put_unnamed(catalog, imported_entries(found, older=older))
-        await catalog.transact([UNNAMED], cluster_part(found))
+        await _write(catalog, found, older)
     finally:
         await catalog.aclose()
+
+
+async def _write(catalog: Catalog, found: Exported, older: bool) -> None:
+    await put_unnamed(catalog, imported_entries(found, older=older))
+    await catalog.transact([UNNAMED], cluster_part(found))

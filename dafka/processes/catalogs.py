@@ -64,7 +64,7 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool) -> EtcdCatalog:
     catalog = trio.run(EtcdCatalog.open, address, _credentials(settings))
     if rebuild and catalog.get(keys.CLUSTER) is not None:
         raise CatalogLost(
-            f"the catalog {catalog.where} is not empty, and nothing in it is thrown away: have it read back"
+            f"the catalog {catalog.where} is not empty, and nothing in it is thrown away: make the new one"
             " below another prefix (--catalog with another /PREFIX at its end), and give that one from then"
             " on"
         )

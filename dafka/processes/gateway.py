@@ -2,7 +2,8 @@
 
 Order of a start: data directory (lock, identity) -> the gateway's life (`dafka.processes.life`). It joins the
 mesh through towers; once it has agreed on the cluster it refuses to run beside another gateway; operators are
-answered from before the recovery on.
+answered from before the recovery on. With a catalog in etcd it waits until no other one serves, and takes its
+place then (`gateway.cluster.alive`).
 
 Its data directory has the catalog alone. At the very first start it waits for as many stores as it was told,
 makes the cluster, and admits them; at later ones the catalog says which stores count, and recovery waits for
@@ -24,12 +25,15 @@ from dafka.operators.stores import StoreRequestHandlers
 from dafka.processes.catalogs import open_etcd, open_sqlite
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
+from dafka.processes.last_life import last_life_in, note_life
 from dafka.processes.life import Life
 from dafka.processes.mesh_metrics import register_beacon, register_nodes
 from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
+from gateway.cluster.alive import Alive
+from gateway.cluster.cluster import NODE_ID
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.other_gateways import OtherGateways
 from gateway.cluster.stores import Stores
@@ -41,6 +45,9 @@ from mesh.node import Routes
 from mesh.presence import StorePresence
 from mesh.routing import gateway_routes
 from mesh.zmq_trio import Context
+
+GIVE_SECONDS = 1.0
+"""How long an end waits for the catalog to let another gateway take its place at once."""
 
 
 def run(settings: GatewaySettings, kind: "type[GatewayProcess] | None" = None) -> int:
@@ -69,6 +76,11 @@ class GatewayProcess(Life):
         super().__init__(settings, context, self._open_catalog)
         self.presence = StorePresence(self.node, self.requests)
         self.others = OtherGateways(self.node, self.requests)
+        self.alive: Alive | None = None
+        """Where the catalog is one that other processes can reach."""
+        if settings.catalog != "sqlite":
+            last_life = last_life_in(directory.path)
+            self.alive = Alive(self.catalog, NODE_ID, self.requests.prefix, last_life)
         self.stores = Stores(self.catalog, self.presence)
         self.beacon: Beacon
 
@@ -76,6 +88,19 @@ class GatewayProcess(Life):
         if self.settings.catalog != "sqlite":
             return open_etcd(self.settings, rebuild=self.settings.rebuild_catalog)
         return open_sqlite(self.directory.path, rebuild=self.settings.rebuild_catalog)
+
+    async def _take_place(self, nursery: trio.Nursery) -> None:
+        if self.alive is not None:
+            nursery.start_soon(self.alive.run)
+            self.health.not_ready("standby: it waits until no other gateway serves")
+            await self.alive.take()
+            note_life(self.directory.path, self.requests.prefix)
+            self.health.not_ready("starting")
+
+    async def _give_place(self) -> None:
+        if self.alive is not None:
+            with trio.move_on_after(GIVE_SECONDS):
+                await self.alive.release()
 
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
@@ -93,7 +118,8 @@ class GatewayProcess(Life):
         start = FirstStart(self.settings, self.catalog, self.stores, self.reader)
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
-        await self.others.refuse(cluster_id)
+        if self.alive is None:
+            await self.others.refuse(cluster_id)
         self.others.serve(cluster_id, f"{socket.gethostname()}, process {os.getpid()}")
         return cluster_id, self.stores
 

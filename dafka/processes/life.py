@@ -1,9 +1,10 @@
 """One life of a gateway, whichever mesh it belongs to: its node, its catalog, the log, the listeners.
 
-Order of a start: the catalog is opened -> signals and health -> the catalog and the node run -> the mesh is
-joined -> whose cluster it is -> the catalog is compared with what the stores remember of it -> partitions are
-recovered -> groups begin to load -> topics that the settings name are created -> listeners -> "ready". Where
-there are so many partitions that recovery takes long the rest goes on without waiting for all of them.
+Order of a start: the catalog is opened -> it runs, signals and health -> no other process serves (where the
+catalog is shared) -> the node runs -> the mesh is joined -> whose cluster it is -> the catalog is compared
+with what the stores remember of it -> partitions are recovered -> groups begin to load -> topics that the
+settings name are created -> listeners -> "ready". Where there are so many partitions that recovery takes long
+the rest goes on without waiting for all of them.
 
 Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
 before it serves ends it at once.
@@ -108,6 +109,14 @@ class Life(abc.ABC):
         differ.
         """
 
+    async def _take_place(self, nursery: trio.Nursery) -> None:  # noqa: ARG002 - for those that share a catalog
+        """Return when no other process serves as this gateway; what it starts in `nursery` lives as long."""
+        await trio.lowlevel.checkpoint()
+
+    async def _give_place(self) -> None:
+        """Let another process serve: nothing of this one is under way any more."""
+        await trio.lowlevel.checkpoint()
+
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
         self.remembering = Remembering(self.catalog, self.requests, cluster_id)
@@ -161,6 +170,7 @@ class Life(abc.ABC):
             except* trio.ClosedResourceError:
                 if not self._has_left_catalog:
                     raise
+            await self._give_place()
             outer.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await self.catalog.aclose()
@@ -182,6 +192,7 @@ class Life(abc.ABC):
         with self._scope:
             async with trio.open_nursery() as nursery:
                 await self._watch(nursery)
+                await self._take_place(nursery)
                 await end_lives(self.catalog)
                 self.node.route(self._routes())
                 await nursery.start(self.node.run)

@@ -47,6 +47,8 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.LINEAGE: Demand.KEY,
     keys.LIVES: Demand.KEY,
     keys.LIVES_BEFORE: Demand.KEY,
+    keys.ALIVE: Demand.KEY,
+    keys.STANDBYS: Demand.KEY,
     keys.SLOTS: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,

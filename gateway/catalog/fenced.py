@@ -5,6 +5,9 @@ Rule: from the moment a life has begun each of its transactions compares the lif
 that it writes (`gateway.cluster.lineage`), and every transaction of the old one fails from then on, also one
 that was made before and comes late. The old one is **deposed**: it raises `Deposed`, which ends the process.
 
+Where the catalog is shared each transaction compares the key as well that says that the gateway is alive
+(`gateway.cluster.alive`), from the moment on that this process has put it.
+
 Before the life has begun (the stores have yet to say whether this catalog is the newest) there is no such
 key; what each transaction compares by itself has to do until then.
 
@@ -38,7 +41,14 @@ class FencedCatalog:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._life: Compare | None = None
+        self._own: list[Compare] = []
+        """What all transactions compare."""
+
+    def hold(self, compare: Compare) -> None:
+        """All transactions from now on compare this as well: a key that says that this gateway may change
+        anything.
+        """
+        self._own.append(compare)
 
     async def begin_life(
         self, key: str, compares: Sequence[Compare], puts: Mapping[str, bytes], deletes: Sequence[str]
@@ -48,7 +58,7 @@ class FencedCatalog:
         Raises CompareFailed, and as `transact`.
         """
         revision = await self.transact(compares, puts, deletes)
-        self._life = Compare(key, revision)
+        self.hold(Compare(key, revision))
 
     async def transact(
         self,
@@ -58,14 +68,12 @@ class FencedCatalog:
         lease: int | None = None,
     ) -> int:
         check_fenced(compares, puts, deletes, self._catalog.get)
-        life = self._life
-        if life is None:
-            return await self._catalog.transact(compares, puts, deletes, lease)
+        own = self._own
         try:
-            return await self._catalog.transact([life, *compares], puts, deletes, lease)
+            return await self._catalog.transact([*own, *compares], puts, deletes, lease)
         except CompareFailed as failed:
-            if failed.key == life.key:
-                raise Deposed(life.key) from None
+            if any(failed.key == compare.key for compare in own):
+                raise Deposed(failed.key) from None
             raise
 
     @property

@@ -20,6 +20,8 @@
 /lineage                              the name of this catalog's history (`gateway.cluster.lineage`)
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
+/alive/<gateway id>                   that a gateway is alive, and in which life (`gateway.cluster.alive`)
+/standbys/<life>                      that a process waits to take a gateway's place
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
@@ -47,10 +49,16 @@ LEADER_EPOCH = "/leader-epoch"
 LINEAGE = "/lineage"
 LIVES = "/lives/"
 LIVES_BEFORE = "/lives-before"
+ALIVE = "/alive/"
+STANDBYS = "/standbys/"
 SLOTS = "/slots/"
 
 FORMAT = 1
 """Version of the keys and values; a newer one in a data directory is refused."""
+
+
+def alive_key(gateway: int) -> str:
+    return f"{ALIVE}{gateway}"
 
 
 def store_life_key(incarnation: str) -> str:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from gateway.catalog.interface import Compare
 
 ADDED_OPERATIONS: Final = 4
-"""What is added to a transaction on its way: the gateway's life, and the counter of leader epochs."""
+"""What is added to a transaction on its way: the gateway's life, that it is alive, and the counter of leader
+epochs."""
 
 ADDED_BYTES: Final = 8 * 1024
 """Bytes of that."""

@@ -13,16 +13,16 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
+from gateway.cluster.following import Following
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.stores import Stores
-from gateway.cluster.topics import Topics, apply_configs, build_topic, load_topics, topic_record
+from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
 from gateway.common.log_limit import LogLimit
 from gateway.common.settings import LogSettings
 from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
 from gateway.log.appends import Completions
 from gateway.log.compaction.compactor import Compaction
 from gateway.log.context import LogContext
-from gateway.log.partition import Partition
 from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
@@ -74,6 +74,9 @@ class Cluster:
         self.replacement = Replacement(context, stores, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.compaction = Compaction(context, self.topics, settings.compaction_backoff_ms)
+        self.following = Following(context, self.topics, self.dynamic, stores, self.recovery)
+        self.following.on_configs(self._apply_dynamic)
+        self.following.on_deleted(context.segments_dropped)
         self._apply_dynamic()
         self.completions = Completions()
         self.parked: set[Parked] = set()
@@ -115,6 +118,7 @@ class Cluster:
                 self.context.wake_ups.run,
                 self.recovery.run,
                 self._changes.run,
+                self.following.run,
                 self.retention.run,
                 self.compaction.run,
             ):
@@ -142,7 +146,7 @@ class Cluster:
                 self.context, name, topic_id, partitions, replication_factor, configs, in_force
             )
             await self._create(topic)
-            return topic
+            return self.topics.get(name) or topic
 
         return await self._changes.make(create)
 
@@ -152,13 +156,11 @@ class Cluster:
             raise exists
         key = keys.topic_key(topic.name)
         try:
-            topic.revision = await self.context.catalog.transact(
-                [Compare(key, 0)], {key: topic_record(topic)}
-            )
+            await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
         except CompareFailed:
+            await self.following.take()
             raise exists from None
-        await self.recovery.recover(topic.partitions, new=True)
-        self.topics.add(topic)
+        await self.following.take(made=topic)
 
     async def add_partitions(self, topic: Topic, count: int) -> None:
         """Have a topic of `count` partitions; the new ones serve at once.
@@ -174,14 +176,8 @@ class Cluster:
         before = len(topic.partitions)
         if count <= before:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
-        added = [Partition(self.context, topic, index) for index in range(before, count)]
         await self._put_topic(topic, topic_record(topic, partitions=count))
-        await self.recovery.recover(added, new=True)
-        # Another list: who goes through the partitions at this moment sees those from before.
-        topic.partitions = [*topic.partitions, *added]
-        for partition in topic.partitions:
-            partition.settings_changed(announce=True)
-        self.topics.grew(len(added))
+        await self.following.take(made=topic)
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         """Change a topic's configs; what takes effect does so for the next request.
@@ -196,9 +192,7 @@ class Cluster:
         if configs == topic.configs:
             return
         await self._put_topic(topic, topic_record(topic, configs=configs))
-        topic.configs = configs
-        apply_configs([topic], self.dynamic.in_force, announce=True)
-        self.topics.changed()
+        await self.following.take()
 
     async def alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
         """Change the configs of this node (its id), or of all nodes of the cluster (None).
@@ -208,9 +202,10 @@ class Cluster:
         await self._changes.make(partial(self._alter_broker, node, change))
 
     async def _alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
-        await self.dynamic.alter(node, change)
-        apply_configs(self.topics.all(), self.dynamic.in_force, announce=False)
-        self._apply_dynamic()
+        try:
+            await self.dynamic.alter(node, change)
+        finally:
+            await self.following.take()
 
     def _apply_dynamic(self) -> None:
         """Have broker configs take effect that are no topic's (`broker_validation.OWN_EFFECT`)."""
@@ -228,10 +223,9 @@ class Cluster:
     async def _put_topic(self, topic: Topic, record: bytes) -> None:
         key = keys.topic_key(topic.name)
         try:
-            topic.revision = await self.context.catalog.transact(
-                [Compare(key, topic.revision)], {key: record}
-            )
+            await self.context.catalog.transact([Compare(key, topic.revision)], {key: record})
         except CompareFailed:
+            await self.following.take()
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed this topic") from None
 
     async def delete_topic(self, topic: Topic) -> None:
@@ -246,7 +240,7 @@ class Cluster:
         for partition in topic.partitions:
             partition.delete()
         await self.deletion.bury(topic)
-        self.topics.remove(topic)
+        await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

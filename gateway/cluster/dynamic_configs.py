@@ -22,11 +22,13 @@ class DynamicConfigs:
 
     def __init__(self, catalog: Catalog, node_id: int) -> None:
         self._catalog = catalog
-        self._node_id = node_id
+        self._keys = {keys.broker_configs_key(node): node for node in (node_id, None)}
         self._revisions: dict[str, int] = {}
-        """Of the keys, as they were read or put here last."""
-        self.node: dict[str, str] = self._load(node_id)
-        self.cluster: dict[str, str] = self._load(None)
+        """Of the keys, as they were read last."""
+        self.node: dict[str, str] = {}
+        self.cluster: dict[str, str] = {}
+        for key in self._keys:
+            self.read(key)
 
     @property
     def in_force(self) -> dict[str, str]:
@@ -34,7 +36,7 @@ class DynamicConfigs:
         return {**self.cluster, **self.node}
 
     async def alter(self, node: int | None, change: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
-        """Change what is set for this node (its id) or for the cluster (None).
+        """Change what the catalog has for this node (its id) or for the cluster (None); `read` takes it.
 
         Raises KafkaError: INVALID_CONFIG, the configs are too large together; NOT_CONTROLLER, somebody else
         has changed them; or what `change` raises.
@@ -51,17 +53,20 @@ class DynamicConfigs:
                 f"the broker configs take {len(record)} bytes together, more than {MAX_VALUE_BYTES}",
             )
         try:
-            compares = [Compare(key, self._revisions[key])]
-            self._revisions[key] = await self._catalog.transact(compares, {key: record})
+            await self._catalog.transact([Compare(key, self._revisions[key])], {key: record})
         except CompareFailed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "another gateway has changed these configs") from None
-        if node is None:
+
+    def read(self, key: str) -> bool:
+        """Take what the catalog has under this key; whether it is one of these, and was changed."""
+        entry = self._catalog.get(key)
+        revision = 0 if entry is None else entry.mod_revision
+        if key not in self._keys or self._revisions.get(key) == revision:
+            return False
+        self._revisions[key] = revision
+        configs = {} if entry is None else dict(keys.unpack(entry.value))
+        if self._keys[key] is None:
             self.cluster = configs
         else:
             self.node = configs
-
-    def _load(self, node: int | None) -> dict[str, str]:
-        key = keys.broker_configs_key(node)
-        entry = self._catalog.get(key)
-        self._revisions[key] = 0 if entry is None else entry.mod_revision
-        return {} if entry is None else dict(keys.unpack(entry.value))
+        return True

@@ -41,6 +41,9 @@ NOT_TAKEN: Final = (
     keys.REPLACING,
     keys.LINEAGE,
     keys.CLUSTER,
+    keys.ALIVE,
+    keys.STANDBYS,
+    keys.SLOTS,
 )
 """What the keys begin with of entries that an import leaves out, or makes itself."""
 

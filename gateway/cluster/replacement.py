@@ -15,7 +15,7 @@ that leaves its chain meanwhile is then forgotten by that store, too, whichever 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +26,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry, unchanged
 from gateway.cluster.stores import ADMITTED, REMOVED, StoreEntry, StoreRefused, Stores
 from gateway.log.closer import Closer
-from gateway.log.fences import Overtaken
+from gateway.log.fences import Overtaken, PartlyDone
 from gateway.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -204,6 +204,19 @@ class Replacement:
             if target not in segment.copying:
                 puts[entry.key] = replace(segment, copying=(*segment.copying, target)).pack()
 
+        await self._put_targets(puts, targets, revisions)
+        moves = []
+        for key, (partition, target) in targets.items():
+            noted = catalog.get(key)
+            if noted is not None and target in (segment := Segment.unpack(noted.value)).copying:
+                moves.append(_Move(noted, segment, target, partition))
+        return moves
+
+    async def _put_targets(
+        self, puts: dict[str, bytes], targets: dict[str, tuple[Partition, str]], revisions: Mapping[str, int]
+    ) -> None:
+        """Put these; `targets` loses those that somebody else was faster with."""
+
         def note(partition: Partition, changes: Changes) -> bool:
             for key in by_partition[partition]:
                 changes.puts[key] = puts[key]
@@ -216,15 +229,11 @@ class Replacement:
                 by_partition.setdefault(targets[key][0], []).append(key)
             try:
                 await self._context.fences.change(by_partition, note)
-                break
-            except CompareFailed as failed:
+                return
+            except PartlyDone as failed:
+                for key in [key for key in puts if targets[key][0] in failed.done]:
+                    del puts[key]
                 del puts[failed.key], targets[failed.key]
-        moves = []
-        for key, (partition, target) in targets.items():
-            noted = catalog.get(key)
-            if noted is not None and target in (segment := Segment.unpack(noted.value)).copying:
-                moves.append(_Move(noted, segment, target, partition))
-        return moves
 
     async def _move(self, old: str, move: _Move) -> None:
         """Copy one segment to the new store, and change its members."""

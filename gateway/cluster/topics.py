@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.catalog import keys
-from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.catalog.interface import MAX_VALUE_BYTES, Entry
 from gateway.common.topic_names import collision_key, has_collision_characters, is_internal
 from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
 from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
@@ -21,7 +21,7 @@ have: all of a partition is read before its groups are served, and the open segm
 
 
 class Topics:
-    """In memory; whoever changes the catalog changes this after its transaction."""
+    """In memory. `gateway.cluster.following` has them be as the catalog says."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -130,19 +130,26 @@ def load_topics(context: LogContext, defaults: Mapping[str, str] | None = None) 
     """All topics of the catalog; `defaults` as for `build_topic`."""
     topics = Topics()
     for entry in context.catalog.range(keys.TOPICS):
-        value = keys.unpack(entry.value)
-        topic = build_topic(
-            context,
-            entry.key.removeprefix(keys.TOPICS),
-            bytes.fromhex(value["id"]),
-            value["partitions"],
-            value["replication_factor"],
-            value["configs"],
-            defaults,
-        )
-        topic.revision = entry.mod_revision
-        topics.add(topic)
+        topics.add(topic_of(context, entry, defaults))
     return topics
+
+
+def topic_of(context: LogContext, entry: Entry, defaults: Mapping[str, str] | None = None) -> Topic:
+    """A topic as the catalog's entry says, with partitions that are not recovered yet; `defaults` as for
+    `build_topic`.
+    """
+    value = keys.unpack(entry.value)
+    topic = build_topic(
+        context,
+        entry.key.removeprefix(keys.TOPICS),
+        bytes.fromhex(value["id"]),
+        value["partitions"],
+        value["replication_factor"],
+        value["configs"],
+        defaults,
+    )
+    topic.revision = entry.mod_revision
+    return topic
 
 
 def topic_record(

@@ -48,6 +48,14 @@ LED_ELSEWHERE = "another gateway leads it"
 logger = logging.getLogger(__name__)
 
 
+class PartlyDone(CompareFailed):
+    """As that, of one of several transactions; those about the partitions that are `done` have happened."""
+
+    def __init__(self, key: str, done: Sequence[Partition]) -> None:
+        super().__init__(key)
+        self.done = done
+
+
 class Overtaken(Exception):
     """Nothing was changed: another gateway has changed what was compared, which is read anew now.
 
@@ -150,9 +158,8 @@ class Fences:
         """Do what `compose` says of each of these, in as few transactions as may be; gives those of which it
         is done. What concerns one partition is in one transaction.
 
-        It is asked for each attempt anew: others may have been faster. Raises CompareFailed, of a compare
-        that it has added, or of the counter of leader epochs; of the partitions of other transactions it may
-        be done then.
+        It is asked for each attempt anew: others may have been faster. Raises PartlyDone: a compare did not
+        hold that it has added, or that of the counter of leader epochs.
         """
         waiting = deque(partitions)
         done: list[Partition] = []
@@ -173,7 +180,7 @@ class Fences:
                 for _ in range(TOGETHER):
                     nursery.start_soon(work)
         if failed:
-            raise failed[0]
+            raise PartlyDone(failed[0].key, done)
         return done
 
     async def _change_some(self, waiting: deque[Partition], compose: Compose) -> list[Partition]:

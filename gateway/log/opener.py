@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import CompareFailed
 from gateway.log.announcement import announcement_of
 from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
 from gateway.log.epoch_counter import EPOCH_TAKEN
 from gateway.log.epochs import LeaderEpochs
-from gateway.log.fences import Changes
+from gateway.log.fences import Changes, PartlyDone
 from gateway.log.notes import tombstone
 from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
@@ -155,9 +154,9 @@ class Opener:
         with self._context.closer.expect(address for waited in before.values() for address in waited):
             try:
                 inserted = await self._context.fences.change(ready, insert)
-            except CompareFailed:
-                self._epoch_taken(ready)
-                return
+            except PartlyDone as failed:
+                inserted = list(failed.done)
+                self._epoch_taken({one: ready[one] for one in ready if one not in failed.done})
             for partition in inserted:
                 waited = [one for one in closed[partition] if one.address in before[partition]]
                 self._tell(partition, ready[partition], closed[partition], waited)

@@ -6,15 +6,15 @@ same bytes on their disks.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 from kafka.protocol.admin import CreateTopicsRequest
 
 from tests.clients.stored import create_replicated_topic, put, stored_records
@@ -24,6 +24,7 @@ from tests.faults.history import History
 from tests.faults.mesh_scene import Scene
 from tests.peers.etcd import Etcd
 from tests.peers.mesh import GatewayProcess, MeshCluster
+from tests.peers.probe import free_ports
 from tests.peers.process import ServerEnded
 
 TOPIC = "orders"
@@ -147,11 +148,87 @@ def test_a_gateway_that_was_stopped_for_so_long_that_another_one_serves_ends(
         second.start()
         put(second.bootstrap, TOPIC, some(10, 19))
         first.send_signal(signal.SIGCONT)
-        with contextlib.suppress(OSError, EOFError):
-            create(first.bootstrap, "late")
         assert first.wait() == USAGE
-        assert "another gateway" in first.log
+        assert "another one may have taken its place" in first.log
         assert values(second.bootstrap) == expected(0, 19)
+    finally:
+        second.kill9()
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "ended"])
+def test_a_standby_takes_the_place_of_a_gateway(
+    mesh: MeshCluster, tmp_path: Path, one: Etcd, killed: bool
+) -> None:
+    first = mesh.gateway
+    second, third = (
+        GatewayProcess(tmp_path / name, mesh.tower, 3, "--catalog", one.address) for name in ("b", "c")
+    )
+    try:
+        second.launch()
+        second.wait_for_log("this one waits, to take its place")
+        put(first.bootstrap, TOPIC, some(0, 9))
+        if killed:
+            first.kill9()
+        else:
+            assert first.terminate() == 0
+        second.wait_ready()
+        assert values(second.bootstrap) == expected(0, 9)
+        put(second.bootstrap, TOPIC, some(10, 19))
+        # The first one's machine is back, and its gateway is a standby now.
+        first.launch()
+        first.wait_for_log("this one waits, to take its place")
+        third.launch()
+        third.wait_for_log("this one waits, to take its place")
+        assert third.terminate() == 0, "a standby ends as any other"
+        second.kill9()
+        first.wait_ready()
+        put(first.bootstrap, TOPIC, some(20, 29))
+        assert values(first.bootstrap) == expected(0, 29)
+    finally:
+        second.kill9()
+        third.kill9()
+
+
+def test_clients_find_the_standby(mesh: MeshCluster, tmp_path: Path, one: Etcd) -> None:
+    """librdkafka has both addresses, and repeats by itself what was not acknowledged."""
+    first = mesh.gateway
+    second = GatewayProcess(tmp_path / "second", mesh.tower, 3, "--catalog", one.address)
+    (second.port,) = free_ports(1)
+    both = {"bootstrap.servers": f"{first.bootstrap},{second.bootstrap}"}
+    producer = Producer({**both, "enable.idempotence": True, "message.timeout.ms": 60_000, "linger.ms": 1})
+    failed: list[object] = []
+    sent = 0
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    def produce_until(happened: Callable[[], bool]) -> None:
+        nonlocal sent
+        while not happened():
+            producer.produce(TOPIC, b"value-%05d" % sent, on_delivery=delivered)
+            sent += 1
+            producer.poll(0.01)
+
+    try:
+        second.launch()
+        second.wait_for_log("this one waits, to take its place")
+        produce_until(lambda: sent == 100)
+        first.kill9()
+        produce_until(lambda: "Kafka is ready on" in second.stdout_path.read_text())
+        assert second.wait_ready().returncode is None
+        assert producer.flush(60) == 0
+        assert failed == []
+        assert values(second.bootstrap) == expected(0, sent - 1)
+        consumer = Consumer({**both, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe([TOPIC])
+        read: list[bytes | None] = []
+        while len(read) < sent:
+            for message in consumer.consume(500, 1.0):
+                assert message.error() is None
+                read.append(message.value())
+        consumer.close()
+        assert read == expected(0, sent - 1)
     finally:
         second.kill9()
 
@@ -208,3 +285,40 @@ def test_an_etcd_that_nobody_reaches_is_named(tmp_path: Path, mesh: MeshCluster)
     assert gateway.returncode == USAGE
     assert "the catalog etcd://127.0.0.1:1 cannot be reached: 127.0.0.1:1: " in gateway.log
     assert "Start etcd, or correct --catalog" in gateway.log
+
+
+def test_a_catalog_moves_into_etcd_and_back(tmp_path: Path, one: Etcd) -> None:
+    """Offline, with `dafka catalog export` and `import`: each is a new lineage of the one before."""
+
+    def catalog(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dafka.cli", "catalog", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    with MeshCluster(tmp_path) as mesh:
+        gateway = mesh.gateway
+        create_replicated_topic(mesh.bootstrap, TOPIC, 1, 3)
+        put(mesh.bootstrap, TOPIC, some(0, 9))
+        assert gateway.terminate() == 0
+        assert catalog("export", "--data", gateway.data, tmp_path / "1").returncode == 0
+        imported = catalog("import", "--catalog", one.address, tmp_path / "1")
+        assert imported.returncode == 0, imported.stderr
+        assert "1 topics" in imported.stdout
+        twice = catalog("import", "--catalog", one.address, tmp_path / "1")
+        assert twice.returncode == USAGE
+        assert "is not empty, and nothing in it is thrown away" in twice.stderr
+
+        gateway.data, gateway.arguments = tmp_path / "in-etcd", ["--catalog", one.address]
+        gateway.start()
+        assert values(mesh.bootstrap) == expected(0, 9)
+        put(mesh.bootstrap, TOPIC, some(10, 19))
+        assert gateway.terminate() == 0
+        exported = catalog("export", "--catalog", one.address, tmp_path / "2")
+        assert exported.returncode == 0, exported.stderr
+        assert "/alive/" not in (tmp_path / "2").read_text()
+
+        gateway.data, gateway.arguments = tmp_path / "in-a-file", []
+        assert catalog("import", "--data", gateway.data, tmp_path / "2").returncode == 0
+        gateway.start()
+        assert values(mesh.bootstrap) == expected(0, 19)
+        put(mesh.bootstrap, TOPIC, some(20, 29))
+        assert values(mesh.bootstrap) == expected(0, 29)

@@ -132,7 +132,7 @@ class Recovery:
 
         `new`: the topic was just made, so no store can know of it, and none is asked.
         """
-        wanted = [p for p in partitions if p.state is not PartitionState.READY and self._is_ours(p)]
+        wanted = self._wanted(partitions)
         if new:
             for partition in wanted:
                 self._new_attempt(partition, accept_loss=False).load()
@@ -147,6 +147,13 @@ class Recovery:
             ready = sum(partition.state is PartitionState.READY for partition in wanted)
             took = trio.current_time() - started
             logger.info("%d of %d partitions recovered in %.2f s", ready, len(wanted), took)
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """As `recover`, without waiting for anything."""
+        self._begin(self._wanted(partitions))
+
+    def _wanted(self, partitions: Iterable[Partition]) -> list[Partition]:
+        return [one for one in partitions if one.state is not PartitionState.READY and self._is_ours(one)]
 
     def _is_ours(self, partition: Partition) -> bool:
         """Whether there is such a partition, and this gateway leads it."""

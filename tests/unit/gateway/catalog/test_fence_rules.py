@@ -35,6 +35,8 @@ OWN = {
     keys.LIVES: keys.LIVES + "L",
     keys.LIVES_BEFORE: keys.LIVES_BEFORE,
     keys.SLOTS: f"{keys.SLOTS}0007",
+    keys.ALIVE: f"{keys.ALIVE}1",
+    keys.STANDBYS: f"{keys.STANDBYS}L",
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

@@ -12,12 +12,14 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.catalog.fenced import Deposed, FencedCatalog
+from gateway.catalog.interface import Compare
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.lineage import CatalogHistory
 from gateway.log.compaction.left_over import Noted, forget_outputs
 from gateway.log.compaction.output import OutputWriter
-from gateway.log.fences import CHANGED_ELSEWHERE, Changes, Overtaken
+from gateway.log.fences import CHANGED_ELSEWHERE, Changes, Overtaken, PartlyDone
 from gateway.log.notes import Note, take_notes
+from gateway.log.partition import Partition
 from gateway.log.segment_sizes import _note as note_size
 from mesh.protocol.writer import State
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -99,6 +101,46 @@ def test_a_partition_that_another_gateway_has_changed_is_read_anew_and_the_other
             assert keys.unpack(catalog.get(RECORD).value)["next_epoch"] == 8  # type: ignore[union-attr]
 
     run(tmp_path, body)
+
+
+def test_of_several_transactions_one_may_fail_and_it_is_told_what_is_done(tmp_path: Path) -> None:
+    count, spoilt = 200, 77
+
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        other = await catalog.transact([], {"/other": b""})
+
+        def compose(partition: Partition, changes: Changes) -> bool:
+            changes.puts[partition.fence.key] = b"{}"
+            changes.compares.append(Compare("/other", 0 if partition.index == spoilt else other))
+            return True
+
+        with pytest.raises(PartlyDone) as caught:
+            await life.context.fences.change(life.topic.partitions, compose)
+        assert caught.value.key == "/other"
+        put = {entry.key for entry in catalog.range(keys.PARTITIONS)}
+        assert {one.fence.key for one in caught.value.done} == put
+        assert 0 < len(put) < count
+        assert all(one.fence.under_way is None for one in life.topic.partitions)
+
+    run(tmp_path, body, partitions=count)
+
+
+def test_a_change_of_many_partitions_is_made_in_pieces_that_a_catalog_takes(tmp_path: Path) -> None:
+    count = 1000
+
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        def compose(partition: Partition, changes: Changes) -> bool:
+            changes.puts[partition.fence.key] = b"%d" % partition.index
+            return partition.index % 10 != 0
+
+        before = catalog.revision
+        done = await life.context.fences.change(life.topic.partitions, compose)
+        assert sorted(one.index for one in done) == [index for index in range(count) if index % 10]
+        values = {entry.key: entry.value for entry in catalog.range(keys.PARTITIONS)}
+        assert values == {one.fence.key: b"%d" % one.index for one in done}
+        assert catalog.revision - before < count // 40, "as few transactions as may be"
+
+    run(tmp_path, body, partitions=count)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again"])

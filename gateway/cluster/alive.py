@@ -1,0 +1,194 @@
+"""That a gateway is alive, as the catalog says, and who takes its place: one process serves, others wait.
+
+A gateway has a key, `/alive/<id>`, under a lease that it renews. Who finds it put by another life waits as a
+**standby** until it is gone: deleted by a process that ends, or with the lease of one that has died.
+
+Rule: each transaction of the gateway compares its key as it has put it (`FencedCatalog.hold`). So nothing
+that it does counts once it has lost its place, whatever it believes, and however late its messages come; and
+what it would acknowledge the stores refuse, since its successor has sealed its segments. Clocks decide
+nothing about data.
+
+Rule: what clocks bound is how long it shows what may be old. Its lease is old when it was not renewed for the
+lease's time, by a clock that goes on while the machine sleeps; then it ends, if a standby was there to take
+its place. Without one it goes on: the catalog is away, and nobody else can reach it either.
+
+A gateway that was killed and is started again on its data directory need not wait for the lease: the
+directory's lock says that its last life is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.interface import Compare, CompareFailed, HistoryLost, LeaseNotFound, unchanged
+from gateway.common.failures import ProcessEnds
+from gateway.leadership.records import AliveRecord, pack_alive, unpack_alive
+from mesh.data_directory import EXIT_ENVIRONMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.catalog.fenced import FencedCatalog
+    from gateway.catalog.interface import Entry
+
+LEASE_SECONDS: Final = 6.0
+"""How long a gateway that says nothing keeps its place: three times an election of etcd, during which it
+cannot say anything."""
+
+RENEW_SECONDS: Final = 2.0
+"""Between two renewals."""
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks at the age of the lease."""
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(ProcessEnds):
+    """This gateway may have lost its place to a standby."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the catalog was not told for {LEASE_SECONDS:g} s that this gateway is alive, so another one "
+            "may have taken its place. Nothing that was acknowledged is lost: start it again, and it waits "
+            "until the other one is gone"
+        )
+
+
+def boot_time() -> float:
+    """Seconds since the machine was started, also while it slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Alive:
+    """One process's, of the gateway with this id, in the life of this name. `run` has to run all the time."""
+
+    def __init__(
+        self,
+        catalog: FencedCatalog,
+        gateway: int,
+        life: str,
+        last_life: str = "",
+        clock: Callable[[], float] = boot_time,
+    ) -> None:
+        """`last_life`: one that this process knows to be over."""
+        self.is_standby = False
+        self._catalog = catalog
+        self._key = keys.alive_key(gateway)
+        self._standby_key = keys.STANDBYS + life
+        self._life = life
+        self._last_life = last_life
+        self._clock = clock
+        self._lease = 0
+        self._granted = trio.Event()
+        self._renewed = 0.0
+        """When the lease was renewed last, or before."""
+        self._has_place = False
+
+    async def take(self) -> None:
+        """Return when the place is this life's."""
+        while not self._has_place:
+            revision = self._catalog.revision
+            there = self._catalog.get(self._key)
+            try:
+                if there is None or unpack_alive(there.value).life == self._last_life:
+                    await self._put(there)
+                else:
+                    await self._wait(there, revision)
+            except (CompareFailed, LeaseNotFound):
+                pass  # somebody was faster; or the catalog was away for longer than a lease
+        self.is_standby = False
+
+    async def _put(self, there: Entry | None) -> None:
+        lease = await self._have_lease()
+        compares = [Compare(self._key, there.mod_revision if there else 0)]
+        registered = unchanged(self._catalog, [self._standby_key])
+        deletes = [one.key for one in registered if one.mod_revision]
+        value = pack_alive(AliveRecord(self._life))
+        revision = await self._catalog.transact(
+            [*compares, *registered], {self._key: value}, deletes, lease=lease
+        )
+        self._catalog.hold(Compare(self._key, revision))
+        self._has_place = True
+
+    async def _wait(self, there: Entry, revision: int) -> None:
+        """Return when the key may be gone, or after some seconds."""
+        if not self.is_standby:
+            self.is_standby = True
+            life = unpack_alive(there.value).life
+            logger.info("another gateway serves (life %s): this one waits, to take its place", life)
+        lease = await self._have_lease()
+        if self._catalog.get(self._standby_key) is None:
+            value = pack_alive(AliveRecord(self._life))
+            await self._catalog.transact(
+                [Compare(self._standby_key, 0)], {self._standby_key: value}, lease=lease
+            )
+        with trio.move_on_after(LEASE_SECONDS):
+            try:
+                async for change in self._catalog.watch(self._key, revision + 1):
+                    if change.key == self._key:
+                        return
+            except HistoryLost:
+                pass
+
+    # the lease --------------------------------------------------------------------------------------------
+
+    async def _have_lease(self) -> int:
+        if not self._lease:
+            begun = self._clock()
+            self._lease = await self._catalog.grant_lease(LEASE_SECONDS)
+            self._renewed = begun
+            self._granted.set()
+        return self._lease
+
+    async def run(self) -> None:
+        """Renew the lease, for ever. Raises LeaseLost."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_age)
+            while True:
+                await self._granted.wait()
+                await trio.sleep(RENEW_SECONDS)
+                begun = self._clock()
+                try:
+                    await self._catalog.keep_alive(self._lease)
+                except LeaseNotFound:
+                    if self._has_place:
+                        raise LeaseLost from None
+                    self._lease, self._granted = 0, trio.Event()
+                else:
+                    self._renewed = begun
+
+    async def _watch_age(self) -> None:
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            if self._has_place and (self._is_replaced or (self._is_old and self._has_standby)):
+                raise LeaseLost
+
+    @property
+    def _is_replaced(self) -> bool:
+        there = self._catalog.get(self._key)
+        return there is None or unpack_alive(there.value).life != self._life
+
+    @property
+    def _is_old(self) -> bool:
+        return self._clock() > self._renewed + LEASE_SECONDS
+
+    @property
+    def _has_standby(self) -> bool:
+        return bool(self._catalog.range(keys.STANDBYS, limit=1))
+
+    async def release(self) -> None:
+        """Give the place to whoever waits for it: nothing that this life does counts any more."""
+        if self._lease:
+            lease, self._lease = self._lease, 0
+            try:
+                await self._catalog.revoke(lease)
+            except LeaseNotFound:
+                pass  # it has it already

@@ -1,0 +1,153 @@
+"""Has memory be as the catalog says: topics, broker configs, and the stores that count.
+
+Rule: these change in memory here and nowhere else, after what is durable in the catalog, whoever has changed
+it there. So a gateway's own changes and those of others come in one order, the catalog's. Who has made a
+change itself calls `take` and finds it done; `run` takes those of others.
+
+What is taken is not the change but what there is now: several changes of a key are one, and a topic that was
+deleted and made again is another one, by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import trio
+
+from gateway.catalog import keys
+from gateway.catalog.interface import HistoryLost
+from gateway.cluster.topics import apply_configs, topic_of
+from gateway.log.partition import Partition
+
+if TYPE_CHECKING:
+    from gateway.catalog.interface import Entry
+    from gateway.cluster.dynamic_configs import DynamicConfigs
+    from gateway.cluster.stores import Stores
+    from gateway.cluster.topics import Topics
+    from gateway.log.context import LogContext
+    from gateway.log.recovery.recovery import Recovery
+    from gateway.log.topic import Topic
+
+FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES)
+"""What the keys begin with."""
+
+
+class Following:
+    """Of one gateway: made when all of that was just read."""
+
+    def __init__(
+        self, context: LogContext, topics: Topics, dynamic: DynamicConfigs, stores: Stores, recovery: Recovery
+    ) -> None:
+        self._context = context
+        self._topics = topics
+        self._dynamic = dynamic
+        self._stores = stores
+        self._recovery = recovery
+        self._at = context.catalog.revision
+        """Up to here memory is as the catalog is."""
+        self._turn = trio.Lock()
+        self._on_configs: list[Callable[[], None]] = []
+        self._on_deleted: list[Callable[[], None]] = []
+
+    def on_configs(self, tell: Callable[[], None]) -> None:
+        """Have this called when broker configs are different."""
+        self._on_configs.append(tell)
+
+    def on_deleted(self, tell: Callable[[], None]) -> None:
+        """Have this called when a topic is gone."""
+        self._on_deleted.append(tell)
+
+    async def run(self) -> None:
+        """Take what others change, for ever."""
+        while True:
+            watch = self._context.catalog.watch("", self._at + 1)
+            try:
+                async for change in watch:
+                    if change.revision > self._at:
+                        await self.take()
+            except HistoryLost:
+                await self.take()
+
+    async def take(self, made: Topic | None = None) -> None:
+        """Return when memory is as the catalog shows it now.
+
+        `made`: this gateway has just put this topic, or more partitions of it, so no store can know of them,
+        and none is asked.
+        """
+        async with self._turn:
+            for key in self._changed_keys():
+                if key.startswith(keys.TOPICS):
+                    await self._take_topic(key.removeprefix(keys.TOPICS), made)
+                elif key.startswith(keys.BROKER_CONFIGS):
+                    self._take_configs(key)
+                elif self._stores.presence is not None:
+                    self._stores.load()
+
+    def _changed_keys(self) -> list[str]:
+        catalog, at = self._context.catalog, self._at
+        self._at = catalog.revision
+        try:
+            changed: Iterable[str] = (change.key for change in catalog.changes(at + 1))
+        except HistoryLost:
+            there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
+            changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all())]
+        return [key for key in dict.fromkeys(changed) if key.startswith(FOLLOWED)]
+
+    # topics -----------------------------------------------------------------------------------------------
+
+    async def _take_topic(self, name: str, made: Topic | None) -> None:
+        entry = self._context.catalog.get(keys.topic_key(name))
+        topic = self._topics.get(name)
+        if topic is not None and (entry is None or keys.unpack(entry.value)["id"] != topic.id.hex()):
+            self._remove(topic)
+            topic = None
+        if entry is None:
+            return
+        if topic is None:
+            is_made = made is not None and made.id.hex() == keys.unpack(entry.value)["id"]
+            topic = made if is_made else topic_of(self._context, entry, self._dynamic.in_force)
+            assert topic is not None
+            topic.revision = entry.mod_revision
+            await self._begin(topic.partitions, new=is_made)
+            self._topics.add(topic)
+        else:
+            await self._alter(topic, entry, new=topic is made)
+
+    def _remove(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            if not partition.deleted:
+                partition.delete()
+        self._topics.remove(topic)
+        for tell in self._on_deleted:
+            tell()
+
+    async def _alter(self, topic: Topic, entry: Entry, *, new: bool) -> None:
+        value = keys.unpack(entry.value)
+        topic.revision = entry.mod_revision
+        if (count := value["partitions"]) > len(topic.partitions):
+            added = [Partition(self._context, topic, index) for index in range(len(topic.partitions), count)]
+            await self._begin(added, new=new)
+            # Another list: who goes through the partitions at this moment sees those from before.
+            topic.partitions = [*topic.partitions, *added]
+            for partition in topic.partitions:
+                partition.settings_changed(announce=True)
+            self._topics.grew(len(added))
+        if value["configs"] != topic.configs:
+            topic.configs = value["configs"]
+            apply_configs([topic], self._dynamic.in_force, announce=True)
+            self._topics.changed()
+
+    async def _begin(self, partitions: list[Partition], *, new: bool) -> None:
+        if new:
+            await self._recovery.recover(partitions, new=True)
+        else:
+            self._recovery.begin(partitions)
+
+    # configs ----------------------------------------------------------------------------------------------
+
+    def _take_configs(self, key: str) -> None:
+        if self._dynamic.read(key):
+            apply_configs(self._topics.all(), self._dynamic.in_force, announce=False)
+            for tell in self._on_configs:
+                tell()

@@ -1,0 +1,267 @@
+"""One process serves as a gateway and others wait: who is next, when, and what the former can still do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from dafka.processes.last_life import last_life_in, note_life
+from gateway.catalog import keys
+from gateway.catalog.fenced import Deposed, FencedCatalog
+from gateway.catalog.interface import Compare
+from gateway.cluster.alive import LEASE_SECONDS, LOOK_SECONDS, RENEW_SECONDS, Alive, LeaseLost
+from gateway.leadership.records import unpack_alive
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+
+A, B, C = "A" * 16, "B" * 16, "C" * 16
+
+
+class Process:
+    """One process that would serve."""
+
+    def __init__(self, catalog: MemoryCatalog, life: str, last_life: str = "") -> None:
+        self.catalog = FencedCatalog(catalog)
+        self.alive = Alive(self.catalog, 1, life, last_life, clock=trio.current_time)
+        self.serves = trio.Event()
+        self.scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.alive.run)
+                await self.alive.take()
+                self.serves.set()
+
+    async def change(self) -> None:
+        await self.catalog.transact([Compare("/other", self._revision)], {"/other": b""})
+
+    @property
+    def _revision(self) -> int:
+        entry = self.catalog.get("/other")
+        return entry.mod_revision if entry else 0
+
+
+class Away(MemoryCatalog):
+    """Takes no renewals while it is `away`, and ends no lease: nobody reaches it."""
+
+    away = False
+
+    async def keep_alive(self, lease: int) -> None:
+        if self.away:
+            await trio.sleep_forever()
+        await super().keep_alive(lease)
+
+    async def revoke(self, lease: int) -> None:
+        if self.away:
+            await trio.sleep_forever()
+        await super().revoke(lease)
+
+
+Body = Callable[[MemoryCatalog, trio.Nursery], Awaitable[None]]
+
+
+def run(body: Body, catalog: MemoryCatalog | None = None) -> None:
+    async def main() -> None:
+        made = catalog or MemoryCatalog()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.run)
+            await body(made, nursery)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.fixture(autouse=True)
+def unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/other` stands for whatever a gateway changes."""
+    monkeypatch.setattr("gateway.catalog.fenced.check_fenced", lambda *_: None)
+
+
+def who_serves(catalog: MemoryCatalog) -> str:
+    entry = catalog.get(keys.alive_key(1))
+    return unpack_alive(entry.value).life if entry else ""
+
+
+def standbys(catalog: MemoryCatalog) -> list[str]:
+    return [entry.key.removeprefix(keys.STANDBYS) for entry in catalog.range(keys.STANDBYS)]
+
+
+def test_who_is_alone_serves_at_once_and_goes_on() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first, begun = Process(catalog, A), trio.current_time()
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        assert trio.current_time() == begun
+        await trio.sleep(10 * LEASE_SECONDS)
+        assert who_serves(catalog) == A
+        await first.change()
+
+    run(body)
+
+
+@pytest.mark.parametrize("released", [True, False], ids=["it ends", "it is killed"])
+def test_a_standby_takes_the_place(released: bool) -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first, second = Process(catalog, A), Process(catalog, B)
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        nursery.start_soon(second.run)
+        await trio.sleep(3 * LEASE_SECONDS)
+        assert (who_serves(catalog), standbys(catalog)) == (A, [B])
+        assert second.alive.is_standby
+        await first.change()
+        ended = trio.current_time()
+        first.scope.cancel()
+        if released:
+            await first.alive.release()
+        await second.serves.wait()
+        took = trio.current_time() - ended
+        if released:
+            assert took == 0
+        else:
+            assert LEASE_SECONDS - RENEW_SECONDS <= took <= LEASE_SECONDS
+        assert (who_serves(catalog), standbys(catalog)) == (B, [])
+        assert not second.alive.is_standby
+        await second.change()
+        with pytest.raises(Deposed, match=keys.alive_key(1)):
+            await first.change()
+
+    run(body)
+
+
+def test_of_two_standbys_one_takes_the_place_and_the_other_waits_on() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first, others = Process(catalog, A), [Process(catalog, B), Process(catalog, C)]
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        for other in others:
+            nursery.start_soon(other.run)
+        await trio.sleep(1)
+        assert standbys(catalog) == [B, C]
+        first.scope.cancel()
+        await trio.sleep(2 * LEASE_SECONDS)
+        (second,) = [other for other in others if other.serves.is_set()]
+        (third,) = [other for other in others if other is not second]
+        assert third.alive.is_standby
+        second.scope.cancel()
+        await third.serves.wait()
+        assert standbys(catalog) == []
+
+    run(body)
+
+
+def test_a_gateway_that_is_started_again_on_its_directory_does_not_wait(tmp_path: Path) -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        assert last_life_in(tmp_path) == ""
+        first = Process(catalog, A)
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        note_life(tmp_path, A)
+        first.scope.cancel()
+        again, begun = Process(catalog, B, last_life_in(tmp_path)), trio.current_time()
+        nursery.start_soon(again.run)
+        await again.serves.wait()
+        assert trio.current_time() == begun
+        await trio.sleep(3 * LEASE_SECONDS)
+        assert who_serves(catalog) == B, "the end of the old lease takes nothing with it"
+        with pytest.raises(Deposed):
+            await first.change()
+
+    run(body)
+
+
+def test_a_directory_of_an_older_life_than_the_one_that_serves_waits() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first, second = Process(catalog, A), Process(catalog, B, C)
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        nursery.start_soon(second.run)
+        await trio.sleep(3 * LEASE_SECONDS)
+        assert not second.serves.is_set()
+
+    run(body)
+
+
+def test_whose_lease_is_gone_ends() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first = Process(catalog, A)
+
+        async def serve() -> None:
+            with pytest.RaisesGroup(LeaseLost, flatten_subgroups=True):
+                await first.run()
+
+        async with trio.open_nursery() as until_it_ends:
+            until_it_ends.start_soon(serve)
+            await first.serves.wait()
+            entry = catalog.get(keys.alive_key(1))
+            assert entry is not None
+            await catalog.revoke(entry.lease)
+
+    run(body)
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside a standby", "alone"])
+def test_who_cannot_renew_its_lease_ends_beside_a_standby(beside: bool) -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        assert isinstance(catalog, Away)
+        first, ended = Process(catalog, A), trio.Event()
+
+        async def serve() -> None:
+            try:
+                await first.run()
+            except* LeaseLost:
+                ended.set()
+
+        nursery.start_soon(serve)
+        await first.serves.wait()
+        if beside:
+            nursery.start_soon(Process(catalog, B).run)
+        await wait_all_tasks_blocked()
+        away = trio.current_time()
+        catalog.away = True
+        await trio.sleep(LEASE_SECONDS + 2 * LOOK_SECONDS)
+        assert ended.is_set() == beside
+        assert trio.current_time() - away < 2 * LEASE_SECONDS
+
+    run(body, Away())
+
+
+def test_who_sees_another_one_in_its_place_ends() -> None:
+    """It slept for longer than its lease, and nothing that it does would tell it."""
+
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first = Process(catalog, A)
+
+        async def serve() -> None:
+            with pytest.RaisesGroup(LeaseLost, flatten_subgroups=True):
+                await first.run()
+
+        async with trio.open_nursery() as until_it_ends:
+            until_it_ends.start_soon(serve)
+            await first.serves.wait()
+            nursery.start_soon(Process(catalog, B, last_life=A).run)
+
+    run(body)
+
+
+def test_a_standby_whose_lease_has_run_out_is_one_again() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first, second = Process(catalog, A), Process(catalog, B)
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        nursery.start_soon(second.run)
+        await trio.sleep(1)
+        entry = catalog.get(keys.STANDBYS + B)
+        assert entry is not None
+        await catalog.revoke(entry.lease)
+        assert standbys(catalog) == []
+        await trio.sleep(2 * LEASE_SECONDS)
+        assert standbys(catalog) == [B]
+        first.scope.cancel()
+        await second.serves.wait()
+
+    run(body)

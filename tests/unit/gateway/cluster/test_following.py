@@ -1,0 +1,245 @@
+"""Two gateways on one catalog: what one of them changes the other one has in memory, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from dafka.settings import Settings
+from gateway.broker import Broker
+from gateway.catalog import interface, keys
+from gateway.cluster.stores import StoreEntry
+from gateway.log.partition import PartitionState
+from gateway.log.topic import Topic
+from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
+from tests.unit.gateway.log.fake_log import FakeLog
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+
+class Two:
+    """The gateways; `first` changes, `second` follows."""
+
+    def __init__(self) -> None:
+        self.catalog = MemoryCatalog()
+        self.first, self.second = (
+            Broker(log.context, log.stores, Settings(), lambda: None)
+            for log in (FakeLog(catalog=self.catalog), FakeLog(catalog=self.catalog))
+        )
+
+    def topic(self, name: str = "orders") -> Topic:
+        """As the second one has it."""
+        topic = self.second.topics.get(name)
+        assert topic is not None
+        return topic
+
+    def seen(self, broker: Broker) -> dict[str, Any]:
+        """All that a gateway has in memory of what is followed."""
+        return {
+            topic.name: (topic.id, topic.configs, topic.settings, len(topic.partitions), topic.revision)
+            for topic in broker.topics.all()
+        } | {"configs": broker.dynamic.in_force, "partitions": broker.topics.partition_count()}
+
+
+Body = Callable[[Two], Awaitable[None]]
+
+
+def run(body: Body) -> None:
+    async def main() -> None:
+        two = Two()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(two.second.following.run)
+            await wait_all_tasks_blocked()
+            await body(two)
+            await wait_all_tasks_blocked()
+            assert two.seen(two.first) == two.seen(two.second)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_topic_is_there_on_both_and_new_on_one() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {"retention.ms": "1000"}, 1)
+        await wait_all_tasks_blocked()
+        assert [one.state for one in made.partitions] == [PartitionState.READY] * 3
+        assert made is two.first.topics.get("orders")
+        # Another gateway may have written to it meanwhile: its stores are asked.
+        assert [one.state for one in two.topic().partitions] == [PartitionState.RECOVERING] * 3
+        assert two.topic().id == made.id
+        assert two.topic().settings.retention_ms == 1000
+        assert two.second.topics.by_id(made.id) is two.topic()
+
+    run(body)
+
+
+def test_partitions_and_configs_of_a_topic_change_on_both() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 1, {}, 1)
+        await wait_all_tasks_blocked()
+        followed, before = two.topic(), two.topic().partitions
+        await two.first.add_partitions(made, 4)
+        await two.first.alter_topic(made, lambda configs: {**configs, "retention.ms": "7"})
+        await wait_all_tasks_blocked()
+        assert [one.state for one in made.partitions] == [PartitionState.READY] * 4
+        assert two.topic() is followed
+        assert followed.partitions[:1] == before
+        assert [one.index for one in followed.partitions] == [0, 1, 2, 3]
+        assert followed.settings.retention_ms == 7
+
+    run(body)
+
+
+def test_a_topic_that_is_deleted_is_gone_on_both() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        await wait_all_tasks_blocked()
+        followed = two.topic()
+        deleted: list[str] = []
+        two.second.following.on_deleted(lambda: deleted.append("heard"))
+        await two.first.delete_topic(made)
+        await wait_all_tasks_blocked()
+        assert two.second.topics.get("orders") is None
+        assert two.second.topics.by_id(made.id) is None
+        assert all(partition.deleted for partition in followed.partitions)
+        assert deleted == ["heard"]
+
+    run(body)
+
+
+def test_one_that_is_made_again_before_anybody_looks_is_another_one() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        await wait_all_tasks_blocked()
+        followed = two.topic()
+        with two.catalog.held():  # both happen in one commit
+            async with trio.open_nursery() as nursery:
+                record = keys.pack({"id": "ab" * 16, "partitions": 5, "replication_factor": 1, "configs": {}})
+                nursery.start_soon(two.catalog.transact, [], {}, [keys.topic_key("orders")])
+                await wait_all_tasks_blocked()
+                nursery.start_soon(two.catalog.transact, [], {keys.topic_key("orders"): record})
+                await wait_all_tasks_blocked()
+                two.catalog.let_go()
+            two.catalog.hold()
+        await two.first.following.take()
+        await wait_all_tasks_blocked()
+        assert all(partition.deleted for partition in (*made.partitions, *followed.partitions))
+        assert (two.topic().id.hex(), len(two.topic().partitions)) == ("ab" * 16, 5)
+
+    run(body)
+
+
+def test_who_was_slower_is_told_and_sees_what_the_other_one_did() -> None:
+    async def body(two: Two) -> None:
+        async def create(broker: Broker, partitions: int) -> str:
+            try:
+                await broker.create_topic("orders", partitions, {}, 1)
+            except KafkaError as error:
+                return error.code.name
+            return "made"
+
+        outcomes: dict[int, str] = {}
+
+        async def note(broker: Broker, partitions: int) -> None:
+            outcomes[partitions] = await create(broker, partitions)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(note, two.first, 1)
+            nursery.start_soon(note, two.second, 2)
+        assert sorted(outcomes.values()) == ["TOPIC_ALREADY_EXISTS", "made"]
+        (partitions,) = [count for count, outcome in outcomes.items() if outcome == "made"]
+        for broker in (two.first, two.second):
+            topic = broker.topics.get("orders")
+            assert topic is not None
+            assert len(topic.partitions) == partitions
+
+    run(body)
+
+
+def test_a_change_of_what_another_one_has_changed_meanwhile_is_to_be_tried_again() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 1, {}, 1)
+        await wait_all_tasks_blocked()
+        theirs = two.topic()
+        entry = two.catalog.get(keys.topic_key("orders"))
+        assert entry is not None
+        record = keys.unpack(entry.value) | {"configs": {"retention.ms": "5"}}
+
+        def add(configs: Any) -> dict[str, str]:
+            return {**configs, "segment.ms": "60000"}
+
+        with two.catalog.held():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(two.catalog.transact, [], {keys.topic_key("orders"): keys.pack(record)})
+                await wait_all_tasks_blocked()
+                nursery.start_soon(refused, two.second, theirs, add)
+                await wait_all_tasks_blocked()
+                two.catalog.let_go()
+            two.catalog.hold()
+        await two.second.alter_topic(theirs, add)
+        await two.first.following.take()
+        assert made.configs == theirs.configs == {"retention.ms": "5", "segment.ms": "60000"}
+
+    async def refused(broker: Broker, topic: Topic, change: Any) -> None:
+        with pytest.raises(KafkaError) as caught:
+            await broker.alter_topic(topic, change)
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+    run(body)
+
+
+def test_broker_configs_of_the_cluster_hold_on_both() -> None:
+    async def body(two: Two) -> None:
+        await two.first.create_topic("orders", 1, {}, 1)
+        await two.first.alter_broker(None, lambda configs: {**configs, "log.retention.ms": "9000"})
+        await wait_all_tasks_blocked()
+        assert two.topic().settings.retention_ms == 9000
+        await two.second.alter_broker(None, lambda configs: {**configs, "log.retention.ms": "9001"})
+        await two.first.following.take()
+        first = two.first.topics.get("orders")
+        assert first is not None
+        assert first.settings.retention_ms == 9001
+
+    run(body)
+
+
+def test_stores_are_followed_where_they_come_and_go() -> None:
+    async def body(two: Two) -> None:
+        stores: Any = two.second.stores
+        stores.presence = object()
+        await two.catalog.transact([], StoreEntry(1007, "F" * 32, "new").put())
+        await wait_all_tasks_blocked()
+        assert [entry.id for entry in stores.entries] == [1007]
+        stores.presence = None
+
+    run(body)
+
+
+def test_who_was_away_for_long_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More has changed than the catalog remembers."""
+
+    async def main() -> None:
+        two = Two()
+        kept = await two.first.create_topic("kept", 1, {}, 1)
+        gone = await two.first.create_topic("gone", 1, {}, 1)
+        await two.second.following.take()
+        await two.first.delete_topic(gone)
+        await two.first.add_partitions(kept, 3)
+        await two.first.create_topic("new", 2, {}, 1)
+        await two.first.alter_broker(None, lambda configs: {**configs, "log.retention.ms": "9000"})
+        await put_many(two.catalog, {f"/other/{n}": b"" for n in range(interface.HISTORY_CHANGES)})
+        with pytest.raises(interface.HistoryLost):
+            two.catalog.changes(2)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(two.second.following.run)
+            await wait_all_tasks_blocked()
+            assert two.seen(two.first) == two.seen(two.second)
+            await two.first.create_topic("newer", 2, {}, 1)
+            await wait_all_tasks_blocked()
+            assert two.seen(two.first) == two.seen(two.second)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
