@@ -25,9 +25,16 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import Compare, CompareFailed, HistoryLost, LeaseNotFound, unchanged
+from gateway.catalog.interface import (
+    CatalogLost,
+    Compare,
+    CompareFailed,
+    HistoryLost,
+    LeaseNotFound,
+    unchanged,
+)
 from gateway.common.failures import ProcessEnds
-from gateway.leadership.records import AliveRecord, pack_alive, unpack_alive
+from gateway.leadership.records import AliveRecord, BadRecord, pack_alive, unpack_alive
 from mesh.data_directory import EXIT_ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -98,12 +105,14 @@ class Alive:
             revision = self._catalog.revision
             there = self._catalog.get(self._key)
             try:
-                if there is None or unpack_alive(there.value).life == self._last_life:
+                if there is None or self._life_in(there) == self._last_life:
                     await self._put(there)
                 else:
                     await self._wait(there, revision)
-            except (CompareFailed, LeaseNotFound):
-                pass  # somebody was faster; or the catalog was away for longer than a lease
+            except CompareFailed:
+                pass  # somebody was faster
+            except LeaseNotFound as lost:
+                self._lose(lost.lease)  # the catalog was away for longer than that
         self.is_standby = False
 
     async def _put(self, there: Entry | None) -> None:
@@ -122,7 +131,7 @@ class Alive:
         """Return when the key may be gone, or after some seconds."""
         if not self.is_standby:
             self.is_standby = True
-            life = unpack_alive(there.value).life
+            life = self._life_in(there)
             logger.info("another gateway serves (life %s): this one waits, to take its place", life)
         lease = await self._have_lease()
         if self._catalog.get(self._standby_key) is None:
@@ -148,20 +157,24 @@ class Alive:
             self._granted.set()
         return self._lease
 
+    def _lose(self, lease: int) -> None:
+        if lease == self._lease:
+            self._lease, self._granted = 0, trio.Event()
+
     async def run(self) -> None:
         """Renew the lease, for ever. Raises LeaseLost."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_age)
             while True:
-                await self._granted.wait()
                 await trio.sleep(RENEW_SECONDS)
-                begun = self._clock()
+                await self._granted.wait()
+                begun, lease = self._clock(), self._lease
                 try:
-                    await self._catalog.keep_alive(self._lease)
+                    await self._catalog.keep_alive(lease)
                 except LeaseNotFound:
                     if self._has_place:
                         raise LeaseLost from None
-                    self._lease, self._granted = 0, trio.Event()
+                    self._lose(lease)
                 else:
                     self._renewed = begun
 
@@ -174,7 +187,17 @@ class Alive:
     @property
     def _is_replaced(self) -> bool:
         there = self._catalog.get(self._key)
-        return there is None or unpack_alive(there.value).life != self._life
+        return there is None or self._life_in(there) != self._life
+
+    def _life_in(self, there: Entry) -> str:
+        """Whose place it is. Raises CatalogLost: nobody can read it."""
+        try:
+            return unpack_alive(there.value).life
+        except BadRecord as error:
+            raise CatalogLost(
+                f"the catalog {self._catalog.where} has something else in {there.key} than a gateway's life "
+                f"({error}): start the version that has written it, or delete the key when no gateway runs"
+            ) from None
 
     @property
     def _is_old(self) -> bool:

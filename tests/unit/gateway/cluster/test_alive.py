@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from dafka.processes.last_life import last_life_in, note_life
 from gateway.catalog import keys
 from gateway.catalog.fenced import Deposed, FencedCatalog
-from gateway.catalog.interface import Compare
+from gateway.catalog.interface import CatalogLost, Compare
 from gateway.cluster.alive import LEASE_SECONDS, LOOK_SECONDS, RENEW_SECONDS, Alive, LeaseLost
 from gateway.leadership.records import unpack_alive
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -228,6 +228,40 @@ def test_who_cannot_renew_its_lease_ends_beside_a_standby(beside: bool) -> None:
         assert trio.current_time() - away < 2 * LEASE_SECONDS
 
     run(body, Away())
+
+
+def test_what_nobody_can_read_is_said() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        await catalog.transact([], {keys.alive_key(1): b'{"v": 2}'})
+        with pytest.raises(CatalogLost, match=r"memory has something else in /alive/1 .*version 2"):
+            await Process(catalog, A).alive.take()
+
+    run(body)
+
+
+class Forgets(MemoryCatalog):
+    """Its first lease is gone before it is used."""
+
+    forgot = 0
+
+    async def grant_lease(self, ttl_seconds: float) -> int:
+        lease = await super().grant_lease(ttl_seconds)
+        if not self.forgot:
+            self.forgot = lease
+            await self.revoke(lease)
+        return lease
+
+
+def test_a_lease_that_is_gone_before_it_was_used_is_not_tried_again() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        first = Process(catalog, A)
+        nursery.start_soon(first.run)
+        await first.serves.wait()
+        assert who_serves(catalog) == A
+        await trio.sleep(3 * LEASE_SECONDS)
+        assert who_serves(catalog) == A
+
+    run(body, Forgets())
 
 
 def test_who_sees_another_one_in_its_place_ends() -> None:
