@@ -170,7 +170,8 @@ class Life(abc.ABC):
             except* trio.ClosedResourceError:
                 if not self._has_left_catalog:
                     raise
-            await self._give_place()
+            if not self._has_left_catalog:
+                await self._give_place()
             outer.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await self.catalog.aclose()

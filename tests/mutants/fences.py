@@ -69,7 +69,7 @@ MUTANTS = (
         "life-not-compared",
         "A gateway that slept writes into the catalog when another one has taken its place.",
         "gateway/catalog/fenced.py",
-        "transact([life, *compares], puts",
+        "transact([*own, *compares], puts",
         "transact([*compares], puts",
         (
             f"{FENCED}test_the_next_life_ends_this_one",

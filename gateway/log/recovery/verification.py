@@ -196,17 +196,23 @@ class Verification:
             try:
                 self.check(partition, known)
             except CatalogRefuted as refuted:
-                if refuted.news is None or await self._was_announced(*refuted.news):
+                log = log_name(partition.topic.id, partition.index)
+                if refuted.news is None or await self._was_announced(log, *refuted.news):
                     raise
                 self._left_over.add(refuted.news)
             else:
                 return
 
-    async def _was_announced(self, store: str, address: str) -> bool:
-        """Whether a store is a member of a segment by its announcement; true if it does not say."""
+    async def _was_announced(self, log: str, store: str, address: str) -> bool:
+        """Whether a store is a member of a segment of this log by its announcement; true if it does not say,
+        unless it has deleted it since it was asked: then the catalog has forgotten it, too.
+        """
         with trio.move_on_after(ANSWER_SECONDS):
             listed = await self._reader.segment(store, address)
-            if listed is None or store in listed[0].members:
+            if listed is None:
+                (now,) = await self._reader.verify(store, [(log, "")])
+                return now.newest == address
+            if store in listed[0].members:
                 return True
             logger.warning(
                 "store %s keeps segment %s of the store that it was before, which has left its log: it "

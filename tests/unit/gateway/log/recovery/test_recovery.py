@@ -777,6 +777,34 @@ def test_what_a_store_kept_when_it_was_another_one_refutes_nothing(
     assert "of the store that it was before, which has left its log" in caplog.text
 
 
+def test_what_is_deleted_while_a_recovery_asks_about_it_refutes_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has said what it keeps; then it deletes it, as it was told before, and its tombstone goes.
+    What it has said is judged after that.
+    """
+
+    async def body(setup: Setup) -> None:
+        *_, key = await write_three_segments(setup, same_epoch=True)
+        last = Segment.unpack(setup.catalog.range(keys.SEGMENTS)[-1].value)
+        await setup.catalog.transact([], {}, [key])
+        life = setup.life()
+        look = life.context.reader.segment
+
+        async def deleted(member: str, address: str) -> Any:
+            assert address == last.address
+            setup.store.take(Request(b"X", STORE, "R", (entry_of(b"X", address),)))
+            return await look(member, address)
+
+        monkeypatch.setattr(life.context.reader, "segment", deleted)
+        async with life.running():
+            assert (life.partition.state, life.partition.high_watermark) == (PartitionState.READY, 20)
+            await life.write(3)
+            assert life.partition.high_watermark == 23
+
+    cluster(body)
+
+
 def test_what_a_store_has_not_forgotten_yet_refutes_nothing(cluster: Cluster) -> None:
     """A segment that left its chain: by a tombstone, or long ago where the store was no member any more."""
 
