@@ -9,6 +9,7 @@ from tests.mutants import (
     logs,
     opened,
     protocol,
+    shared_catalog,
     stores,
     work,
 )
@@ -23,5 +24,6 @@ MUTANTS = (
     *fences.MUTANTS,
     *leadership.MUTANTS,
     *opened.MUTANTS,
+    *shared_catalog.MUTANTS,
     *work.MUTANTS,
 )
