@@ -294,7 +294,9 @@ class Deletion:
             await self._delete_some(due)
 
     async def _delete_some(self, dropped: Mapping[str, Entry]) -> None:
-        gone = [Note.of(entry) for entry in (await self._delete(dropped)).values()]
+        deleted = await self._delete(dropped)
+        gone = [Note.of(entry) for entry in deleted.values()]
+        self._context.deleted.add(deleted)
         for address, entry in dropped.items():
             if self._waiting.get(address) == entry.mod_revision:
                 del self._waiting[address]

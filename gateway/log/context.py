@@ -12,6 +12,7 @@ from gateway.common.error_counts import ErrorCounts
 from gateway.log.closer import Closer
 from gateway.log.cold import ColdReader
 from gateway.log.copier import Copier
+from gateway.log.deleted import Deleted
 from gateway.log.epoch_counter import EpochCounter
 from gateway.log.fences import Fences
 from gateway.log.idempotence.producer_ids import ProducerIds
@@ -68,6 +69,7 @@ class LogContext:
         self.leadership: Leadership = leadership or LeadsAll()
         self.tail_cache = TailCache(tail_cache_bytes)
         self.fences = Fences(self)
+        self.deleted = Deleted()
         self.wake_ups = WakeUps()
         self.opener = Opener(self)
         self.closer = Closer(self)

@@ -15,7 +15,6 @@ from gateway.catalog import keys
 from gateway.log.recovery.verification import RESTORE
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
     from gateway.log.context import LogContext
     from gateway.log.partition import Partition
     from mesh.protocol.opening import Opening
@@ -28,7 +27,7 @@ def what_is_unknown(context: "LogContext", partition: "Partition", opening: "Ope
     while opening.sealed:
         member, sealed = opening.sealed.popitem()
         for address, head in sealed:
-            if not partition.chain.holds(address) and not _is_known(context.catalog, partition, address):
+            if not partition.chain.holds(address) and not _is_known(context, partition, address):
                 has = "without a record" if head < 0 else f"with records up to sequence {head}"
                 return (
                     f"the catalog is older than store {context.stores.name(member)}, or another gateway went "
@@ -38,10 +37,13 @@ def what_is_unknown(context: "LogContext", partition: "Partition", opening: "Ope
     return ""
 
 
-def _is_known(catalog: "Catalog", partition: "Partition", address: str) -> bool:
+def _is_known(context: "LogContext", partition: "Partition", address: str) -> bool:
     """Whether the catalog has it in the log's chain, among its notes, or among what is to be deleted, or had
-    when it was exported.
+    when it was exported, or until this life has had it deleted.
     """
+    if address in context.deleted:
+        return True
+    catalog = context.catalog
     notes = keys.compacting_key(address), keys.closing_key(address), keys.segment_tombstone_key(address)
     if any(catalog.get(key) is not None for key in (*notes, keys.left_over_key(address))):
         return True

@@ -74,6 +74,14 @@ MUTANTS = (
         (f"{RECOVERY}test_what_is_deleted_while_a_recovery_asks_about_it_refutes_nothing",),
     ),
     Mutant(
+        "what-was-deleted-is-forgotten-at-once",
+        "A store's late answer names what it has deleted since, and a healthy partition serves nothing.",
+        "gateway/log/other_lives.py",
+        "if address in context.deleted:",
+        "if address in ():",
+        ("tests/unit/gateway/log/test_opener.py::test_what_a_store_named_and_has_deleted_by_now_does_not",),
+    ),
+    Mutant(
         "a-segment-becomes-any-number",
         "A compaction's swap is larger than the catalog takes, after all the work.",
         "gateway/log/compaction/output.py",

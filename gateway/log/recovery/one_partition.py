@@ -148,7 +148,9 @@ class PartitionRecovery:
         def is_known(address: str) -> bool:
             notes = keys.compacting_key(address), keys.segment_tombstone_key(address)
             places = (*notes, keys.left_over_key(address))
-            return address in chain or any(catalog.get(key) is not None for key in places)
+            if address in chain or address in self._context.deleted:
+                return True
+            return any(catalog.get(key) is not None for key in places)
 
         return Known(unended, ended[-1].address if ended else "", end, beyond, is_known)
 

@@ -168,6 +168,19 @@ def test_what_some_member_could_not_delete_stays_and_is_tried_again(
     ]
 
 
+def test_what_is_deleted_is_known_as_that_and_nothing_else_is() -> None:
+    async def body(setup: Setup) -> None:
+        deleted = setup.log.context.deleted
+        setup.stores.unreadable = {D}
+        await trio.sleep(1)
+        assert D not in deleted, "a member still has it"
+        setup.stores.unreadable = set()
+        await trio.sleep(RETRY_SECONDS)
+        assert D in deleted
+
+    run(body)
+
+
 def test_new_work_does_not_bring_the_pause_of_what_failed_to_an_end() -> None:
     async def body(setup: Setup) -> None:
         setup.stores.unreadable = {A}

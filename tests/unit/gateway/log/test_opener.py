@@ -490,6 +490,20 @@ def test_what_the_catalog_knows_of_another_life_does_not(place: str) -> None:
     run(body)
 
 
+def test_what_a_store_named_and_has_deleted_by_now_does_not() -> None:
+    """Its answer is late: since then it was told to delete that, and the catalog has forgotten it."""
+
+    async def body(setup: Setup) -> None:
+        setup.log.context.deleted.add([DEPOSED])
+        setup.stores.sealed = {store: [SealedHead(DEPOSED, 7)] for store in STORES}
+        setup.append()
+        await trio.sleep(1)
+        setup.acknowledge(*STORES)
+        assert setup.partition.high_watermark == 1
+
+    run(body)
+
+
 def test_what_was_known_when_a_store_named_it_is_not_judged_again() -> None:
     """It is deleted while another member of the new segment is away, and the catalog forgets it."""
 
