@@ -62,9 +62,10 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool) -> EtcdCatalog:
 
     address = EtcdAddress.parse(settings.catalog)
     catalog = trio.run(EtcdCatalog.open, address, _credentials(settings))
-    if rebuild and catalog.get(keys.CLUSTER) is not None:
+    if rebuild and any(not one.key.startswith((keys.ALIVE, keys.STANDBYS)) for one in catalog.range("")):
         raise CatalogLost(
-            f"the catalog {catalog.where} is not empty, and nothing in it is thrown away: make the new one"
+            f"the catalog {catalog.where} is not empty (an import or a rebuild that did not come to its end"
+            " leaves something, too), and nothing in it is thrown away: make the new one"
             " below another prefix (--catalog with another /PREFIX at its end), and give that one from then"
             " on"
         )
@@ -77,7 +78,7 @@ def _credentials(settings: CatalogSettings) -> Credentials:
     password = ""
     if settings.catalog_password_file is not None:
         with settings.catalog_password_file.open() as file:
-            password = file.read(MAX_PASSWORD_BYTES).strip()
+            password = file.read(MAX_PASSWORD_BYTES).rstrip("\r\n")
     return Credentials(
         settings.catalog_ca, settings.catalog_cert, settings.catalog_key, settings.catalog_user, password
     )

@@ -11,6 +11,7 @@ those it needs while what is recovered is served. It never guesses: a mesh whose
 catalog is empty is refused (architecture: catalog and stores must agree).
 """
 
+import contextlib
 import os
 import socket
 from dataclasses import replace
@@ -32,10 +33,10 @@ from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
-from gateway.cluster.alive import Alive
+from gateway.cluster.alive import LEASE_SECONDS, Alive
 from gateway.cluster.cluster import NODE_ID
 from gateway.cluster.first_start import FirstStart
-from gateway.cluster.other_gateways import OtherGateways
+from gateway.cluster.other_gateways import AnotherGateway, OtherGateways
 from gateway.cluster.stores import Stores
 from gateway.http.view import Surroundings
 from mesh.beacon import Beacon
@@ -48,6 +49,10 @@ from mesh.zmq_trio import Context
 
 GIVE_SECONDS = 1.0
 """How long an end waits for the catalog to let another gateway take its place at once."""
+
+
+AGAIN_SECONDS = 0.5
+"""Between two looks whether another gateway still serves."""
 
 
 def run(settings: GatewaySettings, kind: "type[GatewayProcess] | None" = None) -> int:
@@ -81,7 +86,8 @@ class GatewayProcess(Life):
         if settings.catalog != "sqlite":
             last_life = last_life_in(directory.path)
             self.alive = Alive(self.catalog, NODE_ID, self.requests.prefix, last_life)
-        self.stores = Stores(self.catalog, self.presence)
+        self.stores: Stores
+        """As the catalog has them when this process serves: others may have changed it while it waited."""
         self.beacon: Beacon
 
     def _open_catalog(self) -> Catalog:
@@ -96,10 +102,11 @@ class GatewayProcess(Life):
             await self.alive.take()
             note_life(self.directory.path, self.requests.prefix)
             self.health.not_ready("starting")
+        self.stores = Stores(self.catalog, self.presence)
 
     async def _give_place(self) -> None:
         if self.alive is not None:
-            with trio.move_on_after(GIVE_SECONDS):
+            with trio.move_on_after(GIVE_SECONDS), contextlib.suppress(trio.ClosedResourceError):
                 await self.alive.release()
 
     def _routes(self) -> Routes:
@@ -118,10 +125,24 @@ class GatewayProcess(Life):
         start = FirstStart(self.settings, self.catalog, self.stores, self.reader)
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
-        if self.alive is None:
-            await self.others.refuse(cluster_id)
+        await self._refuse_others(cluster_id)
         self.others.serve(cluster_id, f"{socket.gethostname()}, process {os.getpid()}")
         return cluster_id, self.stores
+
+    async def _refuse_others(self, cluster_id: str) -> None:
+        """Raises AnotherGateway: one serves this cluster from another catalog. One that was replaced just now
+        has some seconds to find out.
+        """
+        deadline = trio.current_time() + (0 if self.alive is None else LEASE_SECONDS)
+        while True:
+            try:
+                await self.others.refuse(cluster_id)
+            except AnotherGateway:
+                if trio.current_time() >= deadline:
+                    raise
+                await trio.sleep(AGAIN_SECONDS)
+            else:
+                return
 
     def _surroundings(self) -> Surroundings:
         return replace(

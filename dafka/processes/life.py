@@ -176,6 +176,13 @@ class Life(abc.ABC):
         with trio.CancelScope(shield=True):
             await self.catalog.aclose()
 
+    async def _note_end(self) -> None:
+        """It stops, whether it was told to or failed."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._stopping.set()
+
     async def _leave_catalog(self) -> None:
         """A stop does not wait for a catalog that is away: what is under way there is settled, and whoever
         starts next finds it done, or not.
@@ -192,6 +199,7 @@ class Life(abc.ABC):
     async def _run(self) -> None:
         with self._scope:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._note_end)
                 await self._watch(nursery)
                 await self._take_place(nursery)
                 await end_lives(self.catalog)

@@ -17,6 +17,7 @@ Every transaction is looked at before it is sent: one that lacks a compare is a 
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from gateway.catalog import keys
 from gateway.catalog.fence_rules import check_fenced
 from gateway.catalog.interface import Catalog, Change, Compare, CompareFailed, Entry
 from gateway.common.failures import ProcessEnds
@@ -29,10 +30,15 @@ class Deposed(ProcessEnds):
     exit_code = EXIT_ENVIRONMENT
 
     def __init__(self, key: str) -> None:
+        next_step = (
+            "Start it again: it waits while another one serves"
+            if key.startswith(keys.ALIVE)
+            else "See which gateways are started on this catalog, and let one of them run: start this one "
+            "again only after the other has stopped"
+        )
         super().__init__(
             f"another gateway has taken this one's place: the catalog has ended its life ({key}). Nothing "
-            "that was acknowledged is lost, and nothing was changed since. See which gateways are started on "
-            "this catalog, and let one of them run: start this one again only after the other has stopped"
+            f"that was acknowledged is lost, and nothing was changed since. {next_step}"
         )
 
 

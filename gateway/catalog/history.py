@@ -97,7 +97,8 @@ class Watch:
     async def __anext__(self) -> Change:
         while not self._ready:
             changes = await self._history.since(self._from_revision)
-            self._from_revision = changes[-1].revision + 1
+            # None, where the newest revisions have changed nothing here: others use the same etcd.
+            self._from_revision = (changes[-1].revision if changes else self._history.revision) + 1
             self._ready.extend(change for change in changes if change.key.startswith(self._prefix))
         return self._ready.popleft()
 

@@ -18,13 +18,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka.protocol.admin import CreateTopicsRequest
 
+from dafka.operators.socket import ask
 from tests.clients.stored import create_replicated_topic, put, stored_records
 from tests.differential.batches import Record
 from tests.differential.wire import Connection
 from tests.faults.history import History
-from tests.faults.mesh_scene import Scene
+from tests.faults.mesh_scene import Scene, await_other_store
 from tests.peers.etcd import Etcd
-from tests.peers.mesh import GatewayProcess, MeshCluster
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.probe import free_ports
 from tests.peers.process import ServerEnded
 
@@ -172,15 +173,19 @@ def test_a_standby_takes_the_place_of_a_gateway(
     second, third = (
         GatewayProcess(tmp_path / name, mesh.tower, 3, "--catalog", one.address) for name in ("b", "c")
     )
+    new = StoreProcess(tmp_path / "new", "new", mesh.tower)
     try:
         second.launch()
         second.wait_for_log("this one waits, to take its place")
+        new.start()
+        ask(first.data, "stores.admit", store=await_other_store(mesh, "new"))
         put(first.bootstrap, TOPIC, some(0, 9))
         if killed:
             first.kill9()
         else:
             assert first.terminate() == 0
         second.wait_ready()
+        assert "new" in {one["name"] for one in ask(second.data, "stores.list") if one["state"] == "admitted"}
         assert values(second.bootstrap) == expected(0, 9)
         put(second.bootstrap, TOPIC, some(10, 19))
         # The first one's machine is back, and its gateway is a standby now.
@@ -194,8 +199,8 @@ def test_a_standby_takes_the_place_of_a_gateway(
         put(first.bootstrap, TOPIC, some(20, 29))
         assert values(first.bootstrap) == expected(0, 29)
     finally:
-        second.kill9()
-        third.kill9()
+        for process in (second, third, new):
+            process.kill9()
 
 
 def test_clients_find_the_standby(mesh: MeshCluster, tmp_path: Path, one: Etcd) -> None:
@@ -276,7 +281,7 @@ def test_an_etcd_that_was_put_back_to_an_older_copy_is_refused(
     assert "topic newer: 1 partition" in done.stdout
     again = subprocess.run([*command, "--catalog", one.address], capture_output=True, text=True, check=False)
     assert again.returncode == USAGE
-    assert "is not empty, and nothing in it is thrown away" in again.stderr
+    assert "is not empty (an import or a rebuild that did not come to its end" in again.stderr
     second = GatewayProcess(tmp_path / "second", mesh.tower, 3, "--catalog", elsewhere)
     try:
         second.start()
@@ -314,7 +319,7 @@ def test_a_catalog_moves_into_etcd_and_back(tmp_path: Path, one: Etcd) -> None:
         assert "1 topics" in imported.stdout
         twice = catalog("import", "--catalog", one.address, tmp_path / "1")
         assert twice.returncode == USAGE
-        assert "is not empty, and nothing in it is thrown away" in twice.stderr
+        assert "is not empty (an import or a rebuild that did not come to its end" in twice.stderr
 
         gateway.data, gateway.arguments = tmp_path / "in-etcd", ["--catalog", one.address]
         gateway.start()

@@ -72,14 +72,14 @@ class Names(NamedTuple):
         return self.prefix + _ATTEMPTS + f"{session}/{number}".encode()
 
     def key(self, name: bytes) -> str | None:
-        """The catalog's key that etcd has under this name; None for what is none. Raises NotUnderstood."""
+        """The catalog's key that etcd has under this name; None for what is none: ours are in UTF-8."""
         start = self.prefix + _ENTRIES
         if not name.startswith(start):
             return None
         try:
             return name[len(start) :].decode()
         except UnicodeDecodeError:
-            raise NotUnderstood(f"the key {name!r:.200} is not in UTF-8") from None
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,10 @@ def outcome(slot: Slot, seen: Seen, told: Mapping[str, Any]) -> Done | Failed | 
         slot.is_open = False
         slot.mod_revision = at
         return Done(at)
-    history, own, *found = ranges(told)
+    looked = ranges(told)
+    if len(looked) < 2:
+        raise NotUnderstood("it says nothing of the history and of the slot")
+    history, own, *found = looked
     slot.is_open = False
     if history is None or history.value != seen.name or history.version < seen.version:
         return WentBack(history)

@@ -35,7 +35,7 @@ from gateway.catalog.etcd.attempts import (
     settle,
     settled,
 )
-from gateway.catalog.etcd.client import Credentials, Etcd, Line, WatchLines
+from gateway.catalog.etcd.client import ANSWER_SECONDS, Credentials, Etcd, Line, WatchLines
 from gateway.catalog.etcd.connection import Broken, NotConnected
 from gateway.catalog.etcd.content import Content, has_gone_on, seen_in
 from gateway.catalog.etcd.following import Compacted, Following, WatchEnded
@@ -66,6 +66,10 @@ cannot learn any more what became of it, and ends."""
 
 LOOK_SECONDS: Final = 1.0
 """Between two questions whether the mirror is up to date, and the longest wait for the answer."""
+
+RENEWAL_SECONDS: Final = 1.0
+"""Longest wait for the renewal of a lease at one member: one that was stopped hangs for longer than the
+lease."""
 
 LAG_SECONDS: Final = 1.0
 """A watch that shows a change so much later than another member is followed by one at another member."""
@@ -123,6 +127,8 @@ class EtcdCatalog:
         self._leasing = trio.Lock()
         self._calls = self._etcd.line()
         self._calling = trio.Lock()
+        self._renewals = self._etcd.line()
+        self._renewing = trio.Lock()
         self._lost: Exception | None = None
         """What everything raises from now on."""
         self._heard = math.nan
@@ -332,11 +338,14 @@ class EtcdCatalog:
     # leases -----------------------------------------------------------------------------------------------
 
     async def grant_lease(self, ttl_seconds: float) -> int:
-        told = await self._call(words.GRANT, {"TTL": str(math.ceil(ttl_seconds))})
-        return words.number(told, "ID")
+        while True:
+            told = await self._call(words.GRANT, {"TTL": str(math.ceil(ttl_seconds))})
+            if lease := words.number(told, "ID"):
+                return lease
+            await trio.sleep(PAUSES[-1])  # a key that is put under none would stay for ever
 
     async def keep_alive(self, lease: int) -> None:
-        told = await self._call(words.KEEP_ALIVE, {"ID": str(lease)})
+        told = await self._call(words.KEEP_ALIVE, {"ID": str(lease)}, renewal=True)
         if not words.number(told.get("result", {}), "TTL"):
             raise LeaseNotFound(lease)
 
@@ -345,14 +354,18 @@ class EtcdCatalog:
         while any(entry.lease == lease for entry in self.range("")):
             await self._advance()
 
-    async def _call(self, path: str, body: Body, lease: int = 0) -> Body:
-        """The answer to what may be asked twice. Raises LeaseNotFound."""
+    async def _call(self, path: str, body: Body, lease: int = 0, *, renewal: bool = False) -> Body:
+        """The answer to what may be asked twice. A `renewal` waits for nothing else, and is soon asked of
+        another member. Raises LeaseNotFound.
+        """
+        line, turn = (self._renewals, self._renewing) if renewal else (self._calls, self._calling)
+        seconds = RENEWAL_SECONDS if renewal else ANSWER_SECONDS
         tries = _Tries()
         asked = False
         while True:
             await self._not_lost()
-            async with self._calling:
-                answer = await self._calls.ask(path, body)
+            async with turn:
+                answer = await line.ask(path, body, seconds=seconds)
             if isinstance(answer, dict):
                 return answer
             if isinstance(answer, Refused):
@@ -406,7 +419,7 @@ class EtcdCatalog:
         self._behind = trio.Event()
         body = words.watch(self._names.everything, following.last + 1)
         lines = WatchLines(self._etcd, member)
-        reason = "it is behind the others"
+        reason, compacted = "it is behind the others", False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_when, self._behind, nursery.cancel_scope)
             try:
@@ -417,9 +430,13 @@ class EtcdCatalog:
                 reason = "it has closed the connection"
             except (Broken, NotConnected, WatchEnded, NotUnderstood) as error:
                 reason = str(error)
+            except Compacted:
+                compacted = True  # raised here it would come out in a group
             finally:
                 lines.close()
             nursery.cancel_scope.cancel()
+        if compacted:
+            raise Compacted
         return reason
 
     async def _load_anew(self, line: Line) -> None:

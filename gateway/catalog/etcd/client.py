@@ -238,7 +238,7 @@ def _content(body: Body) -> bytes:
 def _object(line: bytes) -> dict[str, Any]:
     try:
         told = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise NotUnderstood("a line of a watch is no JSON") from None
     if not isinstance(told, dict):
         raise NotUnderstood("a line of a watch is no object")

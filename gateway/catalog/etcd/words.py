@@ -226,7 +226,7 @@ def judge(status: int, content: bytes) -> Body | Refused | Unknown:
     """What an answer of HTTP says."""
     try:
         told = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Unknown(f"HTTP status {status}, and no JSON: is it an etcd?")
     if not isinstance(told, dict):
         return Unknown(f"HTTP status {status}, and JSON that is no object: is it an etcd?")
