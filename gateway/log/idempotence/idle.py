@@ -16,7 +16,9 @@ GREEDY_PART: Final = 2
 
 
 class IdleProducers:
-    """The producers of one partition by their clients, each with when it was heard, as far as is known."""
+    """The producers of one partition by their clients, each with the offset at which it was heard, as far as
+    is known. (Not the time: what a recovery reads back is all of one moment.)
+    """
 
     __slots__ = ("_by_client", "_producers")
 
@@ -28,7 +30,7 @@ class IdleProducers:
 
     def add(self, producer_id: int, producer: Producer) -> None:
         """This one is new."""
-        self._by_client.setdefault(producer.client, OrderedDict())[producer_id] = producer.used_ms
+        self._by_client.setdefault(producer.client, OrderedDict())[producer_id] = _last_offset(producer)
 
     def remove(self, producer_id: int, producer: Producer) -> None:
         """This one is forgotten."""
@@ -43,11 +45,11 @@ class IdleProducers:
         if of_client is None:
             return None
         while True:
-            producer_id, heard_ms = next(iter(of_client.items()))
-            used_ms = self._producers[producer_id].used_ms
-            if used_ms == heard_ms:
+            producer_id, heard = next(iter(of_client.items()))
+            last_offset = _last_offset(self._producers[producer_id])
+            if last_offset == heard:
                 return producer_id
-            of_client[producer_id] = used_ms
+            of_client[producer_id] = last_offset
             of_client.move_to_end(producer_id)
 
     def greedy_client(self) -> str | None:
@@ -57,3 +59,7 @@ class IdleProducers:
 
     def _count(self, client: str) -> int:
         return 0 if client == NOBODY else len(self._by_client[client])
+
+
+def _last_offset(producer: Producer) -> int:
+    return producer.batches[-1].last_offset

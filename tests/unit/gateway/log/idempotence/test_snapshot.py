@@ -191,3 +191,16 @@ def test_of_more_producers_than_are_kept_those_heard_last_are_read() -> None:
         state.applied(producer_id, 0, 0, producer_id, 1, 0, NOW + producer_id)
     fewer = ProducerState.from_snapshot(state.snapshot(NOW), NOW, max_producers=3)
     assert [known[0] for known in fewer.active(NOW)] == [2, 3, 4]
+
+
+def test_what_is_rebuilt_at_one_moment_keeps_those_that_wrote_last() -> None:
+    """All rows count as of now; who wrote later than others is kept all the same."""
+    state = ProducerState(max_producers=3)
+    for offset, (producer_id, sequence) in enumerate(
+        [(5, 0), (1, 0), (2, 0), (6, 0), (1, 1), (7, 0), (1, 2)]
+    ):
+        state.apply_row(row(offset, 1, producer_id, sequence), NOW)
+    assert [one in state for one in (5, 2, 6, 7, 1)] == [False, False, True, True, True]
+    duplicate = state.check(1, 0, 0, 1)
+    assert duplicate is not None
+    assert duplicate.base_offset == 1
