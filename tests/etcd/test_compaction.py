@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
@@ -50,6 +51,7 @@ def test_a_catalog_that_was_away_while_etcd_has_forgotten_goes_on(
             at = await other.transact([], {"/b": b"later"})
             await catalog.fresh()
             assert catalog.range("") == other.range("")
+            await wait_all_tasks_blocked()
             assert seen[-1] == Change(at, "/b", b"later")
             nursery.cancel_scope.cancel()
         await catalog.aclose()
