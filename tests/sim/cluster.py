@@ -412,7 +412,11 @@ class World:
         self.reached["log starts moved"] += len(starts)
 
     def _fault_retire(self, fault: Fault) -> None:
-        """An operator takes a store out of service that works: another one takes its place."""
+        """An operator takes a store out of service that works: another one takes its place. Not one that is
+        about to take a lost one's place: two operators would do and undo it for ever.
+        """
+        if self.lost:
+            return
         self.retiring += 1
         self.nursery.start_soon(self._retire, self.member(fault.target).incarnation)
 
