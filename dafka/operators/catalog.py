@@ -83,7 +83,7 @@ def export_from_etcd(settings: CatalogSettings) -> str:
 
     Raises CatalogLost, NotAnExport, OSError.
     """
-    catalog = open_etcd(settings, rebuild=False)
+    catalog = open_etcd(settings, rebuild=False, make=False)
     try:
         return "".join(lines_of(exported(trio.run(snapshot, catalog, EVERYTHING))))
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,18 +51,18 @@ def open_sqlite(directory: Path, *, rebuild: bool) -> SqliteCatalog:
     return SqliteCatalog(path)
 
 
-def open_etcd(settings: CatalogSettings, *, rebuild: bool) -> EtcdCatalog:
-    """The catalog in the etcd that the settings name, a new one where there is none; to `rebuild` it there
-    must be none.
+def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) -> EtcdCatalog:
+    """The catalog in the etcd that the settings name, a new one where there is none, if it is to be made; to
+    `rebuild` it there must be none.
 
-    Raises CatalogLost: etcd cannot be reached, or refuses, or there is a catalog to be rebuilt; OSError: a
-    file of the settings cannot be read.
+    Raises CatalogLost: etcd cannot be reached, or refuses, or there is a catalog to be rebuilt, or none that
+    is not to be made; OSError: a file of the settings cannot be read.
     """
     from gateway.catalog.etcd.address import EtcdAddress  # only who has one loads it
     from gateway.catalog.etcd.catalog import EtcdCatalog
 
     address = EtcdAddress.parse(settings.catalog)
-    catalog = trio.run(EtcdCatalog.open, address, _credentials(settings))
+    catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings), make=make))
     if rebuild and any(not one.key.startswith((keys.ALIVE, keys.STANDBYS)) for one in catalog.range("")):
         raise CatalogLost(
             f"the catalog {catalog.where} is not empty (an import or a rebuild that did not come to its end"

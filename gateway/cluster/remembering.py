@@ -247,8 +247,9 @@ class Remembering:
             self._catalog.where,
             f"{len(self._foreign)} of its {len(self._tasks)} stores belong to another cluster ({clusters}): "
             f"another gateway began one with them, and this cluster, {self._cluster_id}, has never served",
-            "Stop this gateway and remove its data directory. If the other one does not serve either, remove "
-            "its data directory and those of the stores as well, and start one gateway alone",
+            "Stop this gateway and remove its data directory, or what it has put into etcd. If the other one "
+            "does not serve either, remove the same of that one, and the data directories of the stores, and "
+            "start one gateway alone",
         )
 
     async def _serve(self, store: StoreEntry, scope: trio.CancelScope) -> None:

@@ -330,6 +330,13 @@ def test_a_catalog_moves_into_etcd_and_back(tmp_path: Path, one: Etcd) -> None:
         assert exported.returncode == 0, exported.stderr
         assert "/alive/" not in (tmp_path / "2").read_text()
 
+        mistyped = catalog("export", "--catalog", f"{one.address}/other", tmp_path / "3")
+        assert mistyped.returncode == USAGE
+        assert "there is no catalog in" in mistyped.stderr
+        assert "/PREFIX at its end" in mistyped.stderr
+        again = catalog("export", "--catalog", f"{one.address}/other", tmp_path / "3")
+        assert "there is no catalog in" in again.stderr, "a look makes none"
+
         gateway.data, gateway.arguments = tmp_path / "in-a-file", []
         assert catalog("import", "--data", gateway.data, tmp_path / "2").returncode == 0
         gateway.start()

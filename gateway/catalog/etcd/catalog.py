@@ -39,7 +39,15 @@ from gateway.catalog.etcd.client import ANSWER_SECONDS, Credentials, Etcd, Line,
 from gateway.catalog.etcd.connection import Broken, NotConnected
 from gateway.catalog.etcd.content import Content, has_gone_on, seen_in
 from gateway.catalog.etcd.following import Compacted, Following, WatchEnded
-from gateway.catalog.etcd.loading import NO_SPACE, NOT_ALLOWED, Unreachable, load, load_or_make, refused
+from gateway.catalog.etcd.loading import (
+    NO_SPACE,
+    NOT_ALLOWED,
+    Unreachable,
+    load,
+    load_made,
+    load_or_make,
+    refused,
+)
 from gateway.catalog.etcd.words import Body, NotSent, NotUnderstood, Refused, Unknown
 from gateway.catalog.history import History, Watch
 from gateway.catalog.interface import (
@@ -140,8 +148,8 @@ class EtcdCatalog:
         self._behind = trio.Event()
 
     @classmethod
-    async def open(cls, address: EtcdAddress, credentials: Credentials) -> Self:
-        """The catalog there, or a new one.
+    async def open(cls, address: EtcdAddress, credentials: Credentials, *, make: bool = True) -> Self:
+        """The catalog there; to `make` one, a new one if there is none.
 
         Raises:
             CatalogLost: No member answers within some seconds, etcd refuses, or what is there is none.
@@ -149,7 +157,8 @@ class EtcdCatalog:
         """
         etcd = Etcd(address.members, credentials)
         try:
-            content = await load_or_make(etcd, etcd.line(), Names(address.prefix.encode()), str(address))
+            names, where = Names(address.prefix.encode()), str(address)
+            content = await (load_or_make if make else load_made)(etcd, etcd.line(), names, where)
         finally:
             etcd.close()
         return cls(address, credentials, content)

@@ -117,6 +117,16 @@ async def load(etcd: Etcd, line: Line, names: Names, where: str) -> Content:
             raise CatalogLost(f"what answers at {where} is not etcd's JSON gateway: {error}") from None
 
 
+async def load_made(etcd: Etcd, line: Line, names: Names, where: str) -> Content:
+    """What is there now, which is left as it is. Raises CatalogLost, as `load`; there is none."""
+    content = await load(etcd, line, names, where)
+    if content.seen is None:
+        raise CatalogLost(
+            f"there is no catalog in {where}: look at --catalog's addresses, and at the /PREFIX at its end"
+        )
+    return content
+
+
 async def load_or_make(etcd: Etcd, line: Line, names: Names, where: str) -> Content:
     """What is there now, or a new catalog where there is nothing. Raises CatalogLost, as `load`."""
     while True:
