@@ -7,16 +7,21 @@ shows when the catalog is back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 import trio
 
 from gateway.catalog.interface import Catalog
+from gateway.common.failures import ProcessEnds
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks whether the catalog is still there, while a change is waited for."""
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -49,9 +54,10 @@ class Changes:
             await made.run()
         else:
             self._nursery.start_soon(made.run)
-            while not (made.over.is_set() or self._catalog.trouble):
-                with trio.move_on_after(LOOK_SECONDS):
-                    await made.over.wait()
+            with made.awaited():
+                while not (made.over.is_set() or self._catalog.trouble):
+                    with trio.move_on_after(LOOK_SECONDS):
+                        await made.over.wait()
         return made.result()
 
 
@@ -63,7 +69,8 @@ class _Made(Generic[Result]):
         self._change = change
         self._turn = turn
         self._results: list[Result] = []
-        self._error = KafkaError(
+        self._is_awaited = True
+        self._error: Exception = KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
             "the catalog does not answer: the change goes on when it does; look then whether it was made",
         )
@@ -73,13 +80,26 @@ class _Made(Generic[Result]):
             async with self._turn:
                 with trio.CancelScope(shield=True):
                     self._results.append(await self._change())
-        except KafkaError as error:
+        except (ProcessEnds, trio.ClosedResourceError):
+            raise
+        except Exception as error:
+            # It is who asked that hears of it: a request that trips over a defect ends no process.
             self._error = error
+            if not self._is_awaited and not isinstance(error, KafkaError):
+                logger.exception("a change of the catalog failed, for which nobody waits any more")
         finally:
             self.over.set()
 
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Around the wait for it."""
+        try:
+            yield
+        finally:
+            self._is_awaited = False
+
     def result(self) -> Result:
-        """Of what is over; else, or if it failed, raises KafkaError."""
+        """Of what is over; else, or if it failed, raises why."""
         if self._results:
             return self._results[0]
         raise self._error
