@@ -188,6 +188,30 @@ ROWS = (
         "the partition waits, the store does not start; accept-loss names what goes, and exactly that goes",
         ("test_stores_that_are_lost_for_good", "test_a_log_that_is_damaged_in_the_middle"),
     ),
+    Row(
+        "-",
+        "a member of etcd killed, one stopped; all of it killed; put back to an older copy; unreachable",
+        "not missed; records go on, changes are refused with the reason; the stores refuse it; exit code 2",
+        (
+            "test_a_member_of_etcd_is_killed_and_one_is_stopped",
+            "test_all_of_etcd_is_away",
+            "test_a_gateway_ends_though_etcd_is_away",
+            "test_an_etcd_that_was_put_back_to_an_older_copy_is_refused",
+            "test_an_etcd_that_nobody_reaches_is_named",
+            "test_a_catalog_moves_into_etcd_and_back",
+        ),
+    ),
+    Row(
+        "-",
+        "with the catalog in etcd: the gateway's machine lost; one killed, ended, or stopped beside a standby",
+        "another one takes its place; the one that was stopped ends; clients find the other one",
+        (
+            "test_the_gateways_machine_is_lost",
+            "test_a_standby_takes_the_place_of_a_gateway",
+            "test_a_gateway_that_was_stopped_for_so_long_that_another_one_serves_ends",
+            "test_clients_find_the_standby",
+        ),
+    ),
 )
 
 COUNTS = ("begun", "ok", "failed", "unknown")
