@@ -203,7 +203,7 @@ ROWS = (
     ),
     Row(
         "-",
-        "with the catalog in etcd: the gateway's machine lost; one killed, ended, or stopped beside a standby",
+        "catalog in etcd: the gateway's machine lost; one killed, ended, or stopped beside a standby",
         "another one takes its place; the one that was stopped ends; clients find the other one",
         (
             "test_the_gateways_machine_is_lost",
