@@ -142,6 +142,9 @@ class CatalogSettings:
     catalog: str = "sqlite"
     """"sqlite": in the data directory; or an etcd, as `gateway.catalog.etcd.address.EtcdAddress` reads it."""
 
+    gateway_id: int = 1
+    """This gateway's number among those that share the catalog: its node id for Kafka clients."""
+
     catalog_ca: Path | None = None
     catalog_cert: Path | None = None
     catalog_key: Path | None = None

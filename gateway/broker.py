@@ -26,6 +26,8 @@ class Broker(Cluster):
         self.groups = Coordinator(self, settings)
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
+        if self.leading is not None:
+            self.leading.on_moved(self.groups.moved)
 
     async def run(self) -> None:
         """The background work of the log and on topics, for ever. Groups have their own (`groups.run`)."""

@@ -67,6 +67,16 @@ def with_partitions(settings: WithTopics) -> WithTopics:
     return dataclasses.replace(settings, topics=topics)
 
 
+def with_one_catalog(settings: GatewaySettings) -> GatewaySettings:
+    """Raises ConfigurationError: it has another number than 1, and shares its catalog with nobody."""
+    if settings.catalog == "sqlite" and settings.gateway_id != 1:
+        raise ConfigurationError(
+            f"--gateway-id {settings.gateway_id} is for gateways that share a catalog in an etcd: give "
+            "--catalog, or leave it out"
+        )
+    return settings
+
+
 def load(
     make: Callable[..., Made],
     options: Mapping[str, Option],

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load, with_partitions
+from dafka.commands.configuration import load, with_one_catalog, with_partitions
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
@@ -16,8 +16,9 @@ HELP = """Serve Kafka on stores that are processes of their own, found through a
 
 Any Kafka client and Spark's kafka source and sink can use it. At its very first start it waits for --stores
 stores and makes them members; 'dafka store admit' adds later ones. It keeps no records itself: its data
-directory has the catalog, which says what is where. One gateway serves a mesh; with the catalog in an etcd
-others can wait, and take its place when it is gone.
+directory has the catalog, which says what is where. With the catalog in an etcd several gateways share a
+mesh, each with a --gateway-id of its own: each leads a part of the partitions, and the others take that over
+when it is gone. A second process with the same id waits to take the first one's place.
 
 \b
 Try it, on one machine:
@@ -40,7 +41,7 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
     """Serve until a signal; the exit code. With a subcommand, only that is done."""
     if context.invoked_subcommand is not None:
         return None
-    settings = with_partitions(load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config))
+    settings = with_partitions(with_one_catalog(load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config)))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.gateway import run  # loads ZeroMQ, which --help has no need of

@@ -10,6 +10,9 @@ from typing import Final
 from dafka.commands import parsing
 from dafka.commands.options import OPTIONS, Option
 
+MAX_GATEWAY_ID: Final = 999
+"""Stores have the ids from 1000 on."""
+
 MAX_STORES: Final = 100
 """Stores of one mesh, as a setting: more is more often a slip of the finger than a wish."""
 
@@ -57,6 +60,13 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
         "Its keys begin with /dafka unless another prefix is given.",
         parsing.parse_catalog,
         metavar="sqlite|etcd://HOST:PORT,...[/PREFIX]",
+    ),
+    "gateway_id": Option(
+        "This gateway's number, another one for each gateway that shares the catalog in an etcd: Kafka "
+        "clients know it by that. Several processes may have the same one: the first serves, the others "
+        "stand by to take its place.",
+        parsing.parse_number(1, MAX_GATEWAY_ID),
+        metavar="N",
     ),
     "catalog_ca": Option(
         "Certificates that etcd's are signed by, in PEM; the connection is encrypted then.",

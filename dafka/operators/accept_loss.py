@@ -8,6 +8,7 @@ are in `lost_stores` and `damaged_log`; giving up itself is in `gateway.cluster.
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from dafka.operators.alone import check_alone
 from dafka.operators.socket import Handler, OperatorRefused
 from gateway.broker import Broker
 from gateway.catalog import keys
@@ -44,6 +45,7 @@ class LossRequestHandlers:
 
     async def _accept(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give up what a plan named, if it is still that."""
+        check_alone(self._broker, "giving up lost stores")
         gone = self._gone(request)
         plan = await self._giving_up.plan(gone)
         if request.get("token") != plan.token:

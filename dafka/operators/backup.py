@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
+from dafka.operators.alone import check_alone
 from dafka.operators.socket import Content, Handler, OperatorRefused
 from gateway.broker import Broker
 from gateway.catalog import keys
@@ -74,6 +75,7 @@ class BackupRequestHandlers:
 
     async def _begin(self, _request: dict[str, Any]) -> Content:
         """Everything but the batches, as JSON lines: the cluster, then each partition."""
+        check_alone(self._broker, "a backup")
         now = trio.current_time()
         self._segments = {
             pin: known for pin, known in self._segments.items() if self._pins.is_known(pin, now)

@@ -14,10 +14,12 @@ catalog is empty is refused (architecture: catalog and stores must agree).
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 
 import trio
 
+from dafka.installed import shown_version
 from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
@@ -34,11 +36,15 @@ from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
 from gateway.cluster.alive import LEASE_SECONDS, Alive
-from gateway.cluster.cluster import NODE_ID
 from gateway.cluster.first_start import FirstStart
+from gateway.cluster.gateways import SharedGateways
+from gateway.cluster.lineage import lives_that_go_on
 from gateway.cluster.other_gateways import AnotherGateway, OtherGateways
+from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
+from gateway.front.listener_sockets import ListenerSocket
 from gateway.http.view import Surroundings
+from gateway.leadership.records import Address
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
@@ -85,7 +91,7 @@ class GatewayProcess(Life):
         """Where the catalog is one that other processes can reach."""
         if settings.catalog != "sqlite":
             last_life = last_life_in(directory.path)
-            self.alive = Alive(self.catalog, NODE_ID, self.requests.prefix, last_life)
+            self.alive = Alive(self.catalog, settings.gateway_id, self.requests.prefix, last_life)
         self.stores: Stores
         """As the catalog has them when this process serves: others may have changed it while it waited."""
         self.beacon: Beacon
@@ -109,6 +115,18 @@ class GatewayProcess(Life):
             with trio.move_on_after(GIVE_SECONDS), contextlib.suppress(trio.ClosedResourceError):
                 await self.alive.release()
 
+    def _leadership(self) -> SlotLeadership | None:
+        if self.alive is None:
+            return None
+        return SlotLeadership(self.catalog, self.settings.gateway_id, self.requests.prefix)
+
+    async def _tell_address(self, broker: Broker, sockets: Sequence[ListenerSocket]) -> None:
+        if isinstance(broker.gateways, SharedGateways):
+            # Who listens on every address is reached by the machine's name, for all that is known here.
+            host = socket.gethostname()
+            listeners = {one.listener.name: Address(*one.listener.advertised(host)) for one in sockets}
+            await broker.gateways.tell(listeners, host, shown_version())
+
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
 
@@ -126,7 +144,8 @@ class GatewayProcess(Life):
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
         await self._refuse_others(cluster_id)
-        self.others.serve(cluster_id, f"{socket.gethostname()}, process {os.getpid()}")
+        name = f"{socket.gethostname()}, process {os.getpid()}, life {self.requests.prefix}"
+        self.others.serve(cluster_id, name)
         return cluster_id, self.stores
 
     async def _refuse_others(self, cluster_id: str) -> None:
@@ -136,13 +155,17 @@ class GatewayProcess(Life):
         deadline = trio.current_time() + (0 if self.alive is None else LEASE_SECONDS)
         while True:
             try:
-                await self.others.refuse(cluster_id)
+                await self.others.refuse(cluster_id, self._is_ours)
             except AnotherGateway:
                 if trio.current_time() >= deadline:
                     raise
                 await trio.sleep(AGAIN_SECONDS)
             else:
                 return
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether the gateway of this name shares this one's catalog."""
+        return self.alive is not None and name.rpartition(" ")[2] in lives_that_go_on(self.catalog)
 
     def _surroundings(self) -> Surroundings:
         return replace(

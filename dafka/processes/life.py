@@ -18,6 +18,7 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -35,6 +36,7 @@ from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
+from gateway.cluster.slot_leadership import KEEPERS_SLOT
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
@@ -53,6 +55,7 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
+    from gateway.cluster.slot_leadership import SlotLeadership
     from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
@@ -117,9 +120,19 @@ class Life(abc.ABC):
         """Let another process serve: nothing of this one is under way any more."""
         await trio.lowlevel.checkpoint()
 
+    def _leadership(self) -> SlotLeadership | None:
+        """What it leads, where it shares its catalog with other gateways."""
+        return None
+
+    async def _tell_address(self, broker: Broker, sockets: Sequence[ListenerSocket]) -> None:  # noqa: ARG002
+        """Let other gateways tell clients how this one is reached."""
+        await trio.lowlevel.checkpoint()
+
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
-        self.remembering = Remembering(self.catalog, self.requests, cluster_id)
+        leadership = self._leadership()
+        is_keeper = None if leadership is None else partial(leadership.leads_slot, KEEPERS_SLOT)
+        self.remembering = Remembering(self.catalog, self.requests, cluster_id, is_keeper)
         context = LogContext(
             self.catalog,
             self.producer,
@@ -128,6 +141,7 @@ class Life(abc.ABC):
             stores=stores,
             tail_cache_bytes=self.settings.tail_cache_bytes,
             copies=self.remembering,
+            leadership=leadership,
         )
         return Broker(context, stores, self.settings, self.context.deliver)
 
@@ -150,6 +164,8 @@ class Life(abc.ABC):
         recovered = trio.Event()
 
         async def recover() -> None:
+            if broker.leading is not None:
+                await broker.leading.wait_looked()
             await broker.recover()
             recovered.set()
 
@@ -295,6 +311,7 @@ class Life(abc.ABC):
 
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
+        await self._tell_address(broker, sockets)
         server = self._server = Server(
             registry=self._registry,
             broker=broker,

@@ -146,6 +146,8 @@ class Survey:
         if partition.deleted:
             return
         found.partition_count += 1
+        if not self._broker.gateways.leads(partition):
+            return  # its leader's process counts it
         found.offline += not partition.available
         members = partition.members
         live = stores.get(members)

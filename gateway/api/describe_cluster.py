@@ -1,8 +1,8 @@
 """DescribeCluster (key 60), versions 0 to 2: the nodes that clients may talk to.
 
 Behaviour
-  One broker, this gateway, at the address of the listener the request came in on; it is the controller as
-  well. Authorized operations are the lowest int32, "not asked for", unless they are; then all of them.
+  The gateways that are alive, and the controller among them, as Metadata tells them. Authorized operations
+  are the lowest int32, "not asked for", unless they are; then all of them.
 
 Version notes
   v1 asks for brokers or for controllers (KIP-919): a broker's listener refuses the latter with
@@ -32,22 +32,24 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_CLUSTER]
 
 @api(key=ApiKey.DESCRIBE_CLUSTER, name="DescribeCluster", min_version=0, max_version=2)
 async def describe_cluster(request: Request, broker: Broker) -> Response:
-    """Describe this node as the whole cluster."""
+    """Describe the gateways of the cluster."""
     body = request.body
     if body.endpoint_type != BROKERS:
         return answer(request, _refused(body.endpoint_type))
-    host, port = request.local_address
-    node = _Answer.DescribeClusterBroker(
-        broker_id=broker.node_id, host=host, port=port, rack=None, is_fenced=False
-    )
+    nodes = [
+        _Answer.DescribeClusterBroker(
+            broker_id=one.id, host=one.host, port=one.port, rack=one.rack, is_fenced=False
+        )
+        for one in broker.gateways.brokers(request.local_address)
+    ]
     response = _Answer(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[node],
+        controller_id=broker.gateways.controller,
+        brokers=nodes,
         authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
     )
     return answer(request, response)

@@ -76,7 +76,7 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
             continue
         start = cursor.partition_index if cursor is not None and name == first else 0
         shown = range(start, min(start + left, len(state.partitions)))
-        topics.append(_known(state, shown, broker.node_id))
+        topics.append(_known(state, shown))
         left -= len(shown)
         if start + len(shown) < len(state.partitions):
             following = name, start + len(shown)
@@ -89,17 +89,16 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
     return await answer_of(elements, request, answer)
 
 
-def _known(state: TopicState, shown: range, node_id: int) -> Any:
-    alone = Replicas((node_id,), (node_id,), ())
+def _known(state: TopicState, shown: range) -> Any:
     partitions = []
     for index in shown:
-        leader_epoch, available, replicas = state.partitions[index]
-        kept = replicas or alone
+        leader_epoch, available, replicas, leader = state.partitions[index]
+        kept = replicas or Replicas((leader,), (leader,), ())
         partitions.append(
             _Partition(
                 error_code=ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=node_id,
+                leader_id=leader,
                 leader_epoch=leader_epoch,
                 replica_nodes=list(kept.ids),
                 isr_nodes=list(kept.in_sync),

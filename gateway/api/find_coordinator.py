@@ -1,8 +1,10 @@
 """FindCoordinator (key 10), versions 0 to 6: who looks after a group or transactional id.
 
 Behaviour
-  Always this gateway. Groups (type 0) and transactional ids (1) are answered with this node at the address
-  of the listener the request came in on, whether or not the group exists, the empty one included. An
+  Groups (type 0) are answered with the gateway that leads their partition of `__consumer_offsets`,
+  transactional ids (1) with this one, at the address of the listener of the same name as the one the request
+  came in on, whether or not the group exists, the empty one included; COORDINATOR_NOT_AVAILABLE while nobody
+  leads it. An
   unknown type is INVALID_REQUEST. The first request for a group makes the topic that groups live in; while
   that is impossible the answer is COORDINATOR_NOT_AVAILABLE.
 
@@ -43,33 +45,42 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.FIND_COORDINATOR]
 
 @api(key=ApiKey.FIND_COORDINATOR, name="FindCoordinator", min_version=0, max_version=6)
 async def find_coordinator(request: Request, broker: Broker) -> Response:
-    """Answer this node for each key."""
+    """Answer a node for each key."""
     body = request.body
     batched = request.header.api_version >= BATCHED_SINCE_VERSION
     keys = body.coordinator_keys if batched else [body.key]
-    node: dict[str, Any] = _NOBODY
+    nodes = {one.id: one for one in broker.gateways.brokers(request.local_address)}
     if body.key_type in {GROUP, TRANSACTION}:
         error, message = ErrorCode.NONE, ""
         if body.key_type == GROUP and keys:
             error = await _find_group(broker, keys[0])
             message = "" if batched or error is ErrorCode.NONE else error.message
-        if error is ErrorCode.NONE:
-            host, port = request.local_address
-            node = {"node_id": broker.node_id, "host": host, "port": port}
     else:
         error = ErrorCode.INVALID_REQUEST
         message = f"coordinator type {body.key_type} is not known here"
         if body.key_type == SHARE and batched:
             message = ""  # as Kafka, which knows the type and only refuses the key
-    if not batched:
-        return answer(
-            request,
-            _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **node),
-        )
-    coordinators = []
+    answers: list[tuple[ErrorCode, str, dict[str, Any]]] = []
     for key in keys:
         await request.work.before(ELEMENT)
-        coordinators.append(_Answer.Coordinator(key=key, error_code=error, error_message=message, **node))
+        if error is not ErrorCode.NONE:
+            answers.append((error, message, _NOBODY))
+            continue
+        node = nodes.get(broker.groups.node_of(key) if body.key_type == GROUP else broker.node_id)
+        if node is None:
+            answers.append((ErrorCode.COORDINATOR_NOT_AVAILABLE, "its last coordinator is gone", _NOBODY))
+        else:
+            answers.append((error, message, {"node_id": node.id, "host": node.host, "port": node.port}))
+    if not batched:
+        error, message, shown = answers[0]
+        return answer(
+            request,
+            _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **shown),
+        )
+    coordinators = [
+        _Answer.Coordinator(key=key, error_code=error, error_message=message, **shown)
+        for key, (error, message, shown) in zip(keys, answers, strict=True)
+    ]
     response = _Answer(throttle_time_ms=0, coordinators=coordinators)
     return await answer_of(len(coordinators), request, response)
 

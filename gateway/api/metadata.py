@@ -1,8 +1,11 @@
 """Metadata (key 3), versions 0 to 13: the broker, and topics by name, by id, or all of them.
 
 Behaviour
-  This gateway is the only broker, always listed, at the address of the listener the request came in on; it
-  leads every partition and is the controller. Topics that are named more than once are answered once, in
+  This gateway is always listed, at the address of the listener the request came in on. Where it is alone it
+  leads every partition and is the controller; otherwise the others that are alive are listed at the addresses
+  of their listeners of the same name, each partition has the leader that the table of all gateways names
+  (none, and LEADER_NOT_AVAILABLE, while that one's life is over), and the controller is the lowest of them:
+  each takes what is sent to a controller. Topics that are named more than once are answered once, in
   the order of the request; all topics are in alphabetical order. A missing topic is
   UNKNOWN_TOPIC_OR_PARTITION. When both the request and the setting allow it, it is created meanwhile, with
   the default number of partitions (`gateway.administration.automatic_creation`), and is there when the
@@ -40,7 +43,7 @@ from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.answers.question_cache import QuestionCache, question_of
-from gateway.cluster.stores import Replicas
+from gateway.cluster.gateways import NOBODY
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from gateway.broker import Broker
+    from gateway.cluster.stores import Replicas
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
     from wireproto.kafka.headers import RequestHeader
@@ -188,15 +192,15 @@ class TopicState(NamedTuple):
     name: str
     id: bytes
     internal: bool
-    partitions: tuple[tuple[int, bool, Replicas | None], ...]
-    """Leader epoch, whether the partition is available, and the stores that keep it."""
+    partitions: tuple[tuple[int, bool, Replicas | None, int], ...]
+    """Leader epoch, whether the leader takes produces, the stores that keep it, and the leader's id."""
 
 
 def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | None]:
     """What is to be told of these topics; None stays None."""
     stores = broker.stores
     if stores.presence is None:
-        return [_alone(topic) for topic in topics]
+        return [_alone(topic, broker.node_id) for topic in topics]
     known: dict[tuple[str, ...], Replicas] = {}
 
     def replicas(partition: Partition) -> Replicas:
@@ -206,22 +210,30 @@ def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | 
             found = known[members] = stores.replicas(members)
         return found
 
-    return [_state(topic, replicas) for topic in topics]
+    return [_state(topic, replicas, broker) for topic in topics]
 
 
-def _alone(topic: Topic | None) -> TopicState | None:
+def _alone(topic: Topic | None, node_id: int) -> TopicState | None:
     """As `_state`, where the broker is the only replica there is."""
     if topic is None:
         return None
     partitions = topic.partitions
-    told = tuple(zip(map(_EPOCH, partitions), map(_AVAILABLE, partitions), repeat(None)))
+    told = tuple(zip(map(_EPOCH, partitions), map(_AVAILABLE, partitions), repeat(None), repeat(node_id)))
     return TopicState(topic.name, topic.id, topic.internal, told)
 
 
-def _state(topic: Topic | None, replicas: Callable[[Partition], Replicas | None]) -> TopicState | None:
+def _state(
+    topic: Topic | None, replicas: Callable[[Partition], Replicas | None], broker: Broker
+) -> TopicState | None:
     if topic is None:
         return None
-    partitions = tuple([(one.leader_epoch, one.available, replicas(one)) for one in topic.partitions])
+    own = broker.node_id
+    partitions = tuple(
+        [
+            (one.leader_epoch, one.available if leader == own else leader != NOBODY, replicas(one), leader)
+            for one, leader in zip(topic.partitions, broker.gateways.leaders(topic), strict=True)
+        ]
+    )
     return TopicState(topic.name, topic.id, topic.internal, partitions)
 
 
@@ -233,7 +245,7 @@ def _question(wanted: _Wanted, version: int, local_address: tuple[str, int], bro
         wanted.cluster_operations,
         wanted.topic_operations,
         local_address,
-        broker.node_id,
+        broker.gateways.version,
         broker.cluster_id,
     )
 
@@ -258,28 +270,29 @@ def _framed(header: RequestHeader, rest: bytes) -> bytes:
 async def _response(
     request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | None]
 ) -> Any:
-    host, port = request.local_address
     results = []
     for done, topic in enumerate(topics):
         await request.work.before(ELEMENT if topic is None else ELEMENT * (1 + len(topic.partitions)))
         if topic is not None:
-            results.append(_known(topic, broker.node_id, wanted.topic_operations))
+            results.append(_known(topic, wanted.topic_operations))
         else:
             assert wanted.asked is not None
             results.append(_unknown(wanted.asked[done], wanted.topic_operations))
     return _Answer(
         throttle_time_ms=0,
-        brokers=[_Answer.MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=None)],
+        brokers=[
+            _Answer.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+            for one in broker.gateways.brokers(request.local_address)
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.gateways.controller,
         topics=results,
         authorized_operations=CLUSTER_OPERATIONS if wanted.cluster_operations else None,
         error_code=ErrorCode.NONE,
     )
 
 
-def _known(topic: TopicState, node_id: int, operations: bool) -> Any:
-    alone = Replicas((node_id,), (node_id,), ())
+def _known(topic: TopicState, operations: bool) -> Any:
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -289,13 +302,13 @@ def _known(topic: TopicState, node_id: int, operations: bool) -> Any:
             _Partition(
                 error_code=ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=node_id,
+                leader_id=leader,
                 leader_epoch=leader_epoch,
-                replica_nodes=list((replicas or alone).ids),
-                isr_nodes=list((replicas or alone).in_sync),
-                offline_replicas=list((replicas or alone).offline),
+                replica_nodes=[leader] if replicas is None else list(replicas.ids),
+                isr_nodes=[leader] if replicas is None else list(replicas.in_sync),
+                offline_replicas=[] if replicas is None else list(replicas.offline),
             )
-            for index, (leader_epoch, available, replicas) in enumerate(topic.partitions)
+            for index, (leader_epoch, available, replicas, leader) in enumerate(topic.partitions)
         ],
         authorized_operations=TOPIC_OPERATIONS if operations else None,
     )

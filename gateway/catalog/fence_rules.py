@@ -50,6 +50,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.ALIVE: Demand.KEY,
     keys.STANDBYS: Demand.KEY,
     keys.SLOTS: Demand.KEY,
+    keys.GATEWAYS: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,
     keys.PRODUCERS: Demand.PARTITION,

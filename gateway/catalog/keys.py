@@ -21,7 +21,8 @@
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
 /alive/<gateway id>                   that a gateway is alive, and in which life (`gateway.cluster.alive`)
-/standbys/<life>                      that a process waits to take a gateway's place
+/standbys/<gateway id>/<life>         that a process waits to take a gateway's place
+/gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
@@ -52,6 +53,7 @@ LIVES_BEFORE = "/lives-before"
 ALIVE = "/alive/"
 STANDBYS = "/standbys/"
 SLOTS = "/slots/"
+GATEWAYS = "/gateways/"
 
 FORMAT = 1
 """Version of the keys and values; a newer one in a data directory is refused."""
@@ -59,6 +61,15 @@ FORMAT = 1
 
 def alive_key(gateway: int) -> str:
     return f"{ALIVE}{gateway}"
+
+
+def standbys_of(gateway: int) -> str:
+    """How the keys of those begin who wait to take a gateway's place."""
+    return f"{STANDBYS}{gateway}/"
+
+
+def gateway_key(gateway: int) -> str:
+    return f"{GATEWAYS}{gateway}"
 
 
 def store_life_key(incarnation: str) -> str:

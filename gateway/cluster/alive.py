@@ -10,7 +10,8 @@ nothing about data.
 
 Rule: what clocks bound is how long it shows what may be old. Its lease is old when it was not renewed for the
 lease's time, by a clock that goes on while the machine sleeps; then it ends, if a standby was there to take
-its place. Without one it goes on: the catalog is away, and nobody else can reach it either.
+its place, or another gateway to take what it leads. Without one it goes on: the catalog is away, and nobody
+else can reach it either.
 
 A gateway that was killed and is started again on its data directory need not wait for the lease: the
 directory's lock says that its last life is over.
@@ -87,9 +88,11 @@ class Alive:
     ) -> None:
         """`last_life`: one that this process knows to be over."""
         self.is_standby = False
+        self.life = life
         self._catalog = catalog
         self._key = keys.alive_key(gateway)
-        self._standby_key = keys.STANDBYS + life
+        self._standbys = keys.standbys_of(gateway)
+        self._standby_key = self._standbys + life
         self._life = life
         self._last_life = last_life
         self._clock = clock
@@ -181,7 +184,7 @@ class Alive:
     async def _watch_age(self) -> None:
         while True:
             await trio.sleep(LOOK_SECONDS)
-            if self._has_place and (self._is_replaced or (self._is_old and self._has_standby)):
+            if self._has_place and (self._is_replaced or (self._is_old and self._is_followed)):
                 raise LeaseLost
 
     @property
@@ -204,8 +207,10 @@ class Alive:
         return self._clock() > self._renewed + LEASE_SECONDS
 
     @property
-    def _has_standby(self) -> bool:
-        return bool(self._catalog.range(keys.STANDBYS, limit=1))
+    def _is_followed(self) -> bool:
+        """Whether somebody is there who would take its place, or what it leads."""
+        catalog = self._catalog
+        return bool(catalog.range(self._standbys, limit=1)) or len(catalog.range(keys.ALIVE, limit=2)) > 1
 
     async def release(self) -> None:
         """Give the place to whoever waits for it: nothing that this life does counts any more."""

@@ -14,7 +14,10 @@ from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.following import Following
+from gateway.cluster.gateways import OneGateway, SharedGateways
+from gateway.cluster.leading import Leading
 from gateway.cluster.replacement import Replacement
+from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
 from gateway.common.log_limit import LogLimit
@@ -59,7 +62,8 @@ class Cluster:
     def __init__(
         self, context: LogContext, stores: Stores, settings: LogSettings, deliver: Callable[[], None]
     ) -> None:
-        self.node_id = NODE_ID
+        leadership = context.leadership
+        self.node_id = leadership.gateway if isinstance(leadership, SlotLeadership) else NODE_ID
         self.deliver = deliver
         """Hands what was just published to nodes in this process (`mesh.zmq_trio.Context.deliver`)."""
         self.cluster_id = context.cluster_id
@@ -67,6 +71,10 @@ class Cluster:
         self.context = context
         self.stores = stores
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
+        self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id)
+        if isinstance(leadership, SlotLeadership):
+            leadership.read()  # partitions begin with their leader epochs
+            self.gateways = SharedGateways(context.catalog, leadership)
         self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context, stores, settings.delete_delay_ms / 1000)
@@ -74,7 +82,13 @@ class Cluster:
         self.replacement = Replacement(context, stores, self.topics)
         self.retention = Retention(context, self.topics, settings.retention_check_interval_ms)
         self.compaction = Compaction(context, self.topics, settings.compaction_backoff_ms)
-        self.following = Following(context, self.topics, self.dynamic, stores, self.recovery)
+        self.leading = (
+            Leading(context, leadership, self.gateways, self.topics, self.recovery)
+            if isinstance(leadership, SlotLeadership) and isinstance(self.gateways, SharedGateways)
+            else None
+        )
+        """Where there are several gateways."""
+        self.following = Following(context, self.topics, self.dynamic, stores, self.recovery, self.leading)
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
         self._apply_dynamic()
@@ -119,6 +133,7 @@ class Cluster:
                 self.recovery.run,
                 self._changes.run,
                 self.following.run,
+                *([] if self.leading is None else [self.leading.run]),
                 self.retention.run,
                 self.compaction.run,
             ):

@@ -126,8 +126,14 @@ class Deletion:
         self._put_off_until = math.inf
         """When what waits for that is looked at again."""
         context.on_segments_dropped(self._work_is_there)
+        context.on_segments_gained(self._look_anew)
 
     def _work_is_there(self) -> None:
+        self._work.set()
+
+    def _look_anew(self) -> None:
+        """What was passed over as another gateway's may be this one's."""
+        self._looked = -1
         self._work.set()
 
     async def bury(self, topic: Topic) -> None:

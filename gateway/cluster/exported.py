@@ -44,6 +44,7 @@ NOT_TAKEN: Final = (
     keys.ALIVE,
     keys.STANDBYS,
     keys.SLOTS,
+    keys.GATEWAYS,
 )
 """What the keys begin with of entries that an import leaves out, or makes itself."""
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import trio
 
-from gateway.catalog.interface import Catalog
+from gateway.catalog.interface import Catalog, CompareFailed
 from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.stores import Stores
 from mesh.data_directory import DataDirectoryRefused
@@ -55,10 +55,22 @@ class FirstStart:
 
     async def cluster_id(self) -> str:
         """The cluster's id; without one in the catalog it waits for stores. Raises DataDirectoryRefused."""
-        known = cluster_in(self._catalog)
-        if known is not None:
-            return known
-        seen = await self._first_stores()
+        while True:
+            known = cluster_in(self._catalog)
+            if known is not None:
+                self._stores.load()
+                return known
+            seen = await self._first_stores()
+            # Where several gateways share the catalog another one may have made the cluster meanwhile.
+            await self._catalog.fresh()
+            if cluster_in(self._catalog) is None:
+                try:
+                    return await self._make_cluster(seen)
+                except CompareFailed:
+                    logger.info("another gateway makes the cluster at this moment")
+
+    async def _make_cluster(self, seen: dict[str, Seen]) -> str:
+        """The new cluster's id. Raises CompareFailed: another gateway was faster."""
         cluster_id = self._cluster_of(seen) or uuid.uuid4().hex
         if self._settings.rebuild_catalog:
             await rebuild_catalog(

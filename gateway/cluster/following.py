@@ -1,4 +1,5 @@
-"""Has memory be as the catalog says: topics, broker configs, and the stores that count.
+"""Has memory be as the catalog says: topics, broker configs, the stores that count, and where
+there are several gateways who leads what.
 
 Rule: these change in memory here and nowhere else, after what is durable in the catalog, whoever has changed
 it there. So a gateway's own changes and those of others come in one order, the catalog's. Who has made a
@@ -23,6 +24,7 @@ from gateway.log.partition import Partition
 if TYPE_CHECKING:
     from gateway.catalog.interface import Entry
     from gateway.cluster.dynamic_configs import DynamicConfigs
+    from gateway.cluster.leading import Leading
     from gateway.cluster.stores import Stores
     from gateway.cluster.topics import Topics
     from gateway.log.context import LogContext
@@ -32,18 +34,28 @@ if TYPE_CHECKING:
 FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES)
 """What the keys begin with."""
 
+OF_LEADERSHIP = (keys.SLOTS, keys.ALIVE, keys.GATEWAYS)
+"""The same of what several gateways go by."""
+
 
 class Following:
     """Of one gateway: made when all of that was just read."""
 
     def __init__(
-        self, context: LogContext, topics: Topics, dynamic: DynamicConfigs, stores: Stores, recovery: Recovery
+        self,
+        context: LogContext,
+        topics: Topics,
+        dynamic: DynamicConfigs,
+        stores: Stores,
+        recovery: Recovery,
+        leading: Leading | None = None,
     ) -> None:
         self._context = context
         self._topics = topics
         self._dynamic = dynamic
         self._stores = stores
         self._recovery = recovery
+        self._leading = leading
         self._at = context.catalog.revision
         """Up to here memory is as the catalog is."""
         self._turn = trio.Lock()
@@ -76,13 +88,18 @@ class Following:
         and none is asked.
         """
         async with self._turn:
-            for key in self._changed_keys():
+            changed = self._changed_keys()
+            for key in changed:
+                if key.startswith(OF_LEADERSHIP):
+                    continue
                 if key.startswith(keys.TOPICS):
                     await self._take_topic(key.removeprefix(keys.TOPICS), made)
                 elif key.startswith(keys.BROKER_CONFIGS):
                     self._take_configs(key)
                 elif self._stores.presence is not None:
                     self._stores.load()
+            if self._leading is not None and changed:
+                self._leading.follow()
 
     def _changed_keys(self) -> list[str]:
         catalog, at = self._context.catalog, self._at
@@ -91,8 +108,9 @@ class Following:
             changed: Iterable[str] = (change.key for change in catalog.changes(at + 1))
         except HistoryLost:
             there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
-            changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all())]
-        return [key for key in dict.fromkeys(changed) if key.startswith(FOLLOWED)]
+            changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all()), keys.SLOTS]
+        followed = (*FOLLOWED, *OF_LEADERSHIP)
+        return [key for key in dict.fromkeys(changed) if key.startswith(followed)]
 
     # topics -----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ for so long that nothing can be told from it: it neither refutes a catalog nor v
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -22,6 +23,7 @@ from uuid import uuid4
 
 from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
+from gateway.leadership.records import BadRecord, unpack_alive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -213,12 +215,15 @@ class CatalogHistory:
         return Judgement(Verdict.VOUCHES)
 
     def ends(self) -> tuple[list[Compare], dict[str, bytes]]:
-        """The transaction that ends the lives that go on, where the catalog is now; empty if none does."""
+        """The transaction that ends the lives that should go on and do not, where the catalog is now; empty
+        if there are none. Where several gateways share the catalog it says of each whether it is alive.
+        """
         now = self._catalog.sequence
+        alive = lives_that_go_on(self._catalog)
         puts = {
             keys.LIVES + name: life._replace(last=now).pack()
             for name, life in self._lives.items()
-            if life.last is None
+            if life.last is None and name not in alive
         }
         return unchanged(self._catalog, puts), puts
 
@@ -252,6 +257,15 @@ class CatalogHistory:
         known = {own, self.lineage.parent, *self.lineage.ancestors}
         puts[keys.LIVES_BEFORE] = keys.pack({name: last for name, last in folded.items() if name in known})
         return [keys.LIVES + name for name in gone]
+
+
+def lives_that_go_on(catalog: Readable) -> set[str]:
+    """The lives of gateways that are alive, where they share their catalog."""
+    alive = set()
+    for entry in catalog.range(keys.ALIVE):
+        with suppress(BadRecord):  # whose it is says so when it starts
+            alive.add(unpack_alive(entry.value).life)
+    return alive
 
 
 def _new_name() -> str:

@@ -1,9 +1,12 @@
-"""One gateway serves a mesh: a second one finds out before it takes anything from the first, and ends.
+"""The gateways of a mesh share one catalog: one that has another finds out before it takes anything from the
+first, and ends.
 
 A gateway answers PINGs to `ANY_GATEWAY` as stores answer those to themselves. That a second one asks is a
 courtesy to operators: should it not hear the first (a link that is not up yet), it seals the first one's
 segments and the first is fenced, so nothing is lost by it.
 """
+
+from collections.abc import Callable
 
 import trio
 
@@ -35,14 +38,16 @@ class OtherGateways:
         self._name = ""
         node.subscribe(ids.PING + directed_topic(ANY_GATEWAY, ""))
 
-    async def refuse(self, cluster_id: str) -> None:
-        """Raises AnotherGateway if one that serves this cluster answers."""
+    async def refuse(self, cluster_id: str, is_ours: Callable[[str], bool]) -> None:
+        """Raises AnotherGateway if one answers that serves this cluster, unless its name says that it is one
+        of those that share this one's catalog.
+        """
         with trio.move_on_after(LOOK_SECONDS):
             pong = await self._requests.ask(ANY_GATEWAY, lambda requester: Ping(ANY_GATEWAY, requester))
-            if pong.cluster_id == cluster_id:
+            if pong.cluster_id == cluster_id and not is_ours(pong.name):
                 raise AnotherGateway(
-                    f"another gateway ({pong.name}) serves this cluster, {cluster_id}. Stop it first: "
-                    "several gateways of one mesh are not supported yet"
+                    f"another gateway ({pong.name}) serves this cluster, {cluster_id}, from another catalog. "
+                    "Stop it first: gateways of one mesh share one catalog in an etcd (--catalog)"
                 )
 
     def serve(self, cluster_id: str, name: str) -> None:

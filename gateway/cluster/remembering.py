@@ -14,6 +14,10 @@ is created; and what an administrator was answered, or a producer id, a majority
 who compares meets one that knows. A store that refutes the catalog ends the gateway, whenever it is heard:
 nothing that such a catalog says can be believed.
 
+Where several gateways share the catalog one of them is the **keeper**: it alone tells the stores, or two
+would for ever find each other's sequence and send whole copies. The others compare as it does, and ask the
+stores what they have.
+
 A catalog that is too large for a store (`MAX_COPY_BYTES`, or what the store refused before) is not sent again
 until it is smaller. The store goes on remembering what it has, and who waits for it waits in vain; so no
 topic and no partition is added meanwhile (`gateway.cluster.cluster`).
@@ -25,13 +29,14 @@ once a second while something changes. To remember changes nothing in the catalo
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import HistoryLost
+from gateway.catalog.interface import CompareFailed, HistoryLost
 from gateway.catalog.snapshot import snapshot
 from gateway.cluster.kept_entries import KEPT_PREFIXES, QUIET_PREFIXES, changes_in_pieces, in_pieces
 from gateway.cluster.lineage import CatalogHistory, Verdict
@@ -56,6 +61,8 @@ from wireproto.dafka.additions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.catalog.fenced import FencedCatalog
     from gateway.catalog.interface import Catalog
     from mesh.requests import Requests
@@ -63,6 +70,11 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS: Final = 1.0
 """How often stores are told of changes that nobody waits for: a catalog that goes back by less than that may
 not be noticed."""
+
+SHARED_INTERVAL_SECONDS: Final = 0.1
+"""The same where several gateways share the catalog: those that tell nobody wait for it too, and ask the
+stores as often whether they have been told.
+"""
 
 PAUSE_SECONDS: Final = 1.0
 """Pause after an answer by which a store has kept nothing."""
@@ -89,9 +101,9 @@ async def end_lives(catalog: Catalog) -> None:
     """Note where the earlier lives of a catalog ended: to be called before anything else is written, or what
     is written before the catalog is compared would pass for what those have written and the catalog has lost.
     """
-    compares, puts = CatalogHistory(catalog).ends()
-    if puts:
-        await catalog.transact(compares, puts)
+    while (ends := CatalogHistory(catalog).ends())[1]:
+        with suppress(CompareFailed):  # another gateway is starting, too
+            await catalog.transact(*ends)
 
 
 class Remembering:
@@ -99,12 +111,21 @@ class Remembering:
     catalog.
     """
 
-    def __init__(self, catalog: FencedCatalog, requests: Requests, cluster_id: str) -> None:
+    def __init__(
+        self,
+        catalog: FencedCatalog,
+        requests: Requests,
+        cluster_id: str,
+        is_keeper: Callable[[], bool] | None = None,
+    ) -> None:
+        """`is_keeper`: where several gateways share the catalog, whether this one is to tell the stores."""
         self.compared = trio.Event()
         """Enough stores have vouched for the catalog."""
         self._catalog = catalog
         self._requests = requests
         self._cluster_id = cluster_id
+        self._is_keeper = is_keeper or (lambda: True)
+        self._interval = INTERVAL_SECONDS if is_keeper is None else SHARED_INTERVAL_SECONDS
         self._history = CatalogHistory(catalog)
         self._known: dict[str, Remembered] = {}
         """Store -> what it remembers, of those that have vouched for the catalog."""
@@ -216,16 +237,24 @@ class Remembering:
                 raise self._refused("; ".join(f"store {one}" for one in self._doubtful.values()))
             self._check_foreign()
             await self._progress.wait()
-        self._history = CatalogHistory(self._catalog)
-        begun = self._history.begin(self._requests.prefix)
-        await self._catalog.begin_life(
-            keys.LIVES + self._requests.prefix, begun.compares, begun.puts, begun.deletes
-        )
+        while not await self._begin():
+            pass  # another gateway has begun a life, or named the catalog, at this moment
         self._history = CatalogHistory(self._catalog)
         self._begun.set()
         await self._bind()
         self.compared.set()
         self._progressed()
+
+    async def _begin(self) -> bool:
+        """Note in the catalog that this life begins; false if somebody was faster with what was read."""
+        self._history = CatalogHistory(self._catalog)
+        begun = self._history.begin(self._requests.prefix)
+        life = keys.LIVES + self._requests.prefix
+        try:
+            await self._catalog.begin_life(life, begun.compares, begun.puts, begun.deletes)
+        except CompareFailed:
+            return False
+        return True
 
     async def _bind(self) -> None:
         """Return when a majority of the stores belongs to this cluster. Raises DataDirectoryRefused."""
@@ -258,7 +287,7 @@ class Remembering:
             await self._begun.wait()
             while True:
                 await self._until_due(memory)
-                memory = await self._tell(store, memory)
+                memory = await (self._tell if self._is_keeper() else self._hear)(store, memory)
 
     # comparing --------------------------------------------------------------------------------------------
 
@@ -327,9 +356,14 @@ class Remembering:
         ):
             await self._news.wait()
         if memory.lineage == self._history.lineage.name:
-            with trio.move_on_after(INTERVAL_SECONDS):
+            with trio.move_on_after(self._interval):
                 while self._wanted <= memory.sequence:
                     await self._news.wait()
+
+    async def _hear(self, store: StoreEntry, _memory: Remembered) -> Remembered:
+        """What a store has that another gateway brings up to date: asked for a little later."""
+        await trio.sleep(SHARED_INTERVAL_SECONDS)
+        return await self._ask(store)
 
     async def _tell(self, store: StoreEntry, memory: Remembered) -> Remembered:
         """Bring a store that has this up to date; what it has then."""

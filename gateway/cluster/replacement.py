@@ -53,6 +53,10 @@ PROGRESS_LOGGED_SECONDS = 30.0
 logger = logging.getLogger(__name__)
 
 
+OTHERS_ORDERS_SECONDS = 5.0
+"""How often it is looked whether another gateway was told to replace a store: each moves what it leads."""
+
+
 class _Move(NamedTuple):
     """A segment, as the catalog has it with its note, and the store that gets it."""
 
@@ -105,7 +109,8 @@ class Replacement:
         """Work on what the catalog says, for ever."""
         async with trio.open_nursery() as nursery:
             while True:
-                await self._work.wait()
+                with trio.move_on_after(OTHERS_ORDERS_SECONDS):
+                    await self._work.wait()
                 self._work = trio.Event()
                 for entry in self._context.catalog.range(keys.REPLACING):
                     old = entry.key.removeprefix(keys.REPLACING)
@@ -194,7 +199,7 @@ class Replacement:
         revisions = {entry.key: entry.mod_revision for entry, _ in segments}
         for entry, segment in segments:
             partition = self._partition(entry)
-            if partition is None or partition.deleted:
+            if partition is None or partition.deleted or not self._context.leads(partition):
                 continue
             target = self._target(new, segment, partition)
             if target is None:

@@ -1,8 +1,8 @@
 """The group coordinator of this gateway: which groups there are, and who may ask them what.
 
-It has all groups: there is one gateway. Groups live in `__consumer_offsets`, each in the partition that its
-id chooses, and are served when that partition is loaded. As long as the topic does not exist no group does;
-FindCoordinator makes it.
+It has the groups of the partitions that it leads. Groups live in `__consumer_offsets`, each in the partition
+that its id chooses, and are served when that partition is loaded. As long as the topic does not exist no
+group does; FindCoordinator makes it.
 
 What groups may hold is bounded (`gateway.groups.room`).
 """
@@ -13,7 +13,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gateway.common.settings import LogSettings
     from gateway.groups.records import CommittedOffset
     from gateway.groups.replay import LoadedGroup
+    from gateway.log.partition import Partition
     from gateway.log.topic import Topic
 
 LOAD_PATIENCE_SECONDS: Final = 2.0
@@ -105,9 +106,17 @@ class Coordinator:
         if self._cluster.topics.get(OFFSETS_TOPIC) is None:
             await ensure_offsets_topic(self._cluster)
         self._look_at_topic()
-        if self._loading is not None:
-            with trio.move_on_after(LOAD_PATIENCE_SECONDS):
-                await self._loading.wait(self._partition_of(group_id))
+        if self._loading is not None and not self._loading.all_loaded:
+            index = self._partition_of(group_id)
+            if not self._loading.is_elsewhere(index):
+                with trio.move_on_after(LOAD_PATIENCE_SECONDS):
+                    await self._loading.wait(index)
+
+    def node_of(self, group_id: str) -> int:
+        """The id of the gateway that serves a group, as far as is known; -1 while nobody does."""
+        if self._loading is None or self._topic is None or self._loading.all_loaded:
+            return self._cluster.node_id
+        return self._cluster.gateways.leader(self._topic.id, self._partition_of(group_id))
 
     def check_served(self, group_id: str) -> None:
         """Raises KafkaError: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
@@ -116,11 +125,14 @@ class Coordinator:
         self._look_at_topic()
         if self._loading is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"there is no topic {OFFSETS_TOPIC} yet")
-        if group_id in self.groups or not self._loading.left:
+        if group_id in self.groups or self._loading.all_loaded:
             # A group that is there was loaded, or made, and is forgotten when its partition is. The hash of
             # a long id takes milliseconds, and a request may ask for hundreds of them.
             return
-        if not self._loading.is_loaded(self._partition_of(group_id)):
+        index = self._partition_of(group_id)
+        if self._loading.is_elsewhere(index):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "another gateway serves the group")
+        if not self._loading.is_loaded(index):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def check_all_served(self) -> None:
@@ -157,8 +169,21 @@ class Coordinator:
             self._forget_groups()
         if topic is not None:
             self._loading = PartitionLoads(len(topic.partitions), self.journal.load, self._loaded)
-            for index in range(len(topic.partitions)):
-                self._tasks.start_soon(self._loading.run, index)
+            self.moved([one for one in topic.partitions if self._cluster.gateways.leads(one)], [])
+
+    def moved(self, came: Iterable[Partition], went: Iterable[Partition]) -> None:
+        """This gateway leads the partitions that came, or leads them anew; and no more those that went."""
+        if self._loading is None or self._tasks is None:
+            return
+        for partition in went:
+            if partition.topic is self._topic and partition.index < self._loading.partitions:
+                self._loading.went(partition.index)
+                self._forget_groups(partition.index)
+        for partition in came:
+            if partition.topic is self._topic and partition.index < self._loading.partitions:
+                self._forget_groups(partition.index)
+                self._loading.came(partition.index)
+                self._tasks.start_soon(self._loading.run, partition.index)
 
     def _lost(self, index: int) -> None:
         """What was written last to the partition may be kept or not: ask the log."""
@@ -167,11 +192,11 @@ class Coordinator:
         self._forget_groups(index)
         self._tasks.start_soon(self._loading.run, index)
 
-    async def _loaded(self, index: int, found: dict[str, LoadedGroup]) -> None:
-        """Take over the groups of a partition, while others have their turns; none if its topic goes
-        meanwhile.
+    async def _loaded(self, index: int, found: dict[str, LoadedGroup], is_old: Callable[[], bool]) -> None:
+        """Take over the groups of a partition, while others have their turns; none if its topic, or the
+        partition, goes meanwhile.
         """
-        now, topic, work = self.now(), self._topic, Work()
+        now, work = self.now(), Work()
         made: list[tuple[GroupMachine, LoadedGroup, list[Effect]]] = []
         for group_id, loaded in found.items():
             metadata = loaded.metadata
@@ -179,7 +204,7 @@ class Coordinator:
             await work.before(LOADED_GROUP + LOADED_MEMBER * members)
             machine = GroupMachine(group_id, self.limits, now)
             made.append((machine, loaded, [] if metadata is None else machine.loaded(metadata, now)))
-        if self._topic is not topic:
+        if is_old():
             return
         # All at once: a group that is there counts as served.
         for machine, loaded, effects in made:

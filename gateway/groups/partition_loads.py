@@ -30,24 +30,42 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionLoads:
-    """The partitions of one topic. `load` reads one, `loaded` takes over what it found."""
+    """The partitions of one topic, all of them other gateways' at first. `load` reads one, `loaded` takes
+    over what it found, unless what it is given says that it is old by then.
+    """
 
     def __init__(
         self,
         partitions: int,
         load: Callable[[int], Awaitable[dict[str, LoadedGroup]]],
-        loaded: Callable[[int, dict[str, LoadedGroup]], Awaitable[None]],
+        loaded: Callable[[int, dict[str, LoadedGroup], Callable[[], bool]], Awaitable[None]],
     ) -> None:
         self._load = load
         self._loaded = loaded
         self._done = [trio.Event() for _ in range(partitions)]
-        self.left = partitions
-        """Partitions that are not loaded."""
+        self._elsewhere = set(range(partitions))
+        self._begun = [0] * partitions
+        """How often each was begun to be loaded: what an earlier load finds is old."""
+        self._left = 0
         self._limit = trio.CapacityLimiter(CONCURRENT_LOADS)
         self._closed = False
 
     def is_loaded(self, partition: int) -> bool:
         return self._done[partition].is_set()
+
+    def is_elsewhere(self, partition: int) -> bool:
+        """Whether another gateway has its groups."""
+        return partition in self._elsewhere
+
+    @property
+    def all_loaded(self) -> bool:
+        """Whether there is no partition that is not loaded, or another gateway's."""
+        return not self._elsewhere and not self.left
+
+    @property
+    def left(self) -> int:
+        """Partitions that are this gateway's, and not loaded."""
+        return self._left
 
     @property
     def partitions(self) -> int:
@@ -58,8 +76,26 @@ class PartitionLoads:
         if not self._done[partition].is_set():
             return False
         self._done[partition] = trio.Event()
-        self.left += 1
+        self._left += 1
         return True
+
+    def came(self, partition: int) -> None:
+        """It is this gateway's now, or anew: it is to be loaded (`run`)."""
+        if partition in self._elsewhere:
+            self._elsewhere.discard(partition)
+            self._left += 1
+        else:
+            self.lost(partition)
+
+    def went(self, partition: int) -> None:
+        """It is another gateway's now."""
+        if partition not in self._elsewhere:
+            self._elsewhere.add(partition)
+            self._begun[partition] += 1
+            if self._done[partition].is_set():
+                self._done[partition] = trio.Event()
+            else:
+                self._left -= 1
 
     def close(self) -> None:
         """The topic is gone: nothing is taken over any more."""
@@ -70,23 +106,28 @@ class PartitionLoads:
         await self._done[partition].wait()
 
     async def run(self, partition: int) -> None:
-        """Read the partition until that succeeds."""
-        done, delay = self._done[partition], FIRST_RETRY_SECONDS
+        """Read the partition until that succeeds, or it is begun anew or goes to another gateway."""
+        self._begun[partition] += 1
+        begun, done, delay = self._begun[partition], self._done[partition], FIRST_RETRY_SECONDS
+
+        def is_old() -> bool:
+            return self._closed or self._begun[partition] != begun
+
         while True:
             try:
                 async with self._limit:
                     groups = await self._load(partition)
             except KafkaError as error:
-                if self._closed:
+                if is_old():
                     return
                 if delay == FIRST_RETRY_SECONDS:
                     logger.warning("the groups of partition %d cannot be read yet: %s", partition, error)
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
             else:
-                if not self._closed:
-                    await self._loaded(partition, groups)
-                if not self._closed:
+                if not is_old():
+                    await self._loaded(partition, groups, is_old)
+                if not is_old():
                     done.set()
-                    self.left -= 1
+                    self._left -= 1
                 return

@@ -183,6 +183,8 @@ class Sums(Rounds):
         return made
 
     def _count_state(self, partition: Partition, made: TopicSums, totals: Totals) -> None:
+        if not self._broker.gateways.leads(partition):
+            return  # its leader's page shows it
         if partition.available:
             made.serving += 1
             totals.serving += 1

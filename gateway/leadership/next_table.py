@@ -20,7 +20,6 @@ Where all gateways that are alive are draining, they go on leading: the slots ha
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from gateway.leadership.balance import Balance, Gain, Gateway, ring
@@ -63,21 +62,6 @@ def next_moves(
     alive = ring(gateways)
     receivers = [gateway for gateway in alive if not gateway.draining] or alive
     return _NextTable(owners, orphans, alive, receivers, occupancy).moves() if receivers else iter(())
-
-
-def rank(gateway: int, alive: Collection[int], former: int, life: str) -> int:
-    """How many others come before a gateway to give away the slots of a life that is over; 0: none.
-
-    The gateway itself whose life it was (`former`) comes first, if it is alive again: it gives nothing away.
-    The others in an order that each life has of its own, so that not always the same one does the work. Who
-    comes later waits for those before it, and looks again.
-    """
-
-    def turn(one: int) -> tuple[bool, bytes, int]:
-        return one != former, blake2b(f"{life}|{one}".encode(), digest_size=8).digest(), one
-
-    own = turn(gateway)
-    return sum(turn(one) < own for one in alive if one != gateway)
 
 
 class _NextTable:

@@ -126,8 +126,10 @@ class Closer:
             self._tell(segment.address, closing)
 
     def load(self) -> None:
-        """Take up what an earlier life had not finished, of logs that this gateway leads."""
+        """Take up what an earlier life, or another gateway, had not finished, of logs that this one leads."""
         for entry in self._context.catalog.range(keys.CLOSING):
+            if entry.key.removeprefix(keys.CLOSING) in self._waiting:
+                continue
             if not self._context.leads_log(keys.noted_log(entry.value)):
                 continue
             value = keys.unpack(entry.value)
@@ -233,7 +235,10 @@ class Closer:
             del self._waiting[address]
         entries = [self._context.catalog.get(keys.closing_key(address)) for address in done]
         # One may be put anew meanwhile, for a member that took another one's place: it stays.
-        await take_notes(self._context, [Note.of(entry) for entry in entries if entry is not None])
+        notes = [Note.of(entry) for entry in entries if entry is not None]
+        await take_notes(self._context, notes)
+        if any(self._context.catalog.get(note.key) is not None for note in notes):
+            self.load()  # its log was read anew meanwhile, or is another gateway's now
 
     async def _copy_all(self, member: str) -> None:
         lacking = self._lacking[member]

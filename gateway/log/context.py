@@ -89,6 +89,7 @@ class LogContext:
         self._recover_again: Callable[[Partition], None] | None = None
         self._recover_first: Callable[[Partition], None] | None = None
         self._segments_dropped: Callable[[], None] | None = None
+        self._segments_gained: list[Callable[[], None]] = []
         producer.connect(self)
 
     # who is told of what happens to logs -------------------------------------------------------------------
@@ -114,6 +115,12 @@ class LogContext:
             raise RuntimeError("somebody deletes segments already")
         self._segments_dropped = forget_them
 
+    def on_segments_gained(self, look: Callable[[], None]) -> None:
+        """Have `look` called whenever this gateway leads more than before: notes that were others' are its
+        own.
+        """
+        self._segments_gained.append(look)
+
     def recover_again(self, partition: Partition) -> None:
         """A partition has lost its segment."""
         if self._recover_again is not None:
@@ -128,6 +135,11 @@ class LogContext:
         """Segments have left their chains, or something that their deletion waits for has happened."""
         if self._segments_dropped is not None:
             self._segments_dropped()
+
+    def segments_gained(self) -> None:
+        """This gateway leads more than before."""
+        for look in self._segments_gained:
+            look()
 
     def window_changed(self) -> None:
         """Records were appended or became durable: close or open the gate."""
@@ -151,6 +163,11 @@ class LogContext:
         whose they are (""): they belong to one slot.
         """
         return self.leadership.leads(*keys.of_log(log)) if log else self.leadership.leads(b"", 0)
+
+    def first_epoch(self, topic_id: bytes, index: int) -> int:
+        """The leader epoch of a partition that was not read yet."""
+        epoch = self.leadership.epoch(topic_id, index)
+        return self.epoch_counter.leadership if epoch is None else epoch
 
     # told by the producer ----------------------------------------------------------------------------------
 

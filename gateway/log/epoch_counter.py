@@ -101,6 +101,11 @@ class EpochCounter:
             self._drawn = None
             over.set()
 
+    def given(self, epoch: int) -> None:
+        """Another gateway has drawn this number for what this life leads from now on."""
+        if self._undrawn([epoch]):
+            self._take(epoch, epoch)
+
     def is_taken(self, epoch: int) -> bool:
         """Whether another gateway has drawn a number, or passed it over: it is of no use here any more."""
         return epoch <= self.highest and bool(self._undrawn([epoch]))

@@ -28,6 +28,7 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, unchanged
 from gateway.catalog.pieces import Room
+from gateway.log.partition import LED_ELSEWHERE
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Entry
@@ -42,8 +43,6 @@ FEW: Final = 16
 """Partitions that usually go into one transaction."""
 
 CHANGED_ELSEWHERE = "another gateway has changed it in the catalog, where it is read anew"
-
-LED_ELSEWHERE = "another gateway leads it"
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +268,7 @@ class Fences:
         for partition in partitions:
             if partition.available:
                 logger.info("%s-%d: %s", partition.topic.name, partition.index, LED_ELSEWHERE)
-                partition.fail(LED_ELSEWHERE)
+                partition.led_elsewhere(partition.leader_epoch)
         return Overtaken(partitions)
 
     def _overtaken(self, key: str, partitions: Collection[Partition]) -> Overtaken:

@@ -109,6 +109,9 @@ class Leadership(Protocol):
     def lost(self, compared: str, /) -> None:
         """Such a compare, of this key, did not hold."""
 
+    def epoch(self, topic_id: bytes, index: int, /) -> int | None:
+        """The leader epoch of a partition by the table of all gateways; None: there is no such table."""
+
 
 class LeadsAll:
     """The leadership of a gateway that is alone: it leads everything, and nobody else may."""
@@ -123,6 +126,9 @@ class LeadsAll:
 
     def lost(self, _compared: str, /) -> None:
         """That is never compared."""
+
+    def epoch(self, _topic_id: bytes, _index: int, /) -> None:
+        """Each life has its own number."""
 
 
 class LogTopics(Protocol):

@@ -62,6 +62,14 @@ the last segment: without this, a gigabyte of tiny batches would be ten million 
 DELETED: Final = "the topic was deleted"
 """Why a deleted partition serves nothing."""
 
+LED_ELSEWHERE: Final = "another gateway leads it"
+"""Why a partition serves nothing here that another gateway serves."""
+
+LED_ANEW: Final = "this gateway leads it anew"
+
+UNSHARED: Final = 1 << 31
+"""Above every leader epoch: no other gateway tells clients of the partition."""
+
 NO_EPOCH: Final = -1
 """A client's leader epoch that is not given; anything else below 0 is an old one, as in Kafka."""
 
@@ -97,8 +105,8 @@ class Partition:
         """What the catalog has been told, or is being told: shown once it is durable there."""
         self.high_watermark = 0
         self.next_offset = 0
-        self.leader_epoch = context.epoch_counter.leadership
-        """Drawn (`epoch_counter`) by the first transaction that uses it."""
+        self.leader_epoch = context.first_epoch(topic.id, index)
+        """Where this gateway is alone it is drawn (`epoch_counter`) by the first transaction that uses it."""
         self.next_epoch = 0
         """Every epoch that a segment of this log had is below this; as the catalog has it, or is about to."""
         self.epochs = LeaderEpochs()
@@ -110,6 +118,10 @@ class Partition:
         self._state = PartitionState.RECOVERING
         self._has_led = False
         """Whether it has served under its leader epoch."""
+        self._led_since = UNSHARED
+        """The leader epoch since which this gateway leads it, where others tell clients of that."""
+        self.leaderships = 0
+        """How often it was gained, or lost to another gateway: what was begun before the last time is old."""
         self._context = context
         self._pending = PendingAppends(self.chain)
         self._placement = Placement(context, self, self._pending)
@@ -140,9 +152,13 @@ class Partition:
         """
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if current_leader_epoch > self.leader_epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        # Other gateways tell the epoch since which this one leads, also while it has recovered again since:
+        # who goes by that is at the right leader, and would be told the same once more.
+        if self._led_since <= current_leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is not known."""
@@ -390,6 +406,37 @@ class Partition:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         self.listeners.tell_all(self)
         self._pending.make_room()
+
+    def gained(self, leader_epoch: int) -> None:
+        """This gateway leads it from now on, under this leader epoch; recovery follows."""
+        self.leaderships += 1
+        if self.available:
+            self.fail(LED_ANEW)
+        self._lead_anew(leader_epoch)
+        self._led_since = leader_epoch
+        # Notes about its segments may leave the catalog before it is recovered.
+        self.fence.read(self._context.catalog.get(self.fence.key))
+        self._set_state(PartitionState.RECOVERING)
+        self.reason = "the partition is being recovered"
+
+    def led_elsewhere(self, leader_epoch: int) -> None:
+        """Another gateway leads it, under this leader epoch: nothing of it is served here, or kept in memory,
+        but what was shown.
+        """
+        self.leaderships += 1
+        if self.reason != LED_ELSEWHERE:
+            self.fail(LED_ELSEWHERE)
+            self.chain.load([])
+            self.hot = HotBatches(self._context.tail_cache)
+            self.producers.begin(ProducerState())
+        self._lead_anew(leader_epoch)
+
+    def _lead_anew(self, leader_epoch: int) -> None:
+        self.withheld = True
+        self._has_led = False
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.listeners.tell_watchers(self)
 
     def delete(self) -> None:
         """The topic is being deleted: it serves nothing any more, and never will."""

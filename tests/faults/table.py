@@ -212,6 +212,19 @@ ROWS = (
             "test_clients_find_the_standby",
         ),
     ),
+    Row(
+        "-",
+        "three gateways: each killed in turn, a group's coordinator killed, one stopped or ended, one more",
+        "the others lead what it led, and it has its share again; one that was stopped ends",
+        (
+            "test_each_gateway_is_killed_in_turn_and_nothing_is_lost",
+            "test_a_group_goes_on_where_its_coordinator_is_killed",
+            "test_a_gateway_that_is_stopped_for_long_or_ended_is_followed",
+            "test_a_gateway_that_comes_later_takes_its_share_under_load",
+            "test_each_gateway_changes_the_cluster_and_all_of_them_see_it",
+            "test_one_with_a_catalog_of_its_own_is_refused",
+        ),
+    ),
 )
 
 COUNTS = ("begun", "ok", "failed", "unknown")

@@ -169,22 +169,6 @@ MUTANTS = (
         (f"{OF_NEXT_TABLE}test_others_have_their_turn_while_it_looks",),
     ),
     Mutant(
-        "who-is-back-waits-for-others",
-        "Others give away the slots of a gateway that is back already.",
-        NEXT_TABLE,
-        "return one != former, blake2b",
-        "return False, blake2b",
-        (f"{OF_NEXT_TABLE}test_everybody_alive_has_a_rank_of_its_own_and_a_gateway_that_is_back_the_first",),
-    ),
-    Mutant(
-        "always-the-same-does-the-work",
-        "The gateway with the lowest id gives away the slots of all others, however many go.",
-        NEXT_TABLE,
-        'blake2b(f"{life}|{one}".encode(), digest_size=8)',
-        'blake2b(f"{one}".encode(), digest_size=8)',
-        (f"{OF_NEXT_TABLE}test_each_life_has_an_order_of_its_own",),
-    ),
-    Mutant(
         "an-old-epoch-of-its-own-counts",
         "A leader epoch goes back: clients take the new leader for an old one, and stay with that.",
         TABLE,

@@ -9,6 +9,7 @@ from tests.mutants import (
     logs,
     opened,
     protocol,
+    several_gateways,
     shared_catalog,
     stores,
     work,
@@ -24,6 +25,7 @@ MUTANTS = (
     *fences.MUTANTS,
     *leadership.MUTANTS,
     *opened.MUTANTS,
+    *several_gateways.MUTANTS,
     *shared_catalog.MUTANTS,
     *work.MUTANTS,
 )

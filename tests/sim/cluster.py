@@ -620,6 +620,9 @@ class World:
         """The life that leads this partition by the catalog."""
         return self.current_life()
 
+    async def take_place(self, life: Life) -> None:
+        """A gateway that shares the catalog with others says there that it is alive."""
+
     def open_catalog(self) -> SimCatalog:
         """A life's handle of the catalog."""
         return SimCatalog(self.catalog_file, self)

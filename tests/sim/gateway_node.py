@@ -14,7 +14,7 @@ import trio
 
 from dafka.settings import Settings
 from gateway.broker import Broker
-from gateway.catalog.fenced import FencedCatalog
+from gateway.catalog.fenced import Deposed, FencedCatalog
 from gateway.catalog.interface import CatalogFailed
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.slot_leadership import SlotLeadership
@@ -68,6 +68,7 @@ class Life:
         self.producer: Producer
         self.context: SimContext
         self.leadership: SlotLeadership | None = None
+        self.life_name = ""
         name = gateway_name(gateway) if gateway else GATEWAY
         self.node = SimNode(world.network, name, NodeClock(world.loop, 0.0, 1.0))
         self.catalog = FencedCatalog(world.open_catalog())
@@ -78,7 +79,7 @@ class Life:
         with self._scope:
             try:
                 await self._serve()
-            except* CatalogFailed:
+            except* (CatalogFailed, Deposed):
                 self.world.reached["gateway ended by its catalog"] += 1
                 self.kill()
                 self.world.life_ended(self)
@@ -101,6 +102,8 @@ class Life:
         remembering = Remembering(self.catalog, requests, CLUSTER_ID)
         if self.gateway:
             self.leadership = SlotLeadership(self.catalog, self.gateway, requests.prefix)
+            self.life_name = requests.prefix
+            await self.world.take_place(self)
         self.context = self._context(requests, self.stores, remembering)
         self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
         node.route(gateway_routes(requests, self.producer))
@@ -125,8 +128,8 @@ class Life:
                 nursery.start_soon(remembering.run)
                 with trio.move_on_after(COMPARED_SECONDS):
                     await remembering.wait_compared()
-            if self.leadership is not None:
-                await self.leadership.take(self.context.epoch_counter)
+            if self.broker.leading is not None:
+                await self.broker.leading.wait_looked()
             await self.broker.recover()
             await trio.sleep_forever()
 

@@ -11,15 +11,17 @@ moment, and nobody serves what the table gives another one.
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import trio
+
 from gateway.catalog import keys
-from gateway.catalog.interface import Entry
-from gateway.leadership.balance import Gateway
-from gateway.leadership.next_table import NOBODY, next_moves
-from gateway.leadership.records import pack_slot, slot_text, unpack_slot
-from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, slot_of
+from gateway.catalog.interface import Compare, CompareFailed
+from gateway.leadership.next_table import NOBODY
+from gateway.leadership.records import AliveRecord, pack_alive, slot_text, unpack_alive, unpack_slot
+from gateway.leadership.slots import slot_of
 from gateway.leadership.table import Leader
 from mesh.protocol.address_state import life_of
 from tests.sim.catalog import SimCatalog
@@ -37,6 +39,9 @@ NO_LIFE = "0" * 16
 ASKS_THE_WRONG_ONE = 0.1
 """Share of the looks for a leader that end with any gateway: a client's metadata may be old."""
 
+LEASE_SECONDS = 0.3
+"""How long the key of a gateway that died stays: a crash may last longer or less long."""
+
 FAULTS_PER_SECOND = 1.5
 
 
@@ -47,7 +52,6 @@ class Gateways(World):
         super().__init__(plan)
         self._down: set[int] = set()
         """Gateways that are to begin another life a little later."""
-        self._make_table()
         self.catalog = SimCatalog(self.catalog_file, self)
         on_segment = self.catalog_file.on_segment
 
@@ -58,32 +62,20 @@ class Gateways(World):
 
         self.catalog_file.on_segment = seen
 
-    def _make_table(self) -> None:
-        """Have the slots of all partitions led by turns."""
-        shapes = [
-            TopicShape(bytes.fromhex(topic_id), self.plan.partitions) for topic_id in sorted(self.topic_names)
-        ]
-        occupied = {slot_of(shape.id, index) for shape in shapes for index in range(shape.partitions)}
-        gateways = [Gateway(number) for number in self._numbers()]
-        for move in next_moves([NOBODY] * SLOTS, (), gateways, Occupancy(shapes)):
-            if move is not None and move.slot in occupied:
-                key = keys.SLOTS + slot_text(move.slot)
-                value = pack_slot(Leader(move.target, NO_LIFE, 0))
-                self.catalog_file.entries[key] = Entry(key, value, 1, 1)
-
     def _numbers(self) -> range:
         return range(1, self.plan.gateways + 1)
 
     # who leads what ---------------------------------------------------------------------------------------
 
-    def _leader(self, topic_id: bytes, index: int) -> Leader:
+    def leader(self, topic_id: bytes, index: int) -> Leader:
         """By the catalog."""
-        return unpack_slot(self.catalog_file.entries[keys.SLOTS + slot_text(slot_of(topic_id, index))].value)
+        entry = self.catalog_file.entries.get(keys.SLOTS + slot_text(slot_of(topic_id, index)))
+        return Leader(NOBODY, NO_LIFE, 0) if entry is None else unpack_slot(entry.value)
 
     def _check_leader(self, segment_key: str) -> None:
         """A segment is put: by the life that leads its slot. Raises BrokenPromise."""
         topic_id, index, place = segment_key.removeprefix(keys.SEGMENTS).split("/")
-        life, leader = life_of(place.rpartition("-")[2]), self._leader(bytes.fromhex(topic_id), int(index))
+        life, leader = life_of(place.rpartition("-")[2]), self.leader(bytes.fromhex(topic_id), int(index))
         if life != leader.life:
             raise BrokenPromise(f"life {life} put {segment_key}, and gateway {leader} leads its slot")
         self.reached[f"segments of {gateway_name(leader.gateway)}"] += 1
@@ -91,8 +83,8 @@ class Gateways(World):
     def _check(self) -> None:
         for life in self.current_lives() if not self.loop.over.is_set() else ():
             for log in life.partitions() if life.serving else ():
-                leader = self._leader(log.topic.id, log.index)
-                if log.available and leader.gateway != life.gateway:
+                leader = self.leader(log.topic.id, log.index)
+                if log.available and leader.life != life.life_name:
                     raise BrokenPromise(f"gateway {life.gateway} serves {log}, which {leader} leads")
         super()._check()
 
@@ -104,12 +96,10 @@ class Gateways(World):
         lives = self.current_lives()
         return lives[0] if lives else None
 
-    def _life(self, gateway: int) -> Life | None:
-        return next((life for life in self.current_lives() if life.gateway == gateway), None)
-
     def leader_of(self, partition: PartitionName) -> Life | None:
         topic_id = next(one for one, name in self.topic_names.items() if name == partition[0])
-        return self._life(self._leader(bytes.fromhex(topic_id), partition[1]).gateway)
+        leader = self.leader(bytes.fromhex(topic_id), partition[1])
+        return next((life for life in self.current_lives() if life.life_name == leader.life), None)
 
     def gateway_of(self, before: Life | None, partition: PartitionName | None = None) -> Life | None:
         """The leader, or one whom the client still takes for it."""
@@ -126,6 +116,31 @@ class Gateways(World):
 
     def open_catalog(self) -> SimCatalog:
         return self.catalog
+
+    async def take_place(self, life: Life) -> None:
+        """The gateway's key is this life's, as `gateway.cluster.alive` puts it."""
+        key = keys.alive_key(life.gateway)
+        while True:
+            entry = self.catalog.get(key)
+            compare = Compare(key, 0 if entry is None else entry.mod_revision)
+            try:
+                revision = await self.catalog.transact(
+                    [compare], {key: pack_alive(AliveRecord(life.life_name))}
+                )
+            except CompareFailed:
+                continue
+            life.catalog.hold(Compare(key, revision))
+            return
+
+    async def _end_lease(self, life: Life, seconds: float) -> None:
+        """The gateway says nothing for so long: then its key is gone, if it is this life's."""
+        await trio.sleep(seconds)
+        key = keys.alive_key(life.gateway)
+        entry = self.catalog.get(key)
+        if entry is not None and unpack_alive(entry.value).life == life.life_name:
+            with suppress(CompareFailed):
+                await self.catalog.transact([Compare(key, entry.mod_revision)], {}, [key])
+                self.reached["leases that ended"] += 1
 
     def start_gateway(self) -> None:
         for number in self._numbers():
@@ -145,6 +160,7 @@ class Gateways(World):
             super()._fault_crash(fault)
         elif (life := self._life_of(fault)) is not None:
             life.kill()
+            self.nursery.start_soon(self._end_lease, life, LEASE_SECONDS)
             self._down.add(life.gateway)
             self.loop.after(fault.seconds, self._begin_again, life.gateway)
             self.reached["gateway crash"] += 1
@@ -155,6 +171,15 @@ class Gateways(World):
             life.zombie = True
             self.loop.after(fault.seconds, life.kill)
             self._start(life.gateway)
+
+    def _fault_lease_lost(self, fault: Fault) -> None:
+        """A gateway cannot say that it is alive, and goes on; others take what it leads."""
+        if (life := self._life_of(fault)) is not None:
+            life.zombie = True
+            self.nursery.start_soon(self._end_lease, life, 0.0)
+            self.loop.after(fault.seconds, life.kill)
+            self._down.add(life.gateway)
+            self.loop.after(fault.seconds + 0.1, self._begin_again, life.gateway)
 
     def _fault_isolate(self, fault: Fault) -> None:
         stores = [member.name for member in self.members if member.name != fault.target]
@@ -193,8 +218,11 @@ def make_gateways_plan(seed: int, *, seconds: float = 4.0) -> Plan:
     stores = [store_name(number) for number in range(plan.stores)]
     faults = []
     for number in range(int(seconds * FAULTS_PER_SECOND)):
-        kind = chooser.choice(("crash", "crash", "taken for dead", "taken for dead", "isolate", "cut link"))
-        target = chooser.choice(names if kind == "taken for dead" else [*names, *stores])
+        kind = chooser.choice(
+            ("crash", "crash", "taken for dead", "lease lost", "lease lost", "isolate", "cut link")
+        )
+        of_gateways = kind in {"taken for dead", "lease lost"}
+        target = chooser.choice(names if of_gateways else [*names, *stores])
         other = chooser.choice([one for one in (*names, *stores) if one != target])
         at, lasts = chooser.uniform(0.05, seconds), chooser.uniform(0.02, 2.0)
         keep = chooser.random() < 0.5

@@ -16,7 +16,7 @@ from typing import Any
 import trio
 from trio._core import _run as trio_internals
 
-MAX_STEPS = 400_000
+MAX_STEPS = 1_000_000
 """Events in one schedule: far above what one needs, so that an endless loop ends with a message."""
 
 

@@ -32,27 +32,36 @@ def test_two_gateways_keep_all_promises(block: int) -> None:
     for seed in range(block * SEEDS // 4, (block + 1) * SEEDS // 4):
         reached += run(make_gateways_plan(seed)).world.reached
     both = {f"segments of {gateway_name(number)}" for number in (1, 2)}
-    assert both | {"gateway crash", "taken for dead", "clients that asked any gateway"} <= reached.keys()
+    others = {"gateway crash", "taken for dead", "lease lost", "leases that ended"}
+    assert both | others | {"clients that asked any gateway"} <= reached.keys()
 
 
-def test_one_gateway_goes_on_while_the_other_one_is_away() -> None:
+def test_one_gateway_leads_everything_while_the_other_one_is_away() -> None:
     away = Fault("", "crash", 1.0, 2.5, gateway_name(1))
     plan = Plan(5, gateways=2, stores=3, replication_factor=3, partitions=4, pace=0.1, faults=(away,))
     world = Gateways(plan)
-    seen: set[tuple[int, int]] = set()
+    seen: dict[int, set[int]] = {before: set() for before in (0, 1, 2)}
     acknowledged = world.history.on_acknowledged
 
     def note(log: Any, name: bytes, offset: int) -> None:
-        if 1.6 < world.loop.now < 3.4:
-            leader = world.leader_of((log.topic.name, log.index))
-            assert leader is not None, "an acknowledgement of what nobody leads"
-            seen.add((leader.gateway, log.index))
+        leader = world.leader_of((log.topic.name, log.index))
+        assert leader is not None, "an acknowledgement of what nobody leads"
+        now = world.loop.now
+        if now < 1.0 or 2.0 < now < 3.4:
+            seen[0 if now < 1.0 else leader.gateway].add(log.index)
         acknowledged(log, name, offset)
 
     with patch.object(world.history, "on_acknowledged", note):
         keeps_promises(plan, world)
-    assert len(seen) == 2
-    assert {gateway for gateway, _ in seen} == {2}
+    assert seen == {0: {0, 1, 2, 3}, 1: set(), 2: {0, 1, 2, 3}}
+    leaders = [world.leader(bytes.fromhex(topic), index) for topic in world.topic_names for index in range(4)]
+    assert {leader.gateway for leader in leaders} == {1, 2}, "it has its share again"
+
+
+@pytest.mark.parametrize("seed", [322, 416])
+def test_notes_leave_though_the_log_was_read_before_it_came(seed: int) -> None:
+    """A gateway that gains a log takes up its notes at once: by the record as it is now."""
+    run(make_gateways_plan(seed))
 
 
 def test_a_seed_is_one_schedule() -> None:

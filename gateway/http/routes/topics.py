@@ -231,7 +231,7 @@ def partition_row(view: View, topic: Topic, partition: Partition) -> dict[str, A
         "partition": partition.index,
         "state": _STATES[partition.state],
         "reason": None if partition.available else partition.reason,
-        "leader": broker.node_id,
+        "leader": broker.gateways.leader(topic.id, partition.index),
         "leader_epoch": partition.leader_epoch,
         "stores": list(replicas.ids),
         "stores_here": list(replicas.in_sync),

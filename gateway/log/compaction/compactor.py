@@ -58,18 +58,28 @@ class Compaction:
         self._backoff_changed = trio.Event()
         self._put_off: dict[Partition, float] = {}
         """Until when logs are left alone."""
+        self._has_gained = False
+        """There may be more that other lives have begun."""
+        context.on_segments_gained(self._gained)
 
     async def run(self) -> None:
         """Compact for ever; have forgotten what earlier lives had begun."""
         await self._context.copies.wait_compared()
         left = LeftOver(self._context)
         while True:
+            if self._has_gained:
+                self._has_gained = False
+                left.look_again()
             if not left.is_empty:
                 await left.forget()
             if not await self.compact_one():
                 with trio.move_on_after(max(MIN_BACKOFF_MS, self._backoff_ms) / 1000):
                     await self._backoff_changed.wait()
                 self._backoff_changed = trio.Event()
+
+    def _gained(self) -> None:
+        self._has_gained = True
+        self._backoff_changed.set()
 
     def set_backoff(self, backoff_ms: int) -> None:
         """Rest for so many milliseconds when no log needs any; a rest that lasts is over."""

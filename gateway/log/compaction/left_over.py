@@ -20,7 +20,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Entry
 from gateway.log.notes import Note, take_notes, tombstone
 from gateway.log.recovery.verification import RESTORE
-from mesh.protocol.address_state import Phase
+from mesh.protocol.address_state import Phase, life_of
 from wireproto.dafka.additions import NO_EPOCH, STATUS_DONE, Verified
 
 if TYPE_CHECKING:
@@ -86,12 +86,19 @@ async def forget_outputs(context: "LogContext", outputs: Sequence[Noted]) -> Non
 
 
 class LeftOver:
-    """What was noted when this life began, until it is forgotten."""
+    """What was noted when this life began, or came to it with what it leads, until it is forgotten."""
 
     def __init__(self, context: "LogContext") -> None:
         self._context = context
         self._left = {one.address: one for one in noted_outputs(context)}
         self._refuted: set[str] = set()
+
+    def look_again(self) -> None:
+        """Another gateway's may be this one's now."""
+        own = self._context.producer.requests.prefix
+        for one in noted_outputs(self._context):
+            if life_of(one.address) != own:
+                self._left.setdefault(one.address, one)
 
     @property
     def is_empty(self) -> bool:

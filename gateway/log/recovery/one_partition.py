@@ -78,6 +78,11 @@ class PartitionRecovery:
         """The stores that it waits for, once that takes long."""
         return self._waits.names
 
+    @property
+    def is_old(self) -> bool:
+        """Whether this gateway has lost the partition since it began, or leads it anew."""
+        return self._waits.is_old
+
     def give_up(self, stores: Collection[str]) -> None:
         """These stores will never answer again; what only they have of what is open is given up."""
         self._given_up = frozenset(stores)

@@ -75,6 +75,19 @@ NEXT_STEP = (
 
 UNREADABLE = "its last segment cannot be read back"
 
+_FAILURES = (
+    AskedInVain,
+    CatalogRefuted,
+    CatalogUnverified,
+    Inconsistent,
+    NotServed,
+    KafkaError,
+    InvalidBatch,
+    ValueError,
+    KeyError,
+)
+"""How an attempt may end."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -298,21 +311,31 @@ class Recovery:
             self._given_up.pop(partition, None)
         except Superseded:
             pass
-        except AskedInVain:
-            self._recover_again(partition)
-        except CatalogRefuted as error:
-            self._say(partition, "serves nothing", str(error))
-            partition.withhold(str(error))
-            self._context.epoch_counter.heard(verification.highest_epoch)
-        except CatalogUnverified as error:
-            self._fail(attempt, str(error))
-        except Inconsistent as error:
-            self._fail(attempt, f"{error}; {NEXT_STEP}")
-        except (NotServed, KafkaError, InvalidBatch, ValueError, KeyError) as error:
-            self._fail(attempt, f"{UNREADABLE}: {error}; {NEXT_STEP}")
+        except _FAILURES as error:
+            if not attempt.is_old:
+                self._failed(attempt, verification, error)
         finally:
             self._attempts.pop(partition, None)
+            if attempt.is_old:
+                self.begin([partition])
             self._settle()
+
+    def _failed(self, attempt: PartitionRecovery, verification: Verification, error: Exception) -> None:
+        """An attempt did not come to its end."""
+        partition = attempt.partition
+        match error:
+            case AskedInVain():
+                self._recover_again(partition)
+            case CatalogRefuted():
+                self._say(partition, "serves nothing", str(error))
+                partition.withhold(str(error))
+                self._context.epoch_counter.heard(verification.highest_epoch)
+            case CatalogUnverified():
+                self._fail(attempt, str(error))
+            case Inconsistent():
+                self._fail(attempt, f"{error}; {NEXT_STEP}")
+            case _:
+                self._fail(attempt, f"{UNREADABLE}: {error}; {NEXT_STEP}")
 
     @staticmethod
     def _fail(attempt: PartitionRecovery, reason: str) -> None:

@@ -32,7 +32,7 @@ LEAST_PAUSE_SECONDS = 0.01
 
 
 class Superseded(Exception):
-    """The partition was deleted, or failed, meanwhile."""
+    """The partition was deleted, or failed, or is led by another gateway, or anew, meanwhile."""
 
 
 class StoreWaits:
@@ -44,6 +44,7 @@ class StoreWaits:
         self.names: tuple[str, ...] = ()
         self._stores = stores
         self._partition = partition
+        self._leaderships = partition.leaderships
         self._settled = settled
         self._progress = trio.Event()
 
@@ -90,5 +91,17 @@ class StoreWaits:
 
     def check_wanted(self) -> None:
         """Raises Superseded."""
-        if self._partition.deleted or self._partition.state is not PartitionState.RECOVERING:
+        if not self.is_wanted:
             raise Superseded
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the attempt may go on."""
+        partition = self._partition
+        is_same = partition.leaderships == self._leaderships and not partition.deleted
+        return is_same and partition.state is PartitionState.RECOVERING
+
+    @property
+    def is_old(self) -> bool:
+        """Whether this gateway has lost the partition meanwhile, or leads it anew."""
+        return self._partition.leaderships != self._leaderships

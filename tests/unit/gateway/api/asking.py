@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from gateway.administration.automatic_creation import AutomaticCreation
+from gateway.cluster.gateways import OneGateway
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
@@ -103,6 +104,11 @@ class FakeGroups:
     def __init__(self) -> None:
         self.found: list[str] = []
         self.failure: KafkaError | None = None
+        self.nodes: dict[str, int] = {}
+        """The gateways of groups that are not this one's."""
+
+    def node_of(self, group_id: str) -> int:
+        return self.nodes.get(group_id, NODE_ID)
 
     async def find(self, group_id: str) -> None:
         await trio.lowlevel.checkpoint()
@@ -127,6 +133,7 @@ class FakeBroker:
 
     def __init__(self, *, stores: int = 1, **settings: Any) -> None:
         self.node_id = NODE_ID
+        self.gateways = OneGateway(NODE_ID)
         self.cluster_id = CLUSTER_ID
         self.topics = FakeTopics()
         self.stores: Any = SimpleNamespace(

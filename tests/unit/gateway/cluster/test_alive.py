@@ -87,7 +87,7 @@ def who_serves(catalog: MemoryCatalog) -> str:
 
 
 def standbys(catalog: MemoryCatalog) -> list[str]:
-    return [entry.key.removeprefix(keys.STANDBYS) for entry in catalog.range(keys.STANDBYS)]
+    return [entry.key.removeprefix(keys.standbys_of(1)) for entry in catalog.range(keys.standbys_of(1))]
 
 
 def test_who_is_alone_serves_at_once_and_goes_on() -> None:
@@ -289,7 +289,7 @@ def test_a_standby_whose_lease_has_run_out_is_one_again() -> None:
         await first.serves.wait()
         nursery.start_soon(second.run)
         await trio.sleep(1)
-        entry = catalog.get(keys.STANDBYS + B)
+        entry = catalog.get(keys.standbys_of(1) + B)
         assert entry is not None
         await catalog.revoke(entry.lease)
         assert standbys(catalog) == []

@@ -15,9 +15,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.catalog.fenced import FencedCatalog
-from gateway.cluster.lineage import Lineage
+from gateway.cluster.lineage import Life, Lineage
 from gateway.cluster.remembering import TOO_LARGE_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import REMOVED, StoreEntry, first_entries
+from gateway.leadership.records import AliveRecord, pack_alive
 from mesh.data_directory import DataDirectoryRefused
 from mesh.protocol.catalog_memory import CatalogMemory, MemoryHead
 from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
@@ -94,16 +95,30 @@ class World:
         return self.stores[store].take(keep)
 
     @asynccontextmanager
-    async def life(self, catalog: MemoryCatalog | None = None) -> AsyncIterator[Remembering]:
+    async def life(
+        self,
+        catalog: MemoryCatalog | None = None,
+        name: str = "",
+        is_keeper: Callable[[], bool] | None = None,
+    ) -> AsyncIterator[Remembering]:
         self.lives += 1
-        requests = cast(Any, type("Requests", (), {"prefix": f"G{self.lives}", "ask": self.ask})())
+        requests = cast(Any, type("Requests", (), {"prefix": name or f"G{self.lives}", "ask": self.ask})())
         requests.ask = self.ask
         await end_lives(catalog or self.catalog)
-        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER)
+        made = Remembering(FencedCatalog(catalog or self.catalog), requests, CLUSTER, is_keeper)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run)
             yield made
             nursery.cancel_scope.cancel()
+
+    def goes_on(self) -> set[str]:
+        """The lives that the catalog does not know as ended."""
+        lives = self.catalog.range(keys.LIVES)
+        return {one.key.removeprefix(keys.LIVES) for one in lives if Life.unpack(one.value).last is None}
+
+    async def lives_on(self, gateway: int, life: str) -> None:
+        """One of several gateways is alive."""
+        await put_many(self.catalog, {keys.alive_key(gateway): pack_alive(AliveRecord(life))})
 
     async def change(self, **values: bytes) -> None:
         await put_many(self.catalog, {keys.topic_key(name): value for name, value in values.items()})
@@ -165,6 +180,55 @@ def test_what_changes_is_told_once_a_second_and_an_idle_catalog_not_at_all() -> 
             assert store.memory.memory.sequence == world.catalog.revision
 
     run(body, "A")
+
+
+def test_of_several_gateways_the_keeper_alone_tells_the_stores() -> None:
+    async def body(world: World) -> None:
+        first, second = "A" * 16, "B" * 16
+        await world.lives_on(1, first)
+        await world.lives_on(2, second)
+        keeper = first
+        async with (
+            world.life(name=first, is_keeper=lambda: keeper == first) as one,
+            world.life(name=second, is_keeper=lambda: keeper == second) as two,
+        ):
+            await two.wait_compared()
+            await world.change(orders=b"1")
+            before = trio.current_time()
+            assert await two.keep(1.0), "as soon as the keeper has told it"
+            assert trio.current_time() - before < 0.5
+            store = world.stores["S"]
+            assert {keep.at.life for keep in store.heard if keep.kind != KEEP_QUESTION} == {first}
+            assert world.goes_on() == {first, second}
+
+            keeper = second
+            await world.change(orders=b"2")
+            heard = len(store.heard)
+            assert await one.keep(1.0)
+            told = [keep for keep in store.heard[heard:] if keep.kind != KEEP_QUESTION]
+            assert {(keep.kind, keep.at.life) for keep in told} == {(KEEP_CHANGES, second)}
+            assert store.entries[keys.topic_key("orders")] == b"2"
+            heard = len(store.heard)
+            await trio.sleep(100)
+            assert len(store.heard) == heard, "nobody asks while nothing is different"
+
+    run(body, "S")
+
+
+def test_the_lives_of_gateways_that_are_alive_are_not_ended() -> None:
+    async def body(world: World) -> None:
+        first, second, third = "A" * 16, "B" * 16, "C" * 16
+        for number, life in enumerate((first, second), 1):
+            await world.lives_on(number, life)
+            async with world.life(name=life) as made:
+                await made.wait_compared()
+        assert world.goes_on() == {first, second}
+        await world.lives_on(1, third)
+        async with world.life(name=third) as made:
+            await made.wait_compared()
+        assert world.goes_on() == {second, third}
+
+    run(body, "S")
 
 
 def test_what_is_noted_of_the_stores_themselves_is_no_news() -> None:

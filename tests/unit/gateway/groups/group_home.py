@@ -83,6 +83,8 @@ class Home:
     def __init__(self, *, topic: bool = True, **settings: int) -> None:
         self.topics = FakeTopics()
         self.created = 0
+        self.elsewhere: set[int] = set()
+        """Partitions that another gateway leads."""
         if topic:
             self.make_topic()
         self.settings = {
@@ -96,6 +98,11 @@ class Home:
             topics=self.topics,
             stores=SimpleNamespace(default_replication_factor=1),
             create_topic=self._create_topic,
+            node_id=1,
+            gateways=SimpleNamespace(
+                leads=lambda partition: partition.index not in self.elsewhere,
+                leader=lambda _topic_id, index: 2 if index in self.elsewhere else 1,
+            ),
         )
         self.journal = FakeJournal()
         self.coordinator = Coordinator(
@@ -113,9 +120,15 @@ class Home:
             self.nursery.cancel_scope.cancel()
 
     def make_topic(self) -> None:
-        self.topics[OFFSETS_TOPIC] = SimpleNamespace(
-            name=OFFSETS_TOPIC, id=uuid.uuid4().bytes, partitions=[object()] * 50
-        )
+        topic = SimpleNamespace(name=OFFSETS_TOPIC, id=uuid.uuid4().bytes)
+        topic.partitions = [SimpleNamespace(topic=topic, index=index) for index in range(50)]
+        self.topics[OFFSETS_TOPIC] = topic
+
+    def move(self, group_id: str, *, here: bool) -> None:
+        """The gateways' table gives a group's partition to this gateway, or to gateway 2."""
+        partition = self.topics[OFFSETS_TOPIC].partitions[partition_for(group_id, 50)]
+        self.elsewhere.discard(partition.index) if here else self.elsewhere.add(partition.index)
+        self.coordinator.moved([partition] if here else [], [] if here else [partition])
 
     async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], copies: int) -> Any:
         assert (name, partitions, copies) == (OFFSETS_TOPIC, 50, 1)

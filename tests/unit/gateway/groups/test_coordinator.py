@@ -123,6 +123,65 @@ def test_a_partition_that_cannot_be_read_is_tried_again_and_holds_up_no_other() 
     run(main)
 
 
+def test_groups_of_a_partition_that_goes_are_another_gateways() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            ticket = home.sync("m1", 1)
+            await ticket.synced()
+            assert home.coordinator.node_of("g") == 1
+            home.move("g", here=False)
+            assert "g" not in home.coordinator.groups
+            for call in (home.join, lambda: home.leave("m1"), lambda: home.coordinator.for_fetch("g")):
+                assert refused(call) is ErrorCode.NOT_COORDINATOR
+            assert home.heartbeat() is ErrorCode.NOT_COORDINATOR
+            assert home.coordinator.node_of("g") == 2
+            await home.coordinator.find("g")
+            assert home.coordinator.partitions_loading == 0
+            home.coordinator.check_all_served()
+            await home.stable("another group")
+
+    run(main)
+
+
+def test_groups_of_a_partition_that_comes_back_are_read_from_the_log() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.stable()
+            home.move("g", here=False)
+            home.journal.may_load = trio.Event()
+            home.move("g", here=True)
+            assert refused(home.join) is LOADING
+            assert home.coordinator.partitions_loading == 1
+            home.journal.may_load.set()
+            await wait_all_tasks_blocked()
+            assert home.heartbeat() is NONE
+            assert home.coordinator.partitions_loading == 0
+
+    run(main)
+
+
+def test_what_a_load_finds_that_began_before_the_partition_went_is_old() -> None:
+    async def main() -> None:
+        home = Home()
+        home.journal.may_load = first = trio.Event()
+        async with home.running():
+            home.move("g", here=False)
+            home.move("g", here=True)
+            second = home.journal.may_load = trio.Event()
+            first.set()
+            await wait_all_tasks_blocked()
+            assert refused(home.join) is LOADING
+            second.set()
+            await trio.sleep(2)
+            await home.stable()
+            assert home.coordinator.partitions_loading == 0
+
+    run(main)
+
+
 def test_groups_go_on_after_a_restart_where_they_were() -> None:
     async def main() -> None:
         home = Home()

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.leadership.balance import SLACK, Gateway
-from gateway.leadership.next_table import NOBODY, SLOTS_A_TURN, Move, Why, next_moves, rank
+from gateway.leadership.next_table import NOBODY, SLOTS_A_TURN, Move, Why, next_moves
 from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, slot_of
 from tests.unit.gateway.leadership.tables import (
     EMPTY,
@@ -397,38 +397,6 @@ def test_a_rack_alone_is_no_reason_to_move() -> None:
     owners = even_table(gateways)
     owners[first : first + 2] = [1, 2]
     assert because(all_moves(owners, gateways, [one]), Why.UNEVEN) == []
-
-
-# who does it ------------------------------------------------------------------------------------------------
-
-
-@given(alive=st.sets(st.integers(1, 999), min_size=1, max_size=10), data=st.data())
-def test_everybody_alive_has_a_rank_of_its_own_and_a_gateway_that_is_back_the_first(
-    alive: set[int], data: st.DataObject
-) -> None:
-    former = data.draw(st.sampled_from([*sorted(alive), 1000]))
-    ranks = {gateway: rank(gateway, alive, former, "0123456789ABCDEF") for gateway in alive}
-    assert sorted(ranks.values()) == list(range(len(alive)))
-    if former in alive:
-        assert ranks[former] == 0
-
-
-def test_each_life_has_an_order_of_its_own() -> None:
-    firsts = Counter(
-        min((1, 2, 3), key=lambda gateway: rank(gateway, {1, 2, 3}, 9, f"{life:016X}")) for life in range(300)
-    )
-    assert min(firsts[gateway] for gateway in (1, 2, 3)) > 60
-
-
-@given(alive=st.sets(st.integers(1, 999), min_size=2, max_size=10), data=st.data())
-def test_the_ranks_of_others_keep_their_order_when_one_goes(alive: set[int], data: st.DataObject) -> None:
-    """Who has waited for that one is next, and nobody begins to wait anew."""
-    order = sorted(alive, key=lambda gateway: rank(gateway, alive, 0, "L"))
-    gone = data.draw(st.sampled_from(order))
-    left = alive - {gone}
-    assert sorted(left, key=lambda gateway: rank(gateway, left, 0, "L")) == [
-        gateway for gateway in order if gateway != gone
-    ]
 
 
 def test_sums_are_those_of_squares() -> None:

@@ -21,6 +21,7 @@ from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.configs.effective import effective_topic_configs
+from gateway.leadership.slots import slot_of
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.recovery.recovery import Recovery
@@ -186,12 +187,26 @@ class Life:
                 self.recovery.run,
             ):
                 nursery.start_soon(worker)
-            if self.leadership is not None:
-                await self.leadership.take(self.context.epoch_counter)
+            await self.lead()
             self.context.closer.load()
             await self.recovery.recover(self.topic.partitions)
             yield self
             nursery.cancel_scope.cancel()
+
+    async def lead(self) -> None:
+        """Take the slots that the table gives this gateway, whichever of its lives had them."""
+        if (leadership := self.leadership) is None:
+            return
+        leadership.read()
+        leaders = enumerate(leadership.table.slots)
+        own = [slot for slot, leader in leaders if leader and leader.gateway == leadership.gateway]
+        await leadership.take(own, self.context.epoch_counter)
+        gained = leadership.read().gained
+        for partition in self.topic.partitions:
+            if slot_of(TOPIC_ID, partition.index) in gained:
+                epoch = leadership.epoch(TOPIC_ID, partition.index)
+                self.context.epoch_counter.given(epoch)
+                partition.gained(epoch)
 
     async def settle(self) -> None:
         """Deliver all that is on its way."""

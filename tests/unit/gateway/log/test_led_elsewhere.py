@@ -15,9 +15,8 @@ from gateway.leadership.records import pack_slot, slot_text, unpack_slot
 from gateway.leadership.slots import slot_of
 from gateway.leadership.table import Leader
 from gateway.log.compaction.left_over import LeftOver, Noted
-from gateway.log.fences import LED_ELSEWHERE
 from gateway.log.notes import tombstone
-from gateway.log.partition import PartitionState
+from gateway.log.partition import LED_ELSEWHERE, PartitionState
 from mesh.protocol.address_state import life_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch, header_of
@@ -145,8 +144,7 @@ def test_ends_are_told_by_the_logs_leader(tmp_path: Path) -> None:
         notes = {keys.closing_key("A" * 32): LOG, keys.closing_key("B" * 32): LOG_1}
         await catalog.transact([], {key: keys.pack(CLOSED | {"log": log}) for key, log in notes.items()})
         two = gateway(2)
-        assert two.leadership is not None
-        await two.leadership.take(two.context.epoch_counter)
+        await two.lead()
         two.context.closer.load()
         assert two.context.closer.untold() == {STORE: 1}
         assert two.context.closer.untold_members("B" * 32, but="") == [STORE]
@@ -159,8 +157,7 @@ def test_what_a_compaction_has_left_is_judged_by_the_logs_leader(tmp_path: Path)
         await catalog.transact([], Noted("A" * 32, (STORE,), 1, LOG, 0).put())
         one, two = gateway(1), gateway(2)
         for life in (one, two):
-            assert life.leadership is not None
-            await life.leadership.take(life.context.epoch_counter)
+            await life.lead()
         assert LeftOver(two.context).is_empty
         assert not LeftOver(one.context).is_empty
 

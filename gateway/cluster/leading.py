@@ -1,0 +1,206 @@
+"""Has a gateway lead what the table gives it, and no more: it follows the table, and changes its own part.
+
+Followed: what comes is recovered, with the notes about its segments; what goes is served no more from this
+moment on, and who waits for it is told to ask for its leader (`follow`, in the catalog's order with
+everything else that memory follows: `gateway.cluster.following`).
+
+Changed: slots whose leader's life is over are taken, if the next table gives them to this gateway; its own
+ones are given away where the next table has them elsewhere (`gateway.cluster.slot_leadership`). Rule: a slot
+is given away only after nothing of its partitions is served here any more, and while no other one is without
+a leader. What its producers have under way is failed, as when a leader dies; they send it again to the next
+one, which finds it in the stores or not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import trio
+
+from gateway.catalog.interface import CatalogLost
+from gateway.leadership.balance import Gateway
+from gateway.leadership.next_table import Move, next_moves
+from gateway.leadership.records import BadRecord
+from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, first_slot
+
+if TYPE_CHECKING:
+    from gateway.cluster.gateways import Living, SharedGateways
+    from gateway.cluster.slot_leadership import SlotLeadership
+    from gateway.cluster.topics import Topics
+    from gateway.log.context import LogContext
+    from gateway.log.partition import Partition
+    from gateway.log.recovery.recovery import Recovery
+
+GIVE_SECONDS: Final = 0.25
+"""Between two slots with partitions that are given away: the producers of one are served again by then."""
+
+FREE_AT_ONCE: Final = 40
+"""Slots without partitions that are given away together: nobody notices."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Plan(NamedTuple):
+    """What this gateway changes of the table: slots that it takes; and those that it gives, to whom."""
+
+    take: list[int]
+    give: dict[int, tuple[int, str]]
+    is_last: bool
+    """Nothing more is to be given after it."""
+    has_partitions: bool = False
+    """Somebody may notice that something is given."""
+
+
+class Leading:
+    """One gateway life's. `run` works for ever."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        leadership: SlotLeadership,
+        gateways: SharedGateways,
+        topics: Topics,
+        recovery: Recovery,
+    ) -> None:
+        self._context = context
+        self._gateways = gateways
+        self._leadership = leadership
+        self._topics = topics
+        self._recovery = recovery
+        self._changed = trio.Event()
+        self._looked = trio.Event()
+        self._on_moved: list[Callable[[list[Partition], list[Partition]], None]] = []
+
+    def on_moved(self, tell: Callable[[list[Partition], list[Partition]], None]) -> None:
+        """Have this called with the partitions that this gateway leads from now on, or leads anew, and with
+        those that it has led.
+        """
+        self._on_moved.append(tell)
+
+    async def wait_looked(self) -> None:
+        """Return when it has taken what was without a leader at the beginning, as far as that is its own."""
+        await self._looked.wait()
+
+    # the table is followed --------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """The table, or who is alive, may be different."""
+        gained, lost, others = self._read()
+        if gained or lost or others:
+            self._tell(gained, lost | others)
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Something may be different by which the next table is made."""
+        self._changed.set()
+
+    def _read(self) -> tuple[set[int], set[int], set[int]]:
+        try:
+            moved = self._leadership.read()
+            self._gateways.read()
+        except BadRecord as error:
+            raise self._unreadable(error) from None
+        for slot in moved.gained:
+            leader = self._leadership.table.slots[slot]
+            assert leader is not None
+            self._context.epoch_counter.given(leader.epoch)
+        return moved
+
+    def _unreadable(self, error: BadRecord) -> CatalogLost:
+        return CatalogLost(
+            f"the catalog {self._context.catalog.where} has something that cannot be read of who leads what: "
+            f"{error}. Start the version that has written it"
+        )
+
+    def _tell(self, gained: set[int], lost: set[int]) -> None:
+        came: list[Partition] = []
+        went: list[Partition] = []
+        for partition, slot in self._partitions():
+            if slot in gained:
+                partition.gained(self._epoch(partition))
+                came.append(partition)
+            elif slot in lost:
+                partition.led_elsewhere(self._epoch(partition))
+                went.append(partition)
+        if gained:
+            level = logging.INFO if came else logging.DEBUG
+            logger.log(level, "this gateway leads %d partitions more, in %d slots", len(came), len(gained))
+            context = self._context
+            context.closer.load()
+            context.segments_gained()
+        for tell in self._on_moved:
+            tell(came, went)
+        self._recovery.begin(sorted(came, key=lambda one: not one.topic.internal))
+
+    def _partitions(self) -> Iterable[tuple[Partition, int]]:
+        """All that there are, with their slots."""
+        for topic in self._topics.all():
+            first = first_slot(topic.id)
+            for partition in topic.partitions:
+                if not partition.deleted:
+                    yield partition, (first + partition.index) % SLOTS
+
+    def _epoch(self, partition: Partition) -> int:
+        return self._context.first_epoch(partition.topic.id, partition.index)
+
+    # the table is changed ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Take and give, for ever."""
+        while True:
+            self.follow()
+            self._changed = trio.Event()
+            try:
+                plan = await self._change()
+            except BadRecord as error:
+                raise self._unreadable(error) from None
+            self._looked.set()
+            if plan.is_last and not plan.take:
+                await self._changed.wait()
+            elif plan.has_partitions:
+                await trio.sleep(GIVE_SECONDS)
+
+    async def _change(self) -> _Plan:
+        """One look; what was done."""
+        plan = await self._plan(self._gateways.living)
+        counter = self._context.epoch_counter
+        if plan.take:
+            await self._leadership.take(plan.take, counter)
+            self.follow()
+        if plan.give:
+            for partition, slot in self._partitions():
+                if slot in plan.give:
+                    partition.led_elsewhere(partition.leader_epoch)
+            await self._leadership.give(plan.give, counter)
+            self.follow()
+        return plan
+
+    async def _plan(self, living: Mapping[int, Living]) -> _Plan:
+        own, table = self._leadership, self._leadership.table
+        plan = _Plan([], {}, is_last=True)
+        if own.gateway not in living or living[own.gateway].life != own.life:
+            return plan  # whoever has this one's place does it
+        orphans = table.orphans({number: one.life for number, one in living.items()})
+        gateways = [Gateway(number, one.rack, one.leaving) for number, one in living.items()]
+        occupancy = Occupancy(TopicShape(topic.id, len(topic.partitions)) for topic in self._topics.all())
+        for move in next_moves(table.owners(), orphans, gateways, occupancy):
+            if move is None:
+                await trio.lowlevel.checkpoint()
+            elif move.slot in orphans:
+                if move.target == own.gateway:
+                    plan.take.append(move.slot)
+            elif orphans or self._is_enough(plan.give, move, occupancy):
+                break
+            elif move.source == own.gateway:
+                plan.give[move.slot] = move.target, living[move.target].life
+        has_partitions = any(occupancy.weights[slot] for slot in plan.give)
+        return plan._replace(is_last=not plan.give, has_partitions=has_partitions)
+
+    @staticmethod
+    def _is_enough(give: Mapping[int, object], move: Move, occupancy: Occupancy) -> bool:
+        """Whether this move waits for the next look: one slot with partitions is given at a time."""
+        if len(give) >= FREE_AT_ONCE:
+            return True
+        return bool(give) and any(occupancy.weights[slot] for slot in (move.slot, *give))

@@ -1,0 +1,288 @@
+"""Several gateways share a mesh and a catalog in etcd: each of them is lost under load, and comes back.
+
+Producers are idempotent and go on by themselves; what was acknowledged is read once, in the order in which it
+was sent to its partition, by consumers and by a group.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peers.etcd import Etcd
+from tests.peers.mesh import GatewayProcess, MeshCluster
+from tests.peers.process import ServerEnded
+
+TOPIC = "orders"
+PARTITIONS = 12
+SECONDS = 60.0
+USAGE = 2
+RETRIABLE = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+
+pytestmark = pytest.mark.slow
+
+
+class Gateways:
+    """Three of them, and clients that know all."""
+
+    def __init__(self, mesh: MeshCluster, directory: Path, etcd: Etcd) -> None:
+        self.mesh, self.directory, self.etcd = mesh, directory, etcd
+        self.all = {1: mesh.gateway}
+        for number in (2, 3):
+            self.add(number).start()
+
+    def add(self, number: int) -> GatewayProcess:
+        where = self.directory / f"gateway-{number}"
+        own = ["--catalog", self.etcd.address, "--gateway-id", str(number)]
+        self.all[number] = GatewayProcess(where, self.mesh.tower, 3, *own)
+        return self.all[number]
+
+    @property
+    def clients(self) -> dict[str, str]:
+        addresses = ",".join(one.bootstrap for one in self.all.values())
+        return {"bootstrap.servers": addresses, "topic.metadata.refresh.interval.ms": "1000"}
+
+    def leaders(self, at: int, topic: str = TOPIC) -> dict[int, int]:
+        """Partition -> leader, as one of them tells it."""
+        admin = AdminClient({"bootstrap.servers": self.all[at].bootstrap})
+        told = admin.list_topics(topic, timeout=SECONDS)
+        assert all(one.leader in {-1, *told.brokers} for one in told.topics[topic].partitions.values())
+        return {number: one.leader for number, one in told.topics[topic].partitions.items()}
+
+    def wait_for_leaders(self, expected: set[int], at: int) -> dict[int, int]:
+        """Until these lead something, evenly, and nobody else does."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            leaders = list((found := self.leaders(at)).values())
+            counts = {leader: leaders.count(leader) for leader in leaders}
+            if counts.keys() == expected and max(counts.values()) - min(counts.values()) <= 1:
+                return found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+
+    def kill_all(self) -> None:
+        for gateway in self.all.values():
+            gateway.kill9()
+
+
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[Gateways]:
+    with (
+        Etcd(tmp_path / "etcd") as etcd,
+        MeshCluster(tmp_path, gateway_arguments=["--catalog", etcd.address]) as mesh,
+    ):
+        made = Gateways(mesh, tmp_path, etcd)
+        try:
+            create(made, TOPIC, PARTITIONS)
+            yield made
+        finally:
+            made.kill_all()
+
+
+def create(gateways: Gateways, topic: str, partitions: int, at: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": gateways.all[at].bootstrap})
+    for made in admin.create_topics([NewTopic(topic, partitions, 3)]).values():
+        made.result(SECONDS)
+
+
+class Sender:
+    """An idempotent producer of numbers, to all partitions in turn."""
+
+    def __init__(self, gateways: Gateways) -> None:
+        self._producer = Producer(
+            {**gateways.clients, "enable.idempotence": True, "message.timeout.ms": 60_000, "linger.ms": 1}
+        )
+        self._numbers = count()
+        self.sent: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        self.acknowledged: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
+        self.failed: list[object] = []
+
+    def send_until(self, happened: Callable[[], bool]) -> None:
+        while not happened():
+            number = next(self._numbers)
+            partition = number % PARTITIONS
+            self._producer.produce(TOPIC, b"%d" % number, partition=partition, on_delivery=self._delivered)
+            self.sent[partition].append(number)
+            self._producer.poll(0.002)
+
+    def send_until_all_partitions_acknowledge(self) -> None:
+        before = dict(self.acknowledged)
+        self.send_until(lambda: all(self.acknowledged[one] > before[one] for one in before))
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is not None:
+            self.failed.append(error)
+        else:
+            partition = message.partition()
+            assert partition is not None
+            self.acknowledged[partition] += 1
+
+    def finish(self, gateways: Gateways) -> None:
+        """All was acknowledged, and is there once and in order."""
+        assert self._producer.flush(SECONDS) == 0
+        assert self.failed == []
+        assert read(gateways, sum(map(len, self.sent.values()))) == self.sent
+
+
+def read(gateways: Gateways, records: int, **config: str) -> dict[int, list[int]]:
+    """So many records, by partition: assigned by hand, or by a group."""
+    group = config.get("group.id")
+    consumer = Consumer({**gateways.clients, "group.id": "nobody", "auto.offset.reset": "earliest", **config})
+    if group:
+        consumer.subscribe([TOPIC])
+    else:
+        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    deadline = time.monotonic() + SECONDS
+    while (left := records - sum(map(len, found.values()))) > 0:
+        assert time.monotonic() < deadline, f"{left} of {records} are not there"
+        for message in consumer.consume(500, 0.5):
+            assert message.error() is None, message.error()
+            partition, value = message.partition(), message.value()
+            assert partition is not None
+            assert isinstance(value, bytes)
+            found[partition].append(int(value))
+    assert not consumer.consume(1, 0.5), "more than was sent"
+    consumer.close()
+    return found
+
+
+def test_each_gateway_is_killed_in_turn_and_nothing_is_lost(gateways: Gateways) -> None:
+    everybody = {1, 2, 3}
+    leaders = gateways.wait_for_leaders(everybody, at=2)
+    assert gateways.wait_for_leaders(everybody, at=3) == leaders, "each tells the same"
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    for number, gateway in gateways.all.items():
+        other = number % 3 + 1
+        gateway.kill9()
+        sender.send_until_all_partitions_acknowledge()
+        gateways.wait_for_leaders(everybody - {number}, at=other)
+        gateway.start()
+        gateways.wait_for_leaders(everybody, at=other)
+        sender.send_until_all_partitions_acknowledge()
+    sender.finish(gateways)
+    everything = sum(map(len, sender.sent.values()))
+    assert read(gateways, everything, **{"group.id": "readers"}) == sender.sent
+
+
+def test_a_group_goes_on_where_its_coordinator_is_killed(gateways: Gateways) -> None:
+    gateways.wait_for_leaders({1, 2, 3}, at=1)
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    consumer = Consumer(
+        {**gateways.clients, "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    consumer.subscribe([TOPIC])
+    seen: set[int] = set()
+    deadline = time.monotonic() + SECONDS
+
+    def commit() -> None:
+        """Again while the coordinator loads: librdkafka leaves that to its users."""
+        while True:
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() not in RETRIABLE or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def consume_until_all_is_seen() -> None:
+        while len(seen) < sum(map(len, sender.sent.values())):
+            assert time.monotonic() < deadline, f"{len(seen)}, acknowledged {sender.acknowledged}"
+            messages = consumer.consume(500, 0.5)
+            for message in messages:
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert isinstance(value, bytes)
+                assert int(value) not in seen
+                seen.add(int(value))
+            if messages:
+                commit()
+
+    consume_until_all_is_seen()
+    coordinator = next(number for number, one in gateways.all.items() if "group g: generation 1" in one.log)
+    gateways.all[coordinator].kill9()
+    sender.send_until_all_partitions_acknowledge()
+    consume_until_all_is_seen()
+    consumer.close()
+    del gateways.all[coordinator]
+    sender.finish(gateways)
+
+
+@pytest.mark.parametrize("how", ["stopped", "ended"])
+def test_a_gateway_that_is_stopped_for_long_or_ended_is_followed(gateways: Gateways, how: str) -> None:
+    """One that wakes up again has lost its place, and ends."""
+    gateways.wait_for_leaders({1, 2, 3}, at=1)
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    second = gateways.all[2]
+    if how == "ended":
+        assert second.terminate() == 0
+    else:
+        second.send_signal(signal.SIGSTOP)
+    gateways.wait_for_leaders({1, 3}, at=1)
+    if how == "stopped":
+        second.send_signal(signal.SIGCONT)
+        assert second.wait() == USAGE
+        assert "another one may have taken its place" in second.log or "taken this one's place" in second.log
+    sender.send_until_all_partitions_acknowledge()
+    second.start()
+    gateways.wait_for_leaders({1, 2, 3}, at=2)
+    sender.send_until_all_partitions_acknowledge()
+    sender.finish(gateways)
+
+
+def test_a_gateway_that_comes_later_takes_its_share_under_load(gateways: Gateways) -> None:
+    gateways.wait_for_leaders({1, 2, 3}, at=1)
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    gateways.add(4).start()
+    gateways.wait_for_leaders({1, 2, 3, 4}, at=4)
+    sender.send_until_all_partitions_acknowledge()
+    sender.finish(gateways)
+
+
+def test_each_gateway_changes_the_cluster_and_all_of_them_see_it(gateways: Gateways) -> None:
+    for number in gateways.all:
+        create(gateways, f"made-by-{number}", 3, at=number)
+    admins = {
+        number: AdminClient({"bootstrap.servers": one.bootstrap}) for number, one in gateways.all.items()
+    }
+    deadline = time.monotonic() + SECONDS
+    expected = {TOPIC, "made-by-1", "made-by-2", "made-by-3"}
+    for number, admin in admins.items():
+        while not expected <= admin.list_topics(timeout=SECONDS).topics.keys():
+            assert time.monotonic() < deadline, f"gateway {number} does not see them"
+    for deleted in admins[3].delete_topics(["made-by-1"]).values():
+        deleted.result(SECONDS)
+    for admin in admins.values():
+        while "made-by-1" in admin.list_topics(timeout=SECONDS).topics:
+            assert time.monotonic() < deadline
+
+
+def test_one_with_a_catalog_of_its_own_is_refused(gateways: Gateways, tmp_path: Path) -> None:
+    """So is a number of its own for one that shares no catalog."""
+    elsewhere = GatewayProcess(
+        tmp_path / "elsewhere", gateways.mesh.tower, 3, "--catalog", f"{gateways.etcd.address}/other"
+    )
+    with pytest.raises(ServerEnded):
+        elsewhere.start()
+    assert elsewhere.returncode == 3
+    alone = GatewayProcess(tmp_path / "alone", gateways.mesh.tower, 3, "--gateway-id", "2")
+    with pytest.raises(ServerEnded):
+        alone.start()
+    assert alone.returncode == USAGE
+    assert "--gateway-id 2 is for gateways that share a catalog in an etcd" in alone.log

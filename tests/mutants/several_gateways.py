@@ -1,0 +1,93 @@
+"""Several gateways on one catalog: slots that are taken and given, notes and groups that go with them."""
+
+from tests.mutants.mutant import Mutant
+
+SLOT_LEADERSHIP = "gateway/cluster/slot_leadership.py"
+
+OF_SLOTS = "tests/unit/gateway/cluster/test_slot_leadership.py::"
+OF_LEADING = "tests/unit/gateway/cluster/test_leading.py::"
+OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
+OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
+
+MUTANTS = (
+    Mutant(
+        "a-slot-of-the-living-is-taken",
+        "Two gateways take partitions from each other.",
+        SLOT_LEADERSHIP,
+        "unpack_alive(there.value).life == leader.life:\n            return []",
+        "unpack_alive(there.value).life == leader.life:\n            pass",
+        (f"{OF_SLOTS}test_what_a_life_leads_that_goes_on_is_not_taken",),
+    ),
+    Mutant(
+        "that-a-life-is-over-is-not-compared",
+        "A gateway that was away for a moment loses what it leads while it leads it.",
+        SLOT_LEADERSHIP,
+        "        if leader.gateway != self.gateway:",
+        "        if leader.gateway < 0:",
+        (f"{OF_SLOTS}test_what_a_life_leads_that_goes_on_is_not_taken",),
+    ),
+    Mutant(
+        "a-slot-under-a-number-that-was-drawn-before",
+        "The next leader's epoch may be lower than the last one's: its stores refuse it.",
+        SLOT_LEADERSHIP,
+        "        epoch = counter.next\n",
+        "        epoch = counter.leadership\n",
+        (f"{OF_SLOTS}test_each_take_has_a_number_of_its_own",),
+    ),
+    Mutant(
+        "a-slot-is-given-to-whoever-was-alive",
+        "It goes to a gateway that is gone, and waits for nobody to take it.",
+        SLOT_LEADERSHIP,
+        "there.mod_revision if there is not None and is_alive else NEVER",
+        "0 if there is None else there.mod_revision",
+        (f"{OF_SLOTS}test_what_cannot_be_given_is_led_anew",),
+    ),
+    Mutant(
+        "what-was-not-given-is-forgotten",
+        "Nobody serves the slot: its leader has stopped, and is its leader.",
+        SLOT_LEADERSHIP,
+        "            for slot in targets:\n                self._led.pop(slot, None)\n",
+        "",
+        (f"{OF_SLOTS}test_what_cannot_be_given_is_led_anew",),
+    ),
+    Mutant(
+        "the-epoch-that-others-tell-is-fenced",
+        "A client goes to and fro between a gateway that tells it an epoch and one that refuses that.",
+        "gateway/log/partition.py",
+        "        if self._led_since <= current_leader_epoch:",
+        "        if self._led_since < 0:",
+        (f"{OF_LEADING}test_a_partition_that_is_led_elsewhere_keeps_nothing_but_what_was_shown",),
+    ),
+    Mutant(
+        "all-gateways-tell-the-stores",
+        "Each finds the other's sequence there, and sends whole copies for ever.",
+        "gateway/cluster/remembering.py",
+        "(self._tell if self._is_keeper() else self._hear)",
+        "self._tell",
+        (f"{OF_REMEMBERING}test_of_several_gateways_the_keeper_alone_tells_the_stores",),
+    ),
+    Mutant(
+        "a-start-ends-the-lives-of-all",
+        "A gateway that starts deposes those that serve.",
+        "gateway/cluster/lineage.py",
+        "if life.last is None and name not in alive",
+        "if life.last is None",
+        (f"{OF_REMEMBERING}test_the_lives_of_gateways_that_are_alive_are_not_ended",),
+    ),
+    Mutant(
+        "groups-stay-where-they-were",
+        "Two gateways coordinate a group.",
+        "gateway/groups/coordinator.py",
+        "self._loading.went(partition.index)\n                self._forget_groups(partition.index)\n",
+        "self._loading.went(partition.index)\n",
+        (f"{OF_GROUPS}test_groups_of_a_partition_that_goes_are_another_gateways",),
+    ),
+    Mutant(
+        "an-old-load-counts",
+        "Groups as they were before another gateway had them.",
+        "gateway/groups/partition_loads.py",
+        "return self._closed or self._begun[partition] != begun",
+        "return self._closed",
+        (f"{OF_GROUPS}test_what_a_load_finds_that_began_before_the_partition_went_is_old",),
+    ),
+)

@@ -1,0 +1,231 @@
+"""Gateways on one catalog take what nobody leads, give away what is too much, and follow the table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from dafka.settings import Settings
+from gateway.broker import Broker
+from gateway.catalog import keys
+from gateway.catalog.fenced import FencedCatalog
+from gateway.catalog.interface import CatalogLost, Compare
+from gateway.cluster.leading import GIVE_SECONDS
+from gateway.cluster.slot_leadership import SlotLeadership
+from gateway.cluster.stores import Stores
+from gateway.leadership.records import AliveRecord, pack_alive
+from gateway.leadership.slots import SLOTS
+from gateway.log.context import LogContext
+from gateway.log.partition import LED_ELSEWHERE, PartitionState
+from gateway.log.topic import Topic
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+from tests.unit.gateway.log.fake_log import STORE, FakeNode, FakeReader, FakeRequests, KeepingProducer
+from wireproto.kafka.errors import ErrorCode
+
+PARTITIONS = 6
+
+
+class One:
+    """A gateway in one life. `came` and `went` are the partitions that it was told of."""
+
+    def __init__(self, catalog: MemoryCatalog, number: int, life: str) -> None:
+        self.number, self.life = number, life * 16
+        self.catalog = FencedCatalog(catalog)
+        node = FakeNode()
+        producer = KeepingProducer(node, FakeRequests())
+        stores = Stores.always(catalog, [STORE])
+        self.leadership = SlotLeadership(self.catalog, number, self.life)
+        context = LogContext(
+            self.catalog,
+            producer,
+            cast("Any", FakeReader(producer)),
+            cluster_id="cluster",
+            stores=stores,
+            tail_cache_bytes=1 << 20,
+            leadership=self.leadership,
+        )
+        self.broker = Broker(context, stores, Settings(), lambda: None)
+        assert self.broker.leading is not None
+        self.leading = self.broker.leading
+        self.came: list[int] = []
+        self.went: list[int] = []
+        self.leading.on_moved(self._note)
+
+    def _note(self, came: list[Any], went: list[Any]) -> None:
+        self.came += [one.index for one in came]
+        self.went += [one.index for one in went]
+
+    @property
+    def topic(self) -> Topic:
+        topic = self.broker.topics.get("orders")
+        assert topic is not None
+        return topic
+
+    @property
+    def led(self) -> set[int]:
+        return {one.index for one in self.topic.partitions if self.broker.context.leads(one)}
+
+
+class Cluster:
+    """Gateways over one catalog."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.catalog = MemoryCatalog()
+        self._nursery = nursery
+
+    async def start(self, number: int, life: str) -> One:
+        """It is alive, and follows and leads from now on."""
+        key = keys.alive_key(number)
+        revision = await self.catalog.transact([], {key: pack_alive(AliveRecord(life * 16))})
+        one = One(self.catalog, number, life)
+        one.catalog.hold(Compare(key, revision))
+        self._nursery.start_soon(one.broker.following.run)
+        self._nursery.start_soon(one.leading.run)
+        await one.leading.wait_looked()
+        return one
+
+    async def dies(self, one: One) -> None:
+        await self.catalog.transact([], {}, [keys.alive_key(one.number)])
+        await self.settle()
+
+    async def settle(self) -> None:
+        await wait_all_tasks_blocked()
+        await trio.sleep((PARTITIONS + 1) * GIVE_SECONDS)
+        await wait_all_tasks_blocked()
+
+
+def run(body: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await body(Cluster(nursery))
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_the_first_one_leads_all_slots_and_serves_what_it_creates() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        assert all(one.leadership.leads_slot(slot) for slot in range(SLOTS))
+        topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        assert {partition.state for partition in topic.partitions} == {PartitionState.READY}
+        assert [one.broker.gateways.leader(topic.id, index) for index in range(PARTITIONS)] == [
+            1
+        ] * PARTITIONS
+
+    run(body)
+
+
+def test_another_one_is_given_its_share_one_slot_after_the_other() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        before = {partition.index: partition.leader_epoch for partition in topic.partitions}
+        two = await cluster.start(2, "B")
+        await wait_all_tasks_blocked()
+        assert len(one.went) == 1, "the next one when this one is served again"
+        await cluster.settle()
+        assert len(one.led) == len(two.led) == PARTITIONS // 2
+        assert one.led | two.led == set(range(PARTITIONS))
+        assert sorted(one.went) == sorted(two.came) == sorted(two.led)
+        assert one.came == []
+        for index in range(PARTITIONS):
+            here, there = one.topic.partitions[index], two.topic.partitions[index]
+            assert here.leader_epoch == there.leader_epoch
+            assert one.broker.gateways.leader(topic.id, index) == (1 if index in one.led else 2)
+            if index in two.led:
+                assert here.leader_epoch > before[index]
+                assert (here.state, here.reason) == (PartitionState.FAILED, LED_ELSEWHERE)
+                assert here.withheld
+                assert not here.available
+            else:
+                assert here.available
+
+    run(body)
+
+
+def test_what_one_has_led_that_died_is_led_by_the_other_one_and_given_back() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await cluster.start(1, "A"), await cluster.start(2, "B")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.settle()
+        of_two = set(two.led)
+        assert len(of_two) == PARTITIONS // 2
+        await cluster.dies(two)
+        assert one.led == set(range(PARTITIONS))
+        assert set(one.came) == of_two
+        assert {one.topic.partitions[index].state for index in of_two} == {PartitionState.RECOVERING}
+        again = await cluster.start(2, "C")
+        await cluster.settle()
+        assert len(one.led) == len(again.led) == PARTITIONS // 2
+        assert one.led | again.led == set(range(PARTITIONS))
+
+    run(body)
+
+
+def test_one_that_is_back_in_another_life_keeps_what_it_led() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await cluster.start(1, "A"), await cluster.start(2, "B")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.settle()
+        of_two = set(two.led)
+        again = await cluster.start(2, "C")
+        await cluster.settle()
+        assert (again.led, two.led) == (of_two, set())
+        assert one.came == []
+        epochs = [
+            (two.topic.partitions[i].leader_epoch, again.topic.partitions[i].leader_epoch) for i in of_two
+        ]
+        assert all(before == after for before, after in epochs), "the old one tells the new epoch too"
+
+    run(body)
+
+
+def test_one_whose_place_is_lost_takes_and_gives_nothing() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.dies(one)
+        assert one.broker.gateways.leader(one.topic.id, 0) == -1
+        two = await cluster.start(2, "B")
+        await cluster.settle()
+        assert (one.led, two.led) == (set(), set(range(PARTITIONS)))
+
+    run(body)
+
+
+def test_a_partition_that_is_led_elsewhere_keeps_nothing_but_what_was_shown() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        topic = await one.broker.create_topic("orders", 1, {}, 1)
+        partition = topic.partitions[0]
+        partition.set_end(7)
+        partition.led_elsewhere(partition.leader_epoch + 5)
+        assert partition.high_watermark == 7
+        assert partition.chain.segments() == []
+        epoch = partition.leader_epoch + 6
+        partition.gained(epoch)
+        partition.leader_epoch = epoch + 3  # it was recovered again since
+        codes = [partition.check_leader_epoch(epoch + more) for more in (-1, 0, 2, 3, 4)]
+        none = ErrorCode.NONE
+        fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert codes == [fenced, none, none, none, unknown]
+        assert partition.state is PartitionState.RECOVERING
+        assert partition.withheld
+
+    run(body)
+
+
+def test_a_table_that_cannot_be_read_ends_the_process_with_the_reason() -> None:
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        one = One(catalog, 1, "A")
+        await catalog.transact([], {f"{keys.SLOTS}0003": b'{"v":2}'})
+        with pytest.raises(CatalogLost, match=r"cannot be read of who leads what: a newer release"):
+            one.leading.follow()
+
+    trio.run(main)
