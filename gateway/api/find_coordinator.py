@@ -49,7 +49,10 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
     body = request.body
     batched = request.header.api_version >= BATCHED_SINCE_VERSION
     keys = body.coordinator_keys if batched else [body.key]
-    nodes = {one.id: one for one in broker.gateways.brokers(request.local_address)}
+    nodes = {
+        one.id: {"node_id": one.id, "host": one.host, "port": one.port}
+        for one in broker.gateways.brokers(request.local_address)
+    }
     if body.key_type in {GROUP, TRANSACTION}:
         error, message = ErrorCode.NONE, ""
         if body.key_type == GROUP and keys:
@@ -60,27 +63,19 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
         message = f"coordinator type {body.key_type} is not known here"
         if body.key_type == SHARE and batched:
             message = ""  # as Kafka, which knows the type and only refuses the key
-    answers: list[tuple[ErrorCode, str, dict[str, Any]]] = []
+    coordinators = []
     for key in keys:
         await request.work.before(ELEMENT)
-        if error is not ErrorCode.NONE:
-            answers.append((error, message, _NOBODY))
-            continue
-        node = nodes.get(broker.groups.node_of(key) if body.key_type == GROUP else broker.node_id)
-        if node is None:
-            answers.append((ErrorCode.COORDINATOR_NOT_AVAILABLE, "its last coordinator is gone", _NOBODY))
-        else:
-            answers.append((error, message, {"node_id": node.id, "host": node.host, "port": node.port}))
-    if not batched:
-        error, message, shown = answers[0]
-        return answer(
-            request,
-            _Answer(throttle_time_ms=0, error_code=error, error_message=message or "NONE", **shown),
-        )
-    coordinators = [
-        _Answer.Coordinator(key=key, error_code=error, error_message=message, **shown)
-        for key, (error, message, shown) in zip(keys, answers, strict=True)
-    ]
+        code, why, node = error, message, _NOBODY
+        if error is ErrorCode.NONE:
+            number = broker.groups.node_of(key) if body.key_type == GROUP else broker.node_id
+            node = nodes.get(number, _NOBODY)
+            if node is _NOBODY:
+                code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its last coordinator is gone"
+        if not batched:
+            shown = _Answer(throttle_time_ms=0, error_code=code, error_message=why or "NONE", **node)
+            return answer(request, shown)
+        coordinators.append(_Answer.Coordinator(key=key, error_code=code, error_message=why, **node))
     response = _Answer(throttle_time_ms=0, coordinators=coordinators)
     return await answer_of(len(coordinators), request, response)
 
