@@ -127,8 +127,10 @@ class Following:
             topic = made if is_made else topic_of(self._context, entry, self._dynamic.in_force)
             assert topic is not None
             topic.revision = entry.mod_revision
+            self._place(topic.partitions)
             await self._begin(topic.partitions, new=is_made)
             self._topics.add(topic)
+            self._recovery.begin(self._place(topic.partitions))
         else:
             await self._alter(topic, entry, new=topic is made)
 
@@ -145,9 +147,11 @@ class Following:
         topic.revision = entry.mod_revision
         if (count := value["partitions"]) > len(topic.partitions):
             added = [Partition(self._context, topic, index) for index in range(len(topic.partitions), count)]
+            self._place(added)
             await self._begin(added, new=new)
             # Another list: who goes through the partitions at this moment sees those from before.
             topic.partitions = [*topic.partitions, *added]
+            self._recovery.begin(self._place(added))
             for partition in topic.partitions:
                 partition.settings_changed(announce=True)
             self._topics.grew(len(added))
@@ -155,6 +159,12 @@ class Following:
             topic.configs = value["configs"]
             apply_configs([topic], self._dynamic.in_force, announce=True)
             self._topics.changed()
+
+    def _place(self, partitions: list[Partition]) -> list[Partition]:
+        """Where several gateways share the catalog: by the table that there is at this moment. Gives those
+        that this gateway leads since a moment ago.
+        """
+        return [] if self._leading is None else self._leading.place(partitions)
 
     async def _begin(self, partitions: list[Partition], *, new: bool) -> None:
         if new:

@@ -92,6 +92,20 @@ class Leading:
             self._tell(gained, lost | others)
         self.look_soon()
 
+    def place(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """These come into memory, or have just come: have them go by the table as it is now, for one that was
+        built while its slot changed was told nothing of that. Gives those that are to be recovered.
+        """
+        gained = []
+        for partition in partitions:
+            epoch = self._epoch(partition)
+            if not self._context.leads(partition):
+                partition.led_elsewhere(epoch)
+            elif partition.led_since != epoch:
+                partition.gained(epoch)
+                gained.append(partition)
+        return gained
+
     def look_soon(self) -> None:
         """Something may be different by which the next table is made."""
         self._changed.set()

@@ -118,7 +118,7 @@ class Partition:
         self._state = PartitionState.RECOVERING
         self._has_led = False
         """Whether it has served under its leader epoch."""
-        self._led_since = UNSHARED
+        self.led_since = UNSHARED
         """The leader epoch since which this gateway leads it, where others tell clients of that."""
         self.leaderships = 0
         """How often it was gained, or lost to another gateway: what was begun before the last time is old."""
@@ -156,7 +156,7 @@ class Partition:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         # Other gateways tell the epoch since which this one leads, also while it has recovered again since:
         # who goes by that is at the right leader, and would be told the same once more.
-        if self._led_since <= current_leader_epoch:
+        if self.led_since <= current_leader_epoch:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH
 
@@ -413,7 +413,7 @@ class Partition:
         if self.available:
             self.fail(LED_ANEW)
         self._lead_anew(leader_epoch)
-        self._led_since = leader_epoch
+        self.led_since = leader_epoch
         # Notes about its segments may leave the catalog before it is recovered.
         self.fence.read(self._context.catalog.get(self.fence.key))
         self._set_state(PartitionState.RECOVERING)

@@ -54,9 +54,19 @@ MUTANTS = (
         "the-epoch-that-others-tell-is-fenced",
         "A client goes to and fro between a gateway that tells it an epoch and one that refuses that.",
         "gateway/log/partition.py",
-        "        if self._led_since <= current_leader_epoch:",
-        "        if self._led_since < 0:",
+        "        if self.led_since <= current_leader_epoch:",
+        "        if self.led_since < 0:",
         (f"{OF_LEADING}test_a_partition_that_is_led_elsewhere_keeps_nothing_but_what_was_shown",),
+    ),
+    Mutant(
+        "a-topic-as-its-slots-were-before",
+        "Clients are told an epoch that the partition's leader does not know: they ask again for ever.",
+        "gateway/cluster/leading.py",
+        "            elif partition.led_since != epoch:",
+        "            elif partition.led_since < epoch < 0:",
+        (
+            f"{OF_LEADING}test_a_partition_that_is_made_while_its_slot_changes_goes_by_the_table_of_afterwards",
+        ),
     ),
     Mutant(
         "all-gateways-tell-the-stores",

@@ -17,8 +17,9 @@ from gateway.catalog.interface import CatalogLost, Compare
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
-from gateway.leadership.records import AliveRecord, pack_alive
+from gateway.leadership.records import AliveRecord, pack_alive, pack_slot, slot_text
 from gateway.leadership.slots import SLOTS
+from gateway.leadership.table import Leader
 from gateway.log.context import LogContext
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
 from gateway.log.topic import Topic
@@ -229,3 +230,47 @@ def test_a_table_that_cannot_be_read_ends_the_process_with_the_reason() -> None:
             one.leading.follow()
 
     trio.run(main)
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["a new topic", "more partitions"])
+def test_a_partition_that_is_made_while_its_slot_changes_goes_by_the_table_of_afterwards(
+    grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was built with the epoch that its slot had before, and nobody tells it of the change: it is not
+    among the topics yet.
+    """
+
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        if grows:
+            await one.broker.create_topic("orders", 1, {}, 1)
+        transact = one.catalog.transact
+
+        async def slots_change(compares: Any, puts: Any, *more: Any) -> int:
+            if not any(key.startswith(keys.TOPICS) for key in puts):
+                return await transact(compares, puts, *more)
+            again = pack_slot(Leader(1, one.life, 500))
+            elsewhere = pack_slot(Leader(2, "B" * 16, 501))
+            await cluster.catalog.transact([], {keys.alive_key(2): pack_alive(AliveRecord("B" * 16))})
+            for first in range(0, SLOTS, 32):
+                puts_of_slots = {
+                    keys.SLOTS + slot_text(slot): elsewhere if slot % 2 else again
+                    for slot in range(first, first + 32)
+                }
+                await cluster.catalog.transact([], puts_of_slots | {keys.LEADER_EPOCH: keys.pack(501)})
+            await wait_all_tasks_blocked()
+            return await transact(compares, puts, *more)
+
+        monkeypatch.setattr(one.catalog, "transact", slots_change)
+        if grows:
+            await one.broker.add_partitions(one.topic, PARTITIONS)
+        else:
+            await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        monkeypatch.undo()
+        for partition in one.topic.partitions:
+            leader = one.leadership.table.leader_of(one.topic.id, partition.index)
+            assert leader is not None
+            assert partition.leader_epoch == leader.epoch, partition
+            assert partition.available == (leader.gateway == 1 and (partition.index > 0 or not grows))
+
+    run(body)
