@@ -66,6 +66,8 @@ class SlotLeadership:
         self.table = Table()
         """As it was read last."""
         self._catalog = catalog
+        self._revisions = [0] * SLOTS
+        """Of the keys, when they were read: most are as they were, each time."""
         self._led: dict[int, Compare] = {}
         """By slot: its key, as it was read when it named this life."""
         self._refused: set[Compare] = set()
@@ -110,8 +112,13 @@ class SlotLeadership:
         return moved
 
     def _read_slot(self, slot: int, entry: Entry | None, moved: Moved) -> None:
-        leader = None if entry is None else unpack_slot(entry.value)
-        before, self.table.slots[slot] = self.table.slots[slot], leader
+        before = self.table.slots[slot]
+        revision = 0 if entry is None else entry.mod_revision
+        if revision == self._revisions[slot]:
+            leader = before
+        else:
+            leader = None if entry is None else unpack_slot(entry.value)
+            self._revisions[slot], self.table.slots[slot] = revision, leader
         if entry is not None and leader is not None and self._is_own(leader):
             compare = Compare(entry.key, entry.mod_revision)
             if self._led.get(slot) != compare:
