@@ -161,11 +161,12 @@ class Life(abc.ABC):
                 "too few stores have said whether this catalog is the newest: what is there is served, and "
                 "nothing is created or deleted until they have"
             )
+        if broker.leading is not None:
+            # Takes as long as some transactions in the catalog; a start has waited for that before.
+            await broker.leading.wait_looked()
         recovered = trio.Event()
 
         async def recover() -> None:
-            if broker.leading is not None:
-                await broker.leading.wait_looked()
             await broker.recover()
             recovered.set()
 

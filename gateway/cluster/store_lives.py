@@ -63,8 +63,10 @@ class StoreLives:
             # Somebody else has seen another start of this store: what is here has to know that one.
             entry = self._catalog.get(error.key)
             if entry is not None:
-                store = error.key.removeprefix(keys.STORE_LIVES)
-                self._vouching.remember(store, _unpack(entry.value))
+                store, life = error.key.removeprefix(keys.STORE_LIVES), _unpack(entry.value)
+                self._vouching.remember(store, life)
+                # If it is the start that waits to be kept: it is, by another gateway.
+                self._presence.counts_now(store, life)
             return
         self.are_kept(seen)
 

@@ -69,6 +69,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a-start-that-another-gateway-has-kept",
+        "A store counts at one gateway only: the others wait for it for ever.",
+        "gateway/cluster/store_lives.py",
+        "                self._presence.counts_now(store, life)\n            return\n",
+        "            return\n",
+        ("tests/sim/test_gateways.py::test_a_start_of_a_store_counts_that_another_gateway_has_kept",),
+    ),
+    Mutant(
         "all-gateways-tell-the-stores",
         "Each finds the other's sequence there, and sends whole copies for ever.",
         "gateway/cluster/remembering.py",

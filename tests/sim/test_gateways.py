@@ -65,6 +65,11 @@ def test_notes_leave_though_the_log_was_read_before_it_came(seed: int) -> None:
     run(make_gateways_plan(seed))
 
 
+def test_a_start_of_a_store_counts_that_another_gateway_has_kept() -> None:
+    """What both have seen of it is the same, so there is nothing more to keep."""
+    run(make_gateways_plan(902))
+
+
 def test_a_seed_is_one_schedule() -> None:
     plan = make_gateways_plan(3)
     first, again = (cluster.run(plan, Gateways(plan)) for _ in range(2))
