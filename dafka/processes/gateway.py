@@ -103,12 +103,22 @@ class GatewayProcess(Life):
 
     async def _take_place(self, nursery: trio.Nursery) -> None:
         if self.alive is not None:
+            self.alive.on_suspended(self._suspend)
             nursery.start_soon(self.alive.run)
             self.health.not_ready("standby: it waits until no other gateway serves")
             await self.alive.take()
             note_life(self.directory.path, self.requests.prefix)
             self.health.not_ready("starting")
         self.stores = Stores(self.catalog, self.presence)
+
+    def _lacks(self) -> str | None:
+        if self.alive is not None and self.alive.is_suspended:
+            return "suspended: the catalog is away for longer than this gateway's lease"
+        return None
+
+    def _suspend(self, suspended: bool) -> None:
+        if self._server is not None:
+            (self._server.suspend if suspended else self._server.resume)()
 
     async def _give_place(self) -> None:
         if self.alive is not None:

@@ -84,7 +84,7 @@ class Life(abc.ABC):
         self.context = context
         self.metrics = Metrics()
         self._registry = load_apis()
-        self.health = Health()
+        self.health = Health(self._lacks)
         self.loop_watch = LoopWatch()
         self.node = Node(context)
         self.requests = Requests(self.node, self.life_name)
@@ -119,6 +119,10 @@ class Life(abc.ABC):
     async def _give_place(self) -> None:
         """Let another process serve: nothing of this one is under way any more."""
         await trio.lowlevel.checkpoint()
+
+    def _lacks(self) -> str | None:
+        """Why it serves nobody although it has begun to; None: it does."""
+        return None
 
     def _leadership(self) -> SlotLeadership | None:
         """What it leads, where it shares its catalog with other gateways."""
@@ -321,6 +325,8 @@ class Life(abc.ABC):
             produce_gate=broker.context.window_gate,
             hurry=broker.wake_parked,
         )
+        if self._lacks() is not None:
+            server.suspend()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_wake_parked, server, broker)
             await nursery.start(_serve_clients, server, sockets, nursery)

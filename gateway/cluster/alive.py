@@ -9,9 +9,10 @@ what it would acknowledge the stores refuse, since its successor has sealed its 
 nothing about data.
 
 Rule: what clocks bound is how long it shows what may be old. Its lease is old when it was not renewed for the
-lease's time, by a clock that goes on while the machine sleeps; then it ends, if a standby was there to take
-its place, or another gateway to take what it leads. Without one it goes on: the catalog is away, and nobody
-else can reach it either.
+lease's time, by a clock that goes on while the machine sleeps. Then it is **suspended**, if a standby was
+there to take its place, or another gateway to take what it leads: it answers nobody, so that clients ask
+others. Renewed, it goes on as it was, and nothing was taken; where its lease is gone it ends. Without anybody
+to follow it it goes on all the time: the catalog is away, and nobody else can reach it either.
 
 A gateway that was killed and is started again on its data directory need not wait for the lease: the
 directory's lock says that its last life is over.
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaseLost(ProcessEnds):
-    """This gateway may have lost its place to a standby."""
+    """This gateway has lost its place, maybe to another one."""
 
     exit_code = EXIT_ENVIRONMENT
 
@@ -66,7 +67,7 @@ class LeaseLost(ProcessEnds):
         super().__init__(
             f"the catalog was not told for {LEASE_SECONDS:g} s that this gateway is alive, so another one "
             "may have taken its place. Nothing that was acknowledged is lost: start it again, and it waits "
-            "until the other one is gone"
+            "while another one serves"
         )
 
 
@@ -101,6 +102,13 @@ class Alive:
         self._renewed = 0.0
         """When the lease was renewed last, or before."""
         self._has_place = False
+        self.is_suspended = False
+        """Whether nobody is to be answered at present: the lease is old, and somebody may have taken over."""
+        self._on_suspended: list[Callable[[bool], None]] = []
+
+    def on_suspended(self, tell: Callable[[bool], None]) -> None:
+        """Have this called when `is_suspended` is another one."""
+        self._on_suspended.append(tell)
 
     async def take(self) -> None:
         """Return when the place is this life's."""
@@ -169,7 +177,8 @@ class Alive:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_age)
             while True:
-                await trio.sleep(RENEW_SECONDS)
+                # By when it was asked for: one that was answered late says little of now.
+                await trio.sleep(max(0.0, self._renewed + RENEW_SECONDS - self._clock()))
                 await self._granted.wait()
                 begun, lease = self._clock(), self._lease
                 try:
@@ -180,12 +189,31 @@ class Alive:
                     self._lose(lease)
                 else:
                     self._renewed = begun
+                    self._suspend()
 
     async def _watch_age(self) -> None:
         while True:
             await trio.sleep(LOOK_SECONDS)
-            if self._has_place and (self._is_replaced or (self._is_old and self._is_followed)):
+            if self._has_place and self._is_replaced:
                 raise LeaseLost
+            self._suspend()
+
+    def _suspend(self) -> None:
+        """Answer nobody, or answer again, whichever it is by now."""
+        suspended = self._has_place and self._is_old and self._is_followed
+        if suspended == self.is_suspended:
+            return
+        self.is_suspended = suspended
+        if suspended:
+            logger.error(
+                "the catalog was not told for %g s that this gateway is alive, so others may have taken what "
+                "it leads: it answers no clients until the catalog is reached again",
+                LEASE_SECONDS,
+            )
+        else:
+            logger.warning("the catalog has this gateway's lease as before: clients are answered again")
+        for tell in self._on_suspended:
+            tell(suspended)
 
     @property
     def _is_replaced(self) -> bool:

@@ -77,7 +77,7 @@ LINGER_CHUNK_BYTES = 16 * 1024
 MAX_SHOWN_CHARS = 255
 """Characters of what a client calls itself that are kept, as many as ApiVersions takes."""
 
-_ENDED_BY_US = frozenset({"shutdown", "malformed", "unsupported", "memory", "bug"})
+_ENDED_BY_US = frozenset({"shutdown", "suspended", "malformed", "unsupported", "memory", "bug"})
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
 logger = logging.getLogger(__name__)

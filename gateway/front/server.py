@@ -121,6 +121,7 @@ class Server:
         self._clients = Clients(self.context)
         self._departures = Departures()
         self._lingering = 0
+        self._is_suspended = False
         self._accepting = trio.CancelScope()
         self._connections_scope = trio.CancelScope()
         budgets = self._budgets = {
@@ -171,6 +172,18 @@ class Server:
     def shut_down(self) -> None:
         """Begins to stop; `serve` returns when that is done. Doing it twice changes nothing."""
         self._accepting.cancel()
+
+    def suspend(self) -> None:
+        """Answers nobody until `resume`: closes all connections, and those that come at once, so that clients
+        look for another gateway.
+        """
+        self._is_suspended = True
+        for connection in list(self.connections):
+            connection.close("suspended")
+
+    def resume(self) -> None:
+        """Answers clients again."""
+        self._is_suspended = False
 
     async def _accept_all(
         self,
@@ -230,6 +243,10 @@ class Server:
             self._clients.leave(client, trio.current_time())
 
     def _admit(self, sock: socket.socket, host: str, listener: Listener, connections: trio.Nursery) -> None:
+        if self._is_suspended:
+            sock.close()
+            self.metrics.connection_refused("suspended")
+            return
         client = self._clients.admit(host, trio.current_time())
         if isinstance(client, str):
             # Closed before a byte is read: the client sees at once that it must go elsewhere or wait.

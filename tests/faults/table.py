@@ -214,6 +214,12 @@ ROWS = (
     ),
     Row(
         "-",
+        "three gateways: all of etcd away for longer than a lease",
+        "none of them answers, and none ends: when it is back all go on as before",
+        ("test_etcd_is_away_for_longer_than_a_lease_and_all_go_on_when_it_is_back",),
+    ),
+    Row(
+        "-",
         "three gateways: each killed in turn, a group's coordinator killed, one stopped or ended, one more",
         "the others lead what it led, and it has its share again; one that was stopped ends",
         (

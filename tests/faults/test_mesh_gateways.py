@@ -245,6 +245,26 @@ def test_a_gateway_that_is_stopped_for_long_or_ended_is_followed(gateways: Gatew
     sender.finish(gateways)
 
 
+def test_etcd_is_away_for_longer_than_a_lease_and_all_go_on_when_it_is_back(gateways: Gateways) -> None:
+    """Nobody can tell who has taken what: none of them answers meanwhile, and none of them ends."""
+    leaders = gateways.wait_for_leaders({1, 2, 3}, at=1)
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    gateways.etcd.kill_all()
+    deadline = time.monotonic() + SECONDS
+
+    def all_are_suspended() -> bool:
+        assert time.monotonic() < deadline
+        return all("it answers no clients until" in one.log for one in gateways.all.values())
+
+    sender.send_until(all_are_suspended)
+    gateways.etcd.start_all()
+    sender.send_until_all_partitions_acknowledge()
+    assert gateways.leaders(at=1) == leaders
+    assert all("clients are answered again" in one.log for one in gateways.all.values())
+    sender.finish(gateways)
+
+
 def test_a_gateway_that_comes_later_takes_its_share_under_load(gateways: Gateways) -> None:
     gateways.wait_for_leaders({1, 2, 3}, at=1)
     sender = Sender(gateways)

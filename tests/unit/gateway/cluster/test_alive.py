@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from dafka.processes.last_life import last_life_in, note_life
 from gateway.catalog import keys
 from gateway.catalog.fenced import Deposed, FencedCatalog
-from gateway.catalog.interface import CatalogLost, Compare
+from gateway.catalog.interface import CatalogLost, Compare, LeaseNotFound
 from gateway.cluster.alive import LEASE_SECONDS, LOOK_SECONDS, RENEW_SECONDS, Alive, LeaseLost
 from gateway.leadership.records import unpack_alive
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -23,9 +23,9 @@ A, B, C = "A" * 16, "B" * 16, "C" * 16
 class Process:
     """One process that would serve."""
 
-    def __init__(self, catalog: MemoryCatalog, life: str, last_life: str = "") -> None:
+    def __init__(self, catalog: MemoryCatalog, life: str, last_life: str = "", *, gateway: int = 1) -> None:
         self.catalog = FencedCatalog(catalog)
-        self.alive = Alive(self.catalog, 1, life, last_life, clock=trio.current_time)
+        self.alive = Alive(self.catalog, gateway, life, last_life, clock=trio.current_time)
         self.serves = trio.Event()
         self.scope = trio.CancelScope()
 
@@ -50,14 +50,27 @@ class Away(MemoryCatalog):
 
     away = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_back = trio.Event()
+
+    def back(self) -> None:
+        """Each lease has its full time again, as with etcd."""
+        self.away = False
+        now = trio.current_time()
+        self._deadlines = {lease: now + self._mirror.leases[lease] for lease in self._deadlines}
+        self._is_back.set()
+
     async def keep_alive(self, lease: int) -> None:
         if self.away:
-            await trio.sleep_forever()
+            await self._is_back.wait()
         await super().keep_alive(lease)
 
     async def revoke(self, lease: int) -> None:
         if self.away:
-            await trio.sleep_forever()
+            await self._is_back.wait()
+        if self._deadlines[lease] > trio.current_time():
+            raise LeaseNotFound(lease)  # it has time again
         await super().revoke(lease)
 
 
@@ -204,28 +217,33 @@ def test_whose_lease_is_gone_ends() -> None:
     run(body)
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["beside a standby", "alone"])
-def test_who_cannot_renew_its_lease_ends_beside_a_standby(beside: bool) -> None:
+@pytest.mark.parametrize("beside", ["a standby", "another gateway", "nobody"])
+def test_who_cannot_renew_its_lease_is_suspended_where_somebody_may_follow(beside: str) -> None:
     async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
         assert isinstance(catalog, Away)
-        first, ended = Process(catalog, A), trio.Event()
-
-        async def serve() -> None:
-            try:
-                await first.run()
-            except* LeaseLost:
-                ended.set()
-
-        nursery.start_soon(serve)
+        first = Process(catalog, A)
+        told: list[bool] = []
+        first.alive.on_suspended(told.append)
+        nursery.start_soon(first.run)
         await first.serves.wait()
-        if beside:
+        if beside == "a standby":
             nursery.start_soon(Process(catalog, B).run)
-        await wait_all_tasks_blocked()
+        elif beside == "another gateway":
+            nursery.start_soon(Process(catalog, B, gateway=2).run)
+        await trio.sleep(LOOK_SECONDS)
         away = trio.current_time()
         catalog.away = True
-        await trio.sleep(LEASE_SECONDS + 2 * LOOK_SECONDS)
-        assert ended.is_set() == beside
+        await trio.sleep(LEASE_SECONDS - RENEW_SECONDS - LOOK_SECONDS)
+        assert not first.alive.is_suspended
+        await trio.sleep(RENEW_SECONDS + 2 * LOOK_SECONDS)
+        assert first.alive.is_suspended == (beside != "nobody")
         assert trio.current_time() - away < 2 * LEASE_SECONDS
+        catalog.back()
+        await trio.sleep(RENEW_SECONDS)
+        assert not first.alive.is_suspended
+        assert told == ([] if beside == "nobody" else [True, False])
+        await first.change()
+        assert who_serves(catalog) == A
 
     run(body, Away())
 

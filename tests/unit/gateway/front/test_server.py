@@ -83,6 +83,23 @@ def test_stopping_answers_what_is_in_flight_and_accepts_nothing_new() -> None:
     serve(body)
 
 
+def test_who_is_suspended_answers_nobody_and_goes_on_afterwards() -> None:
+    async def body(server: Running, client: Client) -> None:
+        await client.send(request(ECHO, 1))
+        assert await client.frame() == answer(1)
+        server.server.suspend()
+        assert await client.closed(), "its connection is closed"
+        async with server.client() as late:
+            assert await late.closed(), "so are those that come"
+        assert server.server.metrics.connections_refused == {("suspended",): 1}
+        server.server.resume()
+        async with server.client() as again:
+            await again.send(request(ECHO, 2))
+            assert await again.frame() == answer(2)
+
+    serve(body)
+
+
 def test_nothing_is_received_once_the_gateway_stops() -> None:
     async def body(server: Running, client: Client) -> None:
         await client.send(request(BEGIN, 1, b"before"))
