@@ -5,11 +5,9 @@ Who may write the directory may ask; nothing listens on a network for it. A requ
 with `"content": N` beside that is followed by N bytes that are no JSON.
 """
 
-import contextlib
 import errno
 import json
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from dafka.operators.socket_names import short_name
 from gateway.common.failures import ProcessEnds
-from mesh.private_files import FILE_MODE
+from mesh.unix_sockets import listening, short_name
 
 SOCKET_NAME = "admin.sock"
 
@@ -68,28 +65,15 @@ async def serve_admin(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer until cancelled. The directory is locked by this process: a socket that lies there is stale."""
-    path = directory / name
-    path.unlink(missing_ok=True)
     limit = trio.CapacityLimiter(MAX_CONNECTIONS)
 
     async def answer(stream: trio.SocketStream) -> None:
         async with limit, stream:
             await _answer(stream, handlers)
 
-    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        # On Linux the file gets the rights of the socket; elsewhere they come before anybody can connect.
-        with contextlib.suppress(OSError):
-            os.fchmod(listening.fileno(), FILE_MODE)
-        with short_name(path) as bound:
-            await listening.bind(bound)
-        if path.lstat().st_mode & ~FILE_MODE & 0o777:
-            path.chmod(FILE_MODE)
-        listening.listen(MAX_CONNECTIONS)
+    with listening(directory / name, MAX_CONNECTIONS) as made:
         task_status.started()
-        try:
-            await trio.serve_listeners(answer, [trio.SocketListener(listening)])
-        finally:
-            path.unlink(missing_ok=True)
+        await trio.serve_listeners(answer, [trio.SocketListener(trio.socket.from_stdlib_socket(made))])
 
 
 async def _answer(stream: trio.SocketStream, handlers: Mapping[str, Handler]) -> None:

@@ -10,7 +10,7 @@ do next goes out together: a lock, which is handed from one to the next, would t
 import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -34,6 +34,10 @@ PUT_BACK: Final = (
 )
 
 
+LATE_SECONDS: Final = 1.0
+"""A look at the leases that is so late was held up with everything else in this process."""
+
+
 class MirroredCatalog(ABC):
     """A `Catalog` over anything that can make a plan durable."""
 
@@ -43,12 +47,19 @@ class MirroredCatalog(ABC):
         self._queue: list[_Waiting] = []
         self._committing: trio.Event | None = None
         """Set when the commit that is under way is over; None while there is none."""
+        self._on_commit: list[Callable[[Plan], None]] = []
         self._refusal: Exception | None = None  # what every further transaction raises
         # Leases that were found at the start begin anew: their holders had no way to keep them alive
         # meanwhile. The clock is read when it first can be, since a catalog may be opened before trio
         # runs.
         self._deadlines: dict[int, float] = dict.fromkeys(mirror.leases, math.nan)
         self._deadlines_changed = trio.Event()
+
+    def on_commit(self, tell: Callable[[Plan], None]) -> None:
+        """Have this called with each commit that has changed something, before anybody who waits for it goes
+        on.
+        """
+        self._on_commit.append(tell)
 
     @property
     def revision(self) -> int:
@@ -117,8 +128,12 @@ class MirroredCatalog(ABC):
             await self._submit(Revoke(lease))
 
     async def run(self) -> None:
+        due = math.inf
         while True:
             now = trio.current_time()
+            if now > due + LATE_SECONDS:
+                # This process was stopped, or its machine slept: their holders had no way either.
+                self._deadlines = dict.fromkeys(self._deadlines, math.nan)
             for lease, deadline in self._deadlines.items():
                 if math.isnan(deadline):
                     self._deadlines[lease] = now + self._mirror.leases[lease]
@@ -127,7 +142,8 @@ class MirroredCatalog(ABC):
                     await self.revoke(lease)
                 except LeaseNotFound:
                     pass  # its holder was quicker
-            with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
+            due = min(self._deadlines.values(), default=math.inf)
+            with trio.move_on_at(due):
                 await self._deadlines_changed.wait()
 
     async def aclose(self) -> None:
@@ -185,6 +201,8 @@ class MirroredCatalog(ABC):
                 for waiting, outcome in zip(batch, plan.outcomes, strict=True):
                     waiting.outcome = outcome
                 self._history.add(plan.revision, plan.changes)
+                for tell in self._on_commit:
+                    tell(plan)
                 return
         for waiting in batch:
             waiting.outcome = self._refusal

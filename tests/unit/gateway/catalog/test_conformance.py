@@ -11,6 +11,8 @@ import trio
 from gateway.catalog.interface import Catalog, Change, Compare
 from gateway.catalog.mirror import Plan
 from gateway.catalog.mirrored import MirroredCatalog
+from gateway.catalog.served.catalog import ServedCatalog
+from gateway.catalog.served.server import CatalogServer
 from gateway.catalog.sqlite import SqliteCatalog
 from tests.unit.gateway.catalog.conformance import CASES, Case, Handles, named
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -35,6 +37,29 @@ def test_memory(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_sqlite(case: Case, tmp_path: Path) -> None:
     run(case, SqliteCatalog(tmp_path / "catalog.sqlite"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_served(case: Case, tmp_path: Path) -> None:
+    """By two processes, for all that they can tell."""
+    served(case, SqliteCatalog(tmp_path / "catalog.sqlite"), tmp_path / "catalog.sock")
+
+
+def served(case: Case, catalog: MirroredCatalog, path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.run)
+            await nursery.start(CatalogServer(catalog).serve, path)
+            handles = Handles(*[await trio.to_thread.run_sync(ServedCatalog, path) for _ in range(2)])
+            for handle in handles:
+                nursery.start_soon(handle.run)
+            await case(handles)
+            for handle in handles:
+                await handle.aclose()
+            nursery.cancel_scope.cancel()
+        await catalog.aclose()
+
+    trio.run(main)
 
 
 class ComparesNothing(MemoryCatalog):

@@ -137,6 +137,7 @@ def test_a_lease_ends_when_it_is_not_kept_alive(run: Callable[[Case], None]) -> 
             watch = catalog.watch("", catalog.revision + 1)
             clock.jump(9)
             await catalog.keep_alive(short)
+            await wait_all_tasks_blocked()
             clock.jump(9)
             await wait_all_tasks_blocked()
             assert [entry.key for entry in catalog.range("")] == ["long", "short"]
@@ -195,3 +196,31 @@ def test_who_shares_a_commit_that_ends_unexpectedly_hears_of_it() -> None:
     trio.run(main)
     unknown = "CatalogFailed: a commit of the catalog ended with RuntimeError('the disk is on fire')"
     assert sorted(raised) == [unknown, unknown, "RuntimeError: the disk is on fire"]
+
+
+@pytest.mark.parametrize("seconds", [6.5, 60.0])
+def test_the_end_of_a_stop_loses_no_lease(seconds: float) -> None:
+    """Whoever has the catalog was stopped for longer than a lease lasts: nobody could renew it meanwhile. One
+    that is over by a moment is over.
+    """
+    clock = MockClock()
+
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.run)
+            lease = await catalog.grant_lease(6.0)
+            await catalog.transact([], {"alive": b""}, lease=lease)
+            await wait_all_tasks_blocked()
+            clock.jump(seconds)
+            await wait_all_tasks_blocked()
+            if seconds < 7:
+                assert catalog.get("alive") is None
+            else:
+                await catalog.keep_alive(lease)
+                clock.jump(6.5)
+                await wait_all_tasks_blocked()
+                assert catalog.get("alive") is None, "from then on it lasts as long as ever"
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=clock)
