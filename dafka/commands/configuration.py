@@ -74,6 +74,13 @@ def with_one_catalog(settings: GatewaySettings) -> GatewaySettings:
             f"--gateway-id {settings.gateway_id} is for gateways that share a catalog in an etcd: give "
             "--catalog, or leave it out"
         )
+    names = [one.name for one in settings.listen]
+    doubled = {name for name in names if names.count(name) > 1}
+    if settings.catalog != "sqlite" and doubled:
+        raise ConfigurationError(
+            f"two of --listen are called {min(doubled)}: gateways that share a catalog tell clients each "
+            "other's addresses by the names of their listeners. Name them, as in INSIDE=10.0.0.1:9092"
+        )
     return settings
 
 

@@ -128,7 +128,8 @@ class StoreRequestHandlers:
 
     async def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         """Stores, links, and the partitions that do not serve."""
-        partitions = [partition for topic in self._broker.topics.all() for partition in topic.partitions]
+        leads = self._broker.gateways.leads
+        partitions = [one for topic in self._broker.topics.all() for one in topic.partitions if leads(one)]
         troubled = [one for one in partitions if one.state is not PartitionState.READY]
         return {
             "cluster": self._broker.cluster_id,

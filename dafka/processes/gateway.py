@@ -42,9 +42,9 @@ from gateway.cluster.lineage import lives_that_go_on
 from gateway.cluster.other_gateways import AnotherGateway, OtherGateways
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
-from gateway.front.listener_sockets import ListenerSocket
+from gateway.front.listener_sockets import ListenError, ListenerSocket
 from gateway.http.view import Surroundings
-from gateway.leadership.records import Address
+from gateway.leadership.records import Address, BadRecord
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
@@ -112,8 +112,12 @@ class GatewayProcess(Life):
         self.stores = Stores(self.catalog, self.presence)
 
     def _lacks(self) -> str | None:
-        if self.alive is not None and self.alive.is_suspended:
+        if self.alive is None:
+            return None
+        if self.alive.is_suspended:
             return "suspended: the catalog is away for longer than this gateway's lease"
+        if not self.remembering.compared.is_set():
+            return "too few stores have said whether the catalog is the newest: it leads nothing before"
         return None
 
     def _suspend(self, suspended: bool) -> None:
@@ -135,7 +139,10 @@ class GatewayProcess(Life):
             # Who listens on every address is reached by the machine's name, for all that is known here.
             host = socket.gethostname()
             listeners = {one.listener.name: Address(*one.listener.advertised(host)) for one in sockets}
-            await broker.gateways.tell(listeners, host, shown_version())
+            try:
+                await broker.gateways.tell(listeners, host, shown_version())
+            except BadRecord as error:
+                raise ListenError(f"other gateways cannot be told where this one listens: {error}") from None
 
     def _routes(self) -> Routes:
         return gateway_routes(self.requests, self.producer, self.others.on_ping)
@@ -175,7 +182,12 @@ class GatewayProcess(Life):
 
     def _is_ours(self, name: str) -> bool:
         """Whether the gateway of this name shares this one's catalog."""
-        return self.alive is not None and name.rpartition(" ")[2] in lives_that_go_on(self.catalog)
+        if self.alive is None:
+            return False
+        try:
+            return name.rpartition(" ")[2] in lives_that_go_on(self.catalog)
+        except BadRecord:
+            return True  # whoever reads who leads what says so
 
     def _surroundings(self) -> Surroundings:
         return replace(

@@ -147,7 +147,8 @@ class Survey:
             return
         found.partition_count += 1
         if not self._broker.gateways.leads(partition):
-            return  # its leader's process counts it
+            found.offline += self._broker.gateways.is_missed(partition)
+            return  # its leader's process counts the rest
         found.offline += not partition.available
         members = partition.members
         live = stores.get(members)
@@ -195,8 +196,8 @@ class Survey:
             if offset.topic_id not in (NO_TOPIC_ID, topic.id):
                 continue  # of an earlier topic of this name
             partition = topic.partitions[index]
-            if partition.state is PartitionState.RECOVERING:
-                continue  # where its log ends is not known yet
+            if partition.state in UNKNOWN_END:
+                continue
             one = self._clock.lag(partition, offset.offset, trio.current_time(), time.time())
             lag.add(one)
             if self.by_partition:
@@ -210,6 +211,10 @@ class Survey:
             found.partitions.append((key, lag))
         else:
             found.dropped["group_partition",] += 1
+
+
+UNKNOWN_END: Final = (PartitionState.RECOVERING, PartitionState.ELSEWHERE)
+"""Where the log ends is not known yet, or only at its leader."""
 
 
 class _Pace:

@@ -167,22 +167,27 @@ def check_room(broker: Cluster, partitions: int) -> None:
 
 
 def check_replicas(broker: Cluster, broker_ids: Sequence[int]) -> None:
-    """A partition's replicas as chosen by hand. Only this node can be named: it is the only broker that
-    Metadata shows (`ReplicationControlManager.validateManualPartitionAssignment`).
+    """A partition's replicas as chosen by hand. One of the gateways can be named: they are the brokers that
+    Metadata shows (`ReplicationControlManager.validateManualPartitionAssignment`). Which one leads is decided
+    by all of them, and stores keep the copies.
 
     Raises KafkaError: INVALID_REPLICA_ASSIGNMENT.
     """
     if not broker_ids:
         raise bad_assignment("The manual partition assignment includes an empty replica list.")
     for broker_id in broker_ids:
-        if broker_id != broker.node_id:
+        if broker_id != broker.node_id and broker_id not in broker.gateways.others:
             raise bad_assignment(
                 f"The manual partition assignment includes broker {broker_id}, "
                 "but no such broker is registered."
             )
+    if len(set(broker_ids)) < len(broker_ids):
+        doubled = next(number for number in broker_ids if broker_ids.count(number) > 1)
+        raise bad_assignment(f"The manual partition assignment includes the broker {doubled} more than once.")
     if len(broker_ids) > 1:
         raise bad_assignment(
-            f"The manual partition assignment includes the broker {broker.node_id} more than once."
+            "The manual partition assignment includes several gateways, and a partition has one; its copies "
+            "are kept by stores. Leave the assignment out, and give a replication factor."
         )
 
 

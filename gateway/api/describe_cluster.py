@@ -48,7 +48,7 @@ async def describe_cluster(request: Request, broker: Broker) -> Response:
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=broker.cluster_id,
-        controller_id=broker.gateways.controller,
+        controller_id=broker.gateways.controller(request.local_address),
         brokers=nodes,
         authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
     )

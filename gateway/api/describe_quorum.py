@@ -1,9 +1,10 @@
 """DescribeQuorum (key 55), versions 0 to 2: who keeps the metadata (KIP-595).
 
 Behaviour
-  The only partition is `__cluster_metadata`-0; anything else is UNKNOWN_TOPIC_OR_PARTITION. This gateway is
-  its leader and only voter. The high watermark is the revision of the catalog, which goes up by one with each
-  change; so is the voter's end of the log. There are no observers.
+  The only partition is `__cluster_metadata`-0; anything else is UNKNOWN_TOPIC_OR_PARTITION. The controller
+  that Metadata names is its leader and only voter; where several gateways share the catalog the others are
+  observers. The high watermark is the revision of the catalog, which goes up by one with each change; so is
+  everybody's end of the log.
 
 Version notes
   v1 says when each replica was last heard of: now. v2 has messages, directory ids (none here) and the voters'
@@ -45,9 +46,9 @@ async def describe_quorum(request: Request, broker: Broker) -> Response:
     topics = []
     for name, indexes in asked:
         await request.work.before(ELEMENT)
-        partitions = [_known(broker)] if known else await request.work.each(_unknown, indexes)
+        partitions = [_known(request, broker)] if known else await request.work.each(_unknown, indexes)
         topics.append(_Topic(topic_name=name, partitions=partitions))
-    nodes = [_node(request, broker)] if known else []
+    nodes = _nodes(request, broker) if known else []
     whole = _Answer(error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=nodes)
     return await answer_of(sum(1 + len(indexes) for _, indexes in asked), request, whole)
 
@@ -56,25 +57,29 @@ def _asked(topic: Any) -> tuple[str, list[int]]:
     return topic.topic_name, [one.partition_index for one in topic.partitions]
 
 
-def _known(broker: Broker) -> Any:
+def _known(request: Request, broker: Broker) -> Any:
     now_ms = broker.context.now_ms()
     revision = broker.context.catalog.revision
-    voter = _Partition.ReplicaState(
-        replica_id=broker.node_id,
-        replica_directory_id=None,
-        log_end_offset=revision,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
+    controller = broker.gateways.controller(request.local_address)
+    replicas = {
+        number: _Partition.ReplicaState(
+            replica_id=number,
+            replica_directory_id=None,
+            log_end_offset=revision,
+            last_fetch_timestamp=now_ms,
+            last_caught_up_timestamp=now_ms,
+        )
+        for number in sorted(broker.gateways.reached(request.local_address))
+    }
     return _Partition(
         partition_index=0,
         error_code=ErrorCode.NONE,
         error_message="",
-        leader_id=broker.node_id,
+        leader_id=controller,
         leader_epoch=METADATA_EPOCH,
         high_watermark=revision,
-        current_voters=[voter],
-        observers=[],
+        current_voters=[replicas.pop(controller)],
+        observers=list(replicas.values()),
     )
 
 
@@ -92,7 +97,10 @@ def _unknown(index: int) -> Any:
     )
 
 
-def _node(request: Request, broker: Broker) -> Any:
-    host, port = request.local_address
-    listener = _Answer.Node.Listener(name="PLAINTEXT", host=host, port=port)
-    return _Answer.Node(node_id=broker.node_id, listeners=[listener])
+def _nodes(request: Request, broker: Broker) -> list[Any]:
+    return [
+        _Answer.Node(
+            node_id=one.id, listeners=[_Answer.Node.Listener(name="PLAINTEXT", host=one.host, port=one.port)]
+        )
+        for one in broker.gateways.brokers(request.local_address)
+    ]

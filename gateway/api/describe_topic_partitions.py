@@ -69,7 +69,7 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
         if left == 0:
             following = name, 0
             break
-        (state,) = states(broker, [broker.topics.get(name)])
+        (state,) = states(broker, [broker.topics.get(name)], request.local_address)
         if state is None:
             if not everything:
                 topics.append(_unknown(name))

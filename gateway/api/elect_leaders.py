@@ -1,8 +1,10 @@
-"""ElectLeaders (key 43), versions 0 to 2: this gateway leads every partition, so no election is ever needed.
+"""ElectLeaders (key 43), versions 0 to 2: gateways take what nobody leads by themselves.
 
 Behaviour
-  A partition that is there is ELECTION_NOT_NEEDED, one that is not UNKNOWN_TOPIC_OR_PARTITION. Asked for all
-  partitions (null), every topic is answered without partitions, as Kafka does for those that need none.
+  A partition that has a leader is ELECTION_NOT_NEEDED, one that is not there UNKNOWN_TOPIC_OR_PARTITION. One
+  whose leader's life is over has PREFERRED_LEADER_NOT_AVAILABLE or, of an unclean election,
+  ELIGIBLE_LEADERS_NOT_AVAILABLE: the other gateways take it in a moment. Asked for all partitions (null),
+  every topic is answered without partitions, as Kafka does for those that need none.
 
 Version notes
   v0 elects the preferred replica. v1 names the kind of election (0 preferred, 1 unclean; anything else is
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
+from gateway.cluster.gateways import NOBODY
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
@@ -26,8 +29,10 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
-ELECTION_TYPES: Final = (0, 1)
-"""Preferred and unclean (`ElectionType`)."""
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+ELECTION_TYPES: Final = (PREFERRED, UNCLEAN)
+"""`ElectionType`."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.ELECT_LEADERS]
 _Topic: Any = _Answer.ReplicaElectionResult
@@ -49,7 +54,8 @@ async def elect_leaders(request: Request, broker: Broker) -> Response:
         results = []
         for topic in body.topic_partitions:
             await request.work.before(ELEMENT)
-            of = partial(_wrong, body.election_type) if wrong_type else partial(_result, broker, topic.topic)
+            kind = body.election_type if request.header.api_version >= 1 else PREFERRED
+            of = partial(_wrong, kind) if wrong_type else partial(_result, broker, topic.topic, kind)
             partitions = await request.work.each(of, topic.partitions)
             results.append(_Topic(topic=topic.topic, partition_result=partitions))
     elements = sum(1 + len(result.partition_result) for result in results)
@@ -62,11 +68,16 @@ def _wrong(election_type: int, index: int) -> Any:
     return _Partition(partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
-def _result(broker: Broker, name: str, index: int) -> Any:
+def _result(broker: Broker, name: str, kind: int, index: int) -> Any:
     topic = broker.topics.get(name)
     error, message = ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.message
     if topic is None:
         error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}"
     elif not 0 <= index < len(topic.partitions):
         error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    elif broker.gateways.leader(topic.id, index) == NOBODY:
+        error = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        if kind == UNCLEAN:
+            error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        message = "Its gateway is gone: another one takes it by itself, ask again in a moment"
     return _Partition(partition_id=index, error_code=error, error_message=message)

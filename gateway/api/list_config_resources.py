@@ -39,7 +39,8 @@ async def list_config_resources(request: Request, broker: Broker) -> Response:
     if not wanted <= set(known):
         error = ErrorCode.UNSUPPORTED_VERSION
     else:
-        names = {TOPIC: [topic.name for topic in broker.topics.all()], BROKER: [str(broker.node_id)]}
+        brokers = [str(one.id) for one in broker.gateways.brokers(request.local_address)]
+        names = {TOPIC: [topic.name for topic in broker.topics.all()], BROKER: brokers}
         names[BROKER_LOGGER] = names[BROKER]
         found = [(name, kind) for kind in known if kind in wanted for name in names.get(kind, ())]
     resources = [_Answer.ConfigResource(resource_name=name, resource_type=kind) for name, kind in found]

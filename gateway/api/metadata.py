@@ -52,7 +52,7 @@ from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from gateway.broker import Broker
     from gateway.cluster.stores import Replicas
@@ -108,7 +108,9 @@ def metadata_at_once(
     if None in topics and wanted.creates(broker):
         return None
     version = header.api_version
-    rest = _cache.get(_question(wanted, version, local_address, broker), states(broker, topics))
+    rest = _cache.get(
+        _question(wanted, version, local_address, broker), states(broker, topics, local_address)
+    )
     return None if rest is None else _framed(header, rest)
 
 
@@ -128,7 +130,7 @@ async def metadata(request: Request, broker: Broker) -> Response:
     topics = wanted.topics(broker)
     if wanted.asked is not None and broker.recovery.is_behind:
         broker.recovery.recover_soon(one for topic in topics if topic is not None for one in topic.partitions)
-    return await _answer(request, broker, wanted, states(broker, topics))
+    return await _answer(request, broker, wanted, states(broker, topics, request.local_address))
 
 
 def _wanted(body: Any, version: int) -> _Wanted:
@@ -196,8 +198,10 @@ class TopicState(NamedTuple):
     """Leader epoch, whether the leader takes produces, the stores that keep it, and the leader's id."""
 
 
-def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | None]:
-    """What is to be told of these topics; None stays None."""
+def states(
+    broker: Broker, topics: Iterable[Topic | None], local_address: tuple[str, int]
+) -> list[TopicState | None]:
+    """What is to be told of these topics to who has come in on this address; None stays None."""
     stores = broker.stores
     if stores.presence is None:
         return [_alone(topic, broker.node_id) for topic in topics]
@@ -210,7 +214,8 @@ def states(broker: Broker, topics: Iterable[Topic | None]) -> list[TopicState | 
             found = known[members] = stores.replicas(members)
         return found
 
-    return [_state(topic, replicas, broker) for topic in topics]
+    reached = broker.gateways.reached(local_address)
+    return [_state(topic, replicas, broker, reached) for topic in topics]
 
 
 def _alone(topic: Topic | None, node_id: int) -> TopicState | None:
@@ -223,18 +228,24 @@ def _alone(topic: Topic | None, node_id: int) -> TopicState | None:
 
 
 def _state(
-    topic: Topic | None, replicas: Callable[[Partition], Replicas | None], broker: Broker
+    topic: Topic | None,
+    replicas: Callable[[Partition], Replicas | None],
+    broker: Broker,
+    reached: Collection[int],
 ) -> TopicState | None:
     if topic is None:
         return None
     own = broker.node_id
-    partitions = tuple(
-        [
-            (one.leader_epoch, one.available if leader == own else leader != NOBODY, replicas(one), leader)
-            for one, leader in zip(topic.partitions, broker.gateways.leaders(topic), strict=True)
-        ]
-    )
-    return TopicState(topic.name, topic.id, topic.internal, partitions)
+    partitions = []
+    for one, leader in zip(topic.partitions, broker.gateways.leaders(topic), strict=True):
+        if leader == own:
+            told = one.leader_epoch, one.available, replicas(one), own
+        elif leader in reached:
+            told = one.leader_epoch, True, replicas(one), leader
+        else:
+            told = one.leader_epoch, False, replicas(one), NOBODY
+        partitions.append(told)
+    return TopicState(topic.name, topic.id, topic.internal, tuple(partitions))
 
 
 def _question(wanted: _Wanted, version: int, local_address: tuple[str, int], broker: Broker) -> Hashable:
@@ -285,7 +296,7 @@ async def _response(
             for one in broker.gateways.brokers(request.local_address)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.gateways.controller,
+        controller_id=broker.gateways.controller(request.local_address),
         topics=results,
         authorized_operations=CLUSTER_OPERATIONS if wanted.cluster_operations else None,
         error_code=ErrorCode.NONE,

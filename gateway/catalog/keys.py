@@ -63,6 +63,12 @@ def alive_key(gateway: int) -> str:
     return f"{ALIVE}{gateway}"
 
 
+def gateway_in(key: str) -> int | None:
+    """The gateway whose `alive_key` this is; None: it is nobody's."""
+    number = key.removeprefix(ALIVE)
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= 3 else None
+
+
 def standbys_of(gateway: int) -> str:
     """How the keys of those begin who wait to take a gateway's place."""
     return f"{STANDBYS}{gateway}/"

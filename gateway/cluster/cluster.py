@@ -88,6 +88,9 @@ class Cluster:
             else None
         )
         """Where there are several gateways."""
+        if self.leading is not None:
+            for topic in self.topics.all():
+                self.leading.place(topic.partitions)
         self.following = Following(context, self.topics, self.dynamic, stores, self.recovery, self.leading)
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)

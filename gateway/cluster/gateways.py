@@ -4,11 +4,13 @@ A gateway that is alone is the only broker, at the address that the client has c
 a catalog each has put a record there (`/gateways/<id>`: `gateway.leadership.records.GatewayRecord`) that says
 how it is reached by each of its listeners; a client is told the others' addresses of the listener of the same
 name as the one that it has come in on. A gateway counts while its key says that it is alive
-(`gateway.cluster.alive`); one without a record, or without such a listener, is told to nobody.
+(`gateway.cluster.alive`); one without a record, or without such a listener, is told to nobody, and what it
+leads has no leader for those who cannot reach it, as in Kafka.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -17,6 +19,7 @@ from gateway.catalog.interface import CompareFailed, unchanged
 from gateway.leadership.records import (
     Address,
     AliveRecord,
+    BadRecord,
     GatewayRecord,
     pack_gateway,
     unpack_alive,
@@ -25,7 +28,7 @@ from gateway.leadership.records import (
 from gateway.leadership.slots import SLOTS, first_slot, slot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Collection, Hashable
 
     from gateway.catalog.interface import Catalog
     from gateway.cluster.slot_leadership import SlotLeadership
@@ -34,6 +37,12 @@ if TYPE_CHECKING:
 
 NOBODY: Final = -1
 """Kafka's node id for no leader."""
+
+MAX_ADDRESSES: Final = 256
+"""Addresses of this gateway that clients may have reached it by, for which it is remembered what they are
+told."""
+
+logger = logging.getLogger(__name__)
 
 
 class BrokerAddress(NamedTuple):
@@ -52,12 +61,16 @@ class Gateways(Protocol):
     def version(self) -> Hashable:
         """Another one when an answer may be another."""
 
-    @property
-    def controller(self) -> int:
-        """The id of the one that clients send changes of the cluster to: any of them would do."""
+    def controller(self, local_address: tuple[str, int], /) -> int:
+        """The id of the one that clients who have come in there send changes of the cluster to: any of them
+        would do.
+        """
 
     def brokers(self, local_address: tuple[str, int], /) -> Sequence[BrokerAddress]:
         """All of them, as a client is told who has come in on this advertised address of this one."""
+
+    def reached(self, local_address: tuple[str, int], /) -> Collection[int]:
+        """The ids of these."""
 
     def leaders(self, topic: Topic, /) -> Sequence[int]:
         """The ids of the gateways that lead a topic's partitions, `NOBODY` where the last one is gone."""
@@ -67,6 +80,9 @@ class Gateways(Protocol):
 
     def leads(self, partition: Partition, /) -> bool:
         """Whether this gateway leads it."""
+
+    def is_missed(self, partition: Partition, /) -> bool:
+        """Whether nobody leads it, and this gateway is the one that says so where all are asked."""
 
     @property
     def others(self) -> Sequence[int]:
@@ -79,19 +95,29 @@ class OneGateway:
     version = 0
 
     def __init__(self, node_id: int) -> None:
-        self.controller = node_id
+        self._node_id = node_id
+        self._reached = frozenset({node_id})
+
+    def controller(self, _local_address: tuple[str, int], /) -> int:
+        return self._node_id
 
     def brokers(self, local_address: tuple[str, int], /) -> Sequence[BrokerAddress]:
-        return [BrokerAddress(self.controller, *local_address)]
+        return [BrokerAddress(self._node_id, *local_address)]
+
+    def reached(self, _local_address: tuple[str, int], /) -> Collection[int]:
+        return self._reached
 
     def leaders(self, topic: Topic, /) -> Sequence[int]:
-        return [self.controller] * len(topic.partitions)
+        return [self._node_id] * len(topic.partitions)
 
     def leader(self, _topic_id: bytes, _index: int, /) -> int:
-        return self.controller
+        return self._node_id
 
     def leads(self, _partition: Partition, /) -> bool:
         return True
+
+    def is_missed(self, _partition: Partition, /) -> bool:
+        return False
 
     @property
     def others(self) -> Sequence[int]:
@@ -99,11 +125,15 @@ class OneGateway:
 
 
 class Living(NamedTuple):
-    """A gateway that is alive; `record` is None until it has said how it is reached."""
+    """A gateway that is alive; `record` is None until it has said how it is reached, or where it has said so
+    in words of a later release. `has_begun`: enough stores have told it that this catalog is the newest
+    (`gateway.cluster.remembering`), so that it reaches them.
+    """
 
     life: str
     leaving: bool
     record: GatewayRecord | None
+    has_begun: bool = True
 
     @property
     def rack(self) -> str:
@@ -120,19 +150,25 @@ class SharedGateways:
         self._catalog = catalog
         self._leadership = leadership
         self._by_slot = [NOBODY] * SLOTS
-        self._listeners: dict[int, str] = {}
-        """The names of this one's own, by the port that clients are told."""
+        self._listeners: dict[tuple[str, int], str] = {}
+        """The names of this one's own, by the address that clients are told."""
+        self._by_port: dict[int, str] = {}
+        """The same by the port alone: who listens on every address tells each client the one it reached."""
+        self._reached: dict[tuple[str, int], frozenset[int]] = {}
+        self._reached_version = 0
+        self._unreadable: set[str] = set()
+        """Records that were complained of."""
 
     def read(self) -> None:
         """Take what the catalog says of them, and the table as it was read last. Raises BadRecord."""
         living = {}
         for entry in self._catalog.range(keys.ALIVE):
-            number = int(entry.key.removeprefix(keys.ALIVE))
+            number = keys.gateway_in(entry.key)
+            if number is None:
+                raise BadRecord(f"the key {entry.key[:64]!r} names no gateway")
             alive: AliveRecord = unpack_alive(entry.value)
-            record = self._catalog.get(keys.gateway_key(number))
-            living[number] = Living(
-                alive.life, alive.leaving, None if record is None else unpack_gateway(record.value)
-            )
+            has_begun = self._catalog.get(keys.LIVES + alive.life) is not None
+            living[number] = Living(alive.life, alive.leaving, self._record(number), has_begun)
         by_slot = [
             leader.gateway
             if leader is not None and self._goes_on(living, leader.gateway, leader.life)
@@ -143,6 +179,22 @@ class SharedGateways:
             self.living, self._by_slot = living, by_slot
             self.version += 1
 
+    def _record(self, number: int) -> GatewayRecord | None:
+        """How a gateway is reached. One that cannot be read makes nobody end: clients find the others."""
+        key = keys.gateway_key(number)
+        entry = self._catalog.get(key)
+        if entry is None:
+            return None
+        try:
+            return unpack_gateway(entry.value)
+        except BadRecord as error:
+            if key not in self._unreadable:
+                self._unreadable.add(key)
+                logger.warning(
+                    "how gateway %d is reached cannot be read (%s): clients are not told", number, error
+                )
+            return None
+
     @staticmethod
     def _goes_on(living: Mapping[int, Living], gateway: int, life: str) -> bool:
         return gateway in living and living[gateway].life == life
@@ -151,7 +203,9 @@ class SharedGateways:
         """Say how clients reach this one, by the names of its listeners. Raises BadRecord: what it was
         started with cannot be said.
         """
-        self._listeners = {address.port: listener for listener, address in listeners.items()}
+        self._listeners = {(address.host, address.port): listener for listener, address in listeners.items()}
+        self._by_port = {address.port: listener for listener, address in listeners.items()}
+        self.version += 1
         value = pack_gateway(GatewayRecord(name, "", listeners, {}, release))
         key = keys.gateway_key(self._leadership.gateway)
         while (there := self._catalog.get(key)) is None or there.value != value:
@@ -160,12 +214,23 @@ class SharedGateways:
             except CompareFailed:
                 continue
 
-    @property
-    def controller(self) -> int:
-        return min((number for number, one in self.living.items() if one.record), default=NOBODY)
+    def controller(self, local_address: tuple[str, int], /) -> int:
+        reached = self.reached(local_address)
+        begun = [number for number in reached if number in self.living and self.living[number].has_begun]
+        return min(begun or reached)
+
+    def reached(self, local_address: tuple[str, int], /) -> Collection[int]:
+        if self._reached_version != self.version:
+            self._reached, self._reached_version = {}, self.version
+        found = self._reached.get(local_address)
+        if found is None:
+            found = frozenset(one.id for one in self.brokers(local_address))
+            if len(self._reached) < MAX_ADDRESSES:
+                self._reached[local_address] = found
+        return found
 
     def brokers(self, local_address: tuple[str, int], /) -> Sequence[BrokerAddress]:
-        listener = self._listeners.get(local_address[1], "")
+        listener = self._listeners.get(local_address) or self._by_port.get(local_address[1], "")
         own = self._leadership.gateway
         found = [BrokerAddress(own, *local_address)]
         for number, one in self.living.items():
@@ -183,6 +248,16 @@ class SharedGateways:
 
     def leads(self, partition: Partition, /) -> bool:
         return self._leadership.leads(partition.topic.id, partition.index)
+
+    @property
+    def somebody_is_missed(self) -> bool:
+        """Whether there is a slot that nobody leads."""
+        return NOBODY in self._by_slot
+
+    def is_missed(self, partition: Partition, /) -> bool:
+        if self.leader(partition.topic.id, partition.index) != NOBODY:
+            return False
+        return self._leadership.gateway == min(self.living, default=NOBODY)
 
     @property
     def others(self) -> Sequence[int]:

@@ -5,7 +5,9 @@ moment on, and who waits for it is told to ask for its leader (`follow`, in the 
 everything else that memory follows: `gateway.cluster.following`).
 
 Changed: slots whose leader's life is over are taken, if the next table gives them to this gateway; its own
-ones are given away where the next table has them elsewhere (`gateway.cluster.slot_leadership`). Rule: a slot
+ones are given away where the next table has them elsewhere (`gateway.cluster.slot_leadership`). Who has not
+heard yet from enough stores that the catalog is the newest may not reach them at all, and is given nothing;
+it gives away what it leads, as one that drains. Rule: a slot
 is given away only after nothing of its partitions is served here any more, and while no other one is without
 a leader. What its producers have under way is failed, as when a leader dies; they send it again to the next
 one, which finds it in the stores or not.
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 GIVE_SECONDS: Final = 0.25
 """Between two slots with partitions that are given away: the producers of one are served again by then."""
+
+CALM_SECONDS: Final = 0.1
+"""A look waits for so long after something has changed, while everything has a leader: topics are created by
+the hundred, and each look goes through all of them."""
+
+TOPICS_A_TURN: Final = 500
+"""Topics that are counted before others have their turn: under a millisecond."""
 
 FREE_AT_ONCE: Final = 40
 """Slots without partitions that are given away together: nobody notices."""
@@ -71,6 +80,8 @@ class Leading:
         self._recovery = recovery
         self._changed = trio.Event()
         self._looked = trio.Event()
+        self._is_waited_for = True
+        """Somebody waits for a look: none is put off."""
         self._on_moved: list[Callable[[list[Partition], list[Partition]], None]] = []
 
     def on_moved(self, tell: Callable[[list[Partition], list[Partition]], None]) -> None:
@@ -80,7 +91,10 @@ class Leading:
         self._on_moved.append(tell)
 
     async def wait_looked(self) -> None:
-        """Return when it has taken what was without a leader at the beginning, as far as that is its own."""
+        """Return when it has taken what was without a leader at this moment, as far as that is its own."""
+        self._looked = trio.Event()
+        self._is_waited_for = True
+        self.look_soon()
         await self._looked.wait()
 
     # the table is followed --------------------------------------------------------------------------------
@@ -170,9 +184,13 @@ class Leading:
                 plan = await self._change()
             except BadRecord as error:
                 raise self._unreadable(error) from None
-            self._looked.set()
+            if not plan.take:
+                self._looked.set()
+                self._is_waited_for = False
             if plan.is_last and not plan.take:
                 await self._changed.wait()
+                if not (self._is_waited_for or self._gateways.somebody_is_missed):
+                    await trio.sleep(CALM_SECONDS)
             elif plan.has_partitions:
                 await trio.sleep(GIVE_SECONDS)
 
@@ -197,8 +215,10 @@ class Leading:
         if own.gateway not in living or living[own.gateway].life != own.life:
             return plan  # whoever has this one's place does it
         orphans = table.orphans({number: one.life for number, one in living.items()})
-        gateways = [Gateway(number, one.rack, one.leaving) for number, one in living.items()]
-        occupancy = Occupancy(TopicShape(topic.id, len(topic.partitions)) for topic in self._topics.all())
+        gateways = [
+            Gateway(number, one.rack, one.leaving or not one.has_begun) for number, one in living.items()
+        ]
+        occupancy = await self._occupancy()
         for move in next_moves(table.owners(), orphans, gateways, occupancy):
             if move is None:
                 await trio.lowlevel.checkpoint()
@@ -211,6 +231,14 @@ class Leading:
                 plan.give[move.slot] = move.target, living[move.target].life
         has_partitions = any(occupancy.weights[slot] for slot in plan.give)
         return plan._replace(is_last=not plan.give, has_partitions=has_partitions)
+
+    async def _occupancy(self) -> Occupancy:
+        occupancy = Occupancy()
+        for done, topic in enumerate(self._topics.all(), 1):
+            occupancy.add(TopicShape(topic.id, len(topic.partitions)))
+            if not done % TOPICS_A_TURN:
+                await trio.lowlevel.checkpoint()
+        return occupancy
 
     @staticmethod
     def _is_enough(give: Mapping[int, object], move: Move, occupancy: Occupancy) -> bool:

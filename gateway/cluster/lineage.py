@@ -15,7 +15,6 @@ for so long that nothing can be told from it: it neither refutes a catalog nor v
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -216,10 +215,14 @@ class CatalogHistory:
 
     def ends(self) -> tuple[list[Compare], dict[str, bytes]]:
         """The transaction that ends the lives that should go on and do not, where the catalog is now; empty
-        if there are none. Where several gateways share the catalog it says of each whether it is alive.
+        if there are none. Where several gateways share the catalog it says of each whether it is alive; while
+        that cannot be read of one (it is of a later release) nobody's life is ended.
         """
         now = self._catalog.sequence
-        alive = lives_that_go_on(self._catalog)
+        try:
+            alive = lives_that_go_on(self._catalog)
+        except BadRecord:
+            return [], {}
         puts = {
             keys.LIVES + name: life._replace(last=now).pack()
             for name, life in self._lives.items()
@@ -260,12 +263,8 @@ class CatalogHistory:
 
 
 def lives_that_go_on(catalog: Readable) -> set[str]:
-    """The lives of gateways that are alive, where they share their catalog."""
-    alive = set()
-    for entry in catalog.range(keys.ALIVE):
-        with suppress(BadRecord):  # whose it is says so when it starts
-            alive.add(unpack_alive(entry.value).life)
-    return alive
+    """The lives of gateways that are alive, where they share their catalog. Raises BadRecord."""
+    return {unpack_alive(entry.value).life for entry in catalog.range(keys.ALIVE)}
 
 
 def _new_name() -> str:

@@ -120,6 +120,7 @@ class Replacement:
 
     async def _replace(self, old: str) -> None:
         stores = self._stores
+        self.progress.setdefault(old, Progress())  # the order may be gone already: another gateway's, too
         said = trio.current_time()
         while await self._move_all(old) or not await self._is_over(old):
             if trio.current_time() >= said + PROGRESS_LOGGED_SECONDS:

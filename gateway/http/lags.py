@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.log.partition import PartitionState
 from wireproto.records.header import NO_TIMESTAMP, read_header
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def partition_lag(
     if not 0 <= index < len(topic.partitions):
         return PartitionLag(missing="partition")
     partition = topic.partitions[index]
+    if partition.state is PartitionState.ELSEWHERE:
+        return PartitionLag()  # its leader knows
     start, end = partition.log_start_offset, partition.high_watermark
     if committed is None:
         return PartitionLag(start, end)

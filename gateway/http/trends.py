@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from gateway.http.rounds import Rounds
+from gateway.log.partition import PartitionState
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -59,7 +60,9 @@ class Trends(Rounds):
 
 
 async def lag_of(broker: Broker, group: Group, turns: Turns) -> int | None:
-    """A group's whole lag, None if it has committed nothing that is there. The caller works."""
+    """A group's whole lag, None if it has committed nothing that is there, or where another
+    gateway leads one of its partitions. The caller works.
+    """
     lag: int | None = None
     done = 0
     for name, offsets in list(group.offsets.topics()):
@@ -68,7 +71,10 @@ async def lag_of(broker: Broker, group: Group, turns: Turns) -> int | None:
             continue
         for index, offset in list(offsets.items()):
             if index < len(topic.partitions):
-                lag = (lag or 0) + max(0, topic.partitions[index].high_watermark - offset.offset)
+                partition = topic.partitions[index]
+                if partition.state is PartitionState.ELSEWHERE:
+                    return None  # its leader knows
+                lag = (lag or 0) + max(0, partition.high_watermark - offset.offset)
             done += 1
             if not done % OFFSETS_A_BREATH:
                 await turns.breathe()

@@ -103,9 +103,11 @@ class _NextTable:
         self._owners[slot] = target
         return Move(slot, source, target, why)
 
-    def _all_of(self, slots: Iterable[int], why: Why) -> Iterator[Move]:
+    def _all_of(self, slots: Iterable[int], why: Why) -> Iterator[Move | None]:
         """These are led by nobody whom the balance knows: each goes where it goes best."""
-        for slot in sorted(slots, key=lambda slot: (-self._weights[slot], slot)):
+        for done, slot in enumerate(sorted(slots, key=lambda slot: (-self._weights[slot], slot)), 1):
+            if not done % SLOTS_A_TURN:
+                yield None
             best = self._balance.best(slot) if self._weights[slot] else self._balance.turn(slot)
             yield self._put(slot, best, why)
 
@@ -127,9 +129,11 @@ class _NextTable:
             balance.take_out(slot, balance.places[self._owners[slot]])
             yield self._put(slot, target, Why.UNEVEN)
 
-    def _free(self) -> Iterator[Move]:
+    def _free(self) -> Iterator[Move | None]:
         balance = self._balance
         for slot in range(SLOTS):
+            if slot % SLOTS_A_TURN == SLOTS_A_TURN - 1:
+                yield None
             place = balance.turn(slot)
             if not self._weights[slot] and self._owners[slot] != balance.ids[place]:
                 yield self._put(slot, place, Why.FREE)

@@ -46,7 +46,7 @@ class TopicShape(NamedTuple):
 class Occupancy:
     """What is in each slot. Topics have numbers here, by the order in which they came."""
 
-    def __init__(self, topics: Iterable[TopicShape]) -> None:
+    def __init__(self, topics: Iterable[TopicShape] = ()) -> None:
         self.contents: list[list[tuple[int, int]]] = [[] for _ in range(SLOTS)]
         """By slot: (topic, how many of its partitions are led with the slot)."""
         self.weights = [0] * SLOTS
@@ -54,9 +54,10 @@ class Occupancy:
         self.overridden: list[dict[int, int]] = []
         """By topic: gateway id -> how many partitions it leads by overrides."""
         for topic in topics:
-            self._add(topic)
+            self.add(topic)
 
-    def _add(self, topic: TopicShape) -> None:
+    def add(self, topic: TopicShape) -> None:
+        """Count one more."""
         number, first = len(self.overridden), first_slot(topic.id)
         counts: dict[int, int] = {}
         overridden: dict[int, int] = {}

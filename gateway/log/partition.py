@@ -80,6 +80,8 @@ class PartitionState(Enum):
     RECOVERING = "recovering"
     READY = "ready"
     FAILED = "failed"
+    ELSEWHERE = "elsewhere"
+    """Another gateway leads it, or nobody does: nothing is known of it here but what the table says."""
 
 
 class Partition:
@@ -148,8 +150,11 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Kafka's check of the epoch that a client believes in; -1 is not given
-        (`Partition.checkCurrentLeaderEpoch`).
+        (`Partition.checkCurrentLeaderEpoch`), and before it that this gateway leads it at all: who asks the
+        wrong one is to look the leader up again, whatever is wrong besides.
         """
+        if self._state is PartitionState.ELSEWHERE:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         if current_leader_epoch > self.leader_epoch:
@@ -424,8 +429,9 @@ class Partition:
         but what was shown.
         """
         self.leaderships += 1
-        if self.reason != LED_ELSEWHERE:
+        if self._state is not PartitionState.ELSEWHERE:
             self.fail(LED_ELSEWHERE)
+            self._set_state(PartitionState.ELSEWHERE)
             self.chain.load([])
             self.hot = HotBatches(self._context.tail_cache)
             self.producers.begin(ProducerState())

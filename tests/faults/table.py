@@ -228,6 +228,8 @@ ROWS = (
             "test_a_gateway_that_is_stopped_for_long_or_ended_is_followed",
             "test_a_gateway_that_comes_later_takes_its_share_under_load",
             "test_each_gateway_changes_the_cluster_and_all_of_them_see_it",
+            "test_all_tell_the_same_of_the_cluster",
+            "test_one_that_finds_no_store_is_given_nothing",
             "test_one_with_a_catalog_of_its_own_is_refused",
         ),
     ),

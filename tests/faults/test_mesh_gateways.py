@@ -9,21 +9,26 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
+from tests.differential.wire import Connection
 from tests.peers.etcd import Etcd
-from tests.peers.mesh import GatewayProcess, MeshCluster
+from tests.peers.mesh import GatewayProcess, MeshCluster, TowerProcess
 from tests.peers.process import ServerEnded
 
 TOPIC = "orders"
 PARTITIONS = 12
 SECONDS = 60.0
 USAGE = 2
+NOT_LEADER = 6
 RETRIABLE = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -291,6 +296,50 @@ def test_each_gateway_changes_the_cluster_and_all_of_them_see_it(gateways: Gatew
     for admin in admins.values():
         while "made-by-1" in admin.list_topics(timeout=SECONDS).topics:
             assert time.monotonic() < deadline
+
+
+def test_all_tell_the_same_of_the_cluster(gateways: Gateways) -> None:
+    """Who asks one that does not lead is told to look the leader up again, and nothing else."""
+    leaders = gateways.wait_for_leaders({1, 2, 3}, at=1)
+    ask_offset = partial(ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition, timestamp=-1)
+    ask_end = partial(
+        OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition, leader_epoch=1
+    )
+    for number, gateway in gateways.all.items():
+        with Connection(gateway.bootstrap) as connection:
+            cluster = connection.ask(DescribeClusterRequest(version=0))
+            assert cluster.controller_id == 1
+            assert [broker.broker_id for broker in cluster.brokers] == [1, 2, 3]
+            topic = ListOffsetsRequest.ListOffsetsTopic(
+                name=TOPIC, partitions=[ask_offset(partition_index=index) for index in leaders]
+            )
+            found = connection.ask(ListOffsetsRequest(version=5, replica_id=-1, topics=[topic])).topics[0]
+            codes = {one.partition_index: one.error_code for one in found.partitions}
+            expected = {index: 0 if leader == number else NOT_LEADER for index, leader in leaders.items()}
+            assert codes == expected
+            topic = of_epoch(topic=TOPIC, partitions=[ask_end(partition=index) for index in leaders])
+            ends = connection.ask(OffsetForLeaderEpochRequest(version=3, replica_id=-1, topics=[topic]))
+            assert {one.partition: one.error_code for one in ends.topics[0].partitions} == expected
+
+
+def test_one_that_finds_no_store_is_given_nothing(gateways: Gateways) -> None:
+    """It was started with another mesh's tower: it serves nobody, and the others serve everybody."""
+    leaders = gateways.wait_for_leaders({1, 2, 3}, at=1)
+    with TowerProcess(gateways.directory / "other-tower") as tower:
+        own = ["--catalog", gateways.etcd.address, "--gateway-id", "4"]
+        lost = GatewayProcess(gateways.directory / "gateway-4", tower, 3, *own)
+        try:
+            lost.start()
+            sender = Sender(gateways)
+            sender.send_until_all_partitions_acknowledge()
+            gateways.all[3].kill9()
+            sender.send_until_all_partitions_acknowledge()
+            gateways.wait_for_leaders({1, 2}, at=1)
+            gateways.all[3].start()
+            assert gateways.wait_for_leaders({1, 2, 3}, at=1).keys() == leaders.keys()
+            sender.finish(gateways)
+        finally:
+            lost.kill9()
 
 
 def test_one_with_a_catalog_of_its_own_is_refused(gateways: Gateways, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ _STATES: Final = {
     PartitionState.READY: "serving",
     PartitionState.RECOVERING: "recovering",
     PartitionState.FAILED: "failed",
+    PartitionState.ELSEWHERE: "led by another gateway",
 }
 
 

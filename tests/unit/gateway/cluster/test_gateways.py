@@ -82,9 +82,75 @@ def test_others_are_told_at_the_listener_that_the_client_has_come_in_on() -> Non
         outside = [BrokerAddress(1, "a.public", 9094), BrokerAddress(2, "b.public", 9194, "rack-b")]
         assert gateways.brokers(("a.public", 9094)) == outside
         assert gateways.others == [2, 3, 4]
-        assert gateways.controller == 1
+        assert gateways.reached(HERE) == {1, 2, 3}
+        assert gateways.reached(("a.public", 9094)) == {1, 2}
+        assert gateways.brokers(("10.0.0.7", 9094))[1].host == "b.public", "known by its port alone"
 
     run(body)
+
+
+def test_who_is_reached_changes_with_those_that_are_there() -> None:
+    async def body(catalog: MemoryCatalog, gateways: SharedGateways) -> None:
+        gateways.read()
+        assert gateways.reached(HERE) == {1}
+        await lives(catalog, 2, FIRST)
+        gateways.read()
+        assert gateways.reached(HERE) == {1}, "nobody knows how the other one is reached"
+        await says(catalog, 2, PLAINTEXT=Address("b.example", 9092))
+        gateways.read()
+        assert gateways.reached(HERE) == {1, 2}
+
+    run(body)
+
+
+def test_the_controller_is_one_that_reaches_the_stores_and_that_the_client_reaches() -> None:
+    async def body(catalog: MemoryCatalog, gateways: SharedGateways) -> None:
+        for number, life in {2: FIRST, 3: THIRD}.items():
+            await lives(catalog, number, life)
+            await says(catalog, number, PLAINTEXT=Address(f"{number}.example", 9092))
+        gateways.read()
+        assert gateways.controller(HERE) == 1, "none of them has begun"
+        for life in (FIRST, THIRD):
+            await catalog.transact([], {keys.LIVES + life: b""})
+        gateways.read()
+        assert gateways.controller(HERE) == 2
+        assert gateways.controller(("a.public", 9094)) == 1
+        await catalog.transact([], {keys.LIVES + SECOND: b""})
+        gateways.read()
+        assert gateways.controller(HERE) == 1
+
+    run(body)
+
+
+def test_what_nobody_leads_is_missed_by_one_of_them() -> None:
+    async def body(catalog: MemoryCatalog, gateways: SharedGateways) -> None:
+        partition: Any = SimpleNamespace(topic=topic(1), index=0)
+        await lives(catalog, 2, FIRST)
+        gateways.read()
+        other = SharedGateways(catalog, SlotLeadership(catalog, 2, FIRST))
+        other.read()
+        assert gateways.is_missed(partition)
+        assert not other.is_missed(partition)
+        await leads(catalog, 0, 2, FIRST)
+        gateways._leadership.read()
+        gateways.read()
+        assert not gateways.is_missed(partition)
+
+    run(body)
+
+
+def test_a_record_of_a_later_release_hides_that_gateway_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(catalog: MemoryCatalog, gateways: SharedGateways) -> None:
+        await lives(catalog, 2, FIRST)
+        await catalog.transact([], {keys.gateway_key(2): b'{"v": 2}'})
+        gateways.read()
+        gateways.read()
+        assert gateways.others == [2]
+        assert gateways.reached(HERE) == {1}
+
+    run(body)
+    (said,) = caplog.messages
+    assert "gateway 2" in said
 
 
 def test_a_leader_counts_in_the_life_that_is_named() -> None:
@@ -118,9 +184,13 @@ def test_the_version_says_when_an_answer_may_be_another() -> None:
     run(body)
 
 
-def test_what_nobody_can_read_is_not_gone_by() -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(keys.alive_key(2), b"{}"), (keys.ALIVE + "x", pack_alive(AliveRecord(FIRST))), (keys.ALIVE, b"")],
+)
+def test_what_nobody_can_read_is_not_gone_by(key: str, value: bytes) -> None:
     async def body(catalog: MemoryCatalog, gateways: SharedGateways) -> None:
-        await catalog.transact([], {keys.alive_key(2): b"{}"})
+        await catalog.transact([], {key: value})
         with pytest.raises(BadRecord):
             gateways.read()
 
@@ -131,4 +201,5 @@ def test_a_gateway_that_is_alone_leads_everything() -> None:
     alone = OneGateway(1)
     assert alone.brokers(HERE) == [BrokerAddress(1, *HERE)]
     assert alone.leaders(topic(2)) == [1, 1]
-    assert (alone.leader(ID, 0), alone.controller, alone.others) == (1, 1, ())
+    assert (alone.leader(ID, 0), alone.controller(HERE), alone.others) == (1, 1, ())
+    assert alone.reached(HERE) == {1}

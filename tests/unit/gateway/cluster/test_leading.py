@@ -14,7 +14,7 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.interface import CatalogLost, Compare
-from gateway.cluster.leading import GIVE_SECONDS
+from gateway.cluster.leading import CALM_SECONDS, GIVE_SECONDS
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.leadership.records import AliveRecord, pack_alive, pack_slot, slot_text
@@ -78,8 +78,12 @@ class Cluster:
         self.catalog = MemoryCatalog()
         self._nursery = nursery
 
-    async def start(self, number: int, life: str) -> One:
-        """It is alive, and follows and leads from now on."""
+    async def start(self, number: int, life: str, *, begun: bool = True) -> One:
+        """It is alive, and follows and leads from now on; unless it has `begun` it has not heard from stores
+        yet.
+        """
+        if begun:
+            await self.catalog.transact([], {keys.LIVES + life * 16: b""})
         key = keys.alive_key(number)
         revision = await self.catalog.transact([], {key: pack_alive(AliveRecord(life * 16))})
         one = One(self.catalog, number, life)
@@ -127,7 +131,7 @@ def test_another_one_is_given_its_share_one_slot_after_the_other() -> None:
         topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
         before = {partition.index: partition.leader_epoch for partition in topic.partitions}
         two = await cluster.start(2, "B")
-        await wait_all_tasks_blocked()
+        await trio.sleep(CALM_SECONDS + GIVE_SECONDS / 2)
         assert len(one.went) == 1, "the next one when this one is served again"
         await cluster.settle()
         assert len(one.led) == len(two.led) == PARTITIONS // 2
@@ -140,7 +144,7 @@ def test_another_one_is_given_its_share_one_slot_after_the_other() -> None:
             assert one.broker.gateways.leader(topic.id, index) == (1 if index in one.led else 2)
             if index in two.led:
                 assert here.leader_epoch > before[index]
-                assert (here.state, here.reason) == (PartitionState.FAILED, LED_ELSEWHERE)
+                assert (here.state, here.reason) == (PartitionState.ELSEWHERE, LED_ELSEWHERE)
                 assert here.withheld
                 assert not here.available
             else:
@@ -186,6 +190,66 @@ def test_one_that_is_back_in_another_life_keeps_what_it_led() -> None:
     run(body)
 
 
+def test_one_that_has_not_heard_from_the_stores_is_given_nothing_and_takes_nothing() -> None:
+    """It is started with another mesh's tower, say: whatever it led nobody could use."""
+
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        two = await cluster.start(2, "B", begun=False)
+        await cluster.settle()
+        assert (len(one.led), two.led) == (PARTITIONS, set())
+        three = await cluster.start(3, "C")
+        await cluster.settle()
+        assert len(one.led) == len(three.led) == PARTITIONS // 2
+        await cluster.dies(three)
+        assert (len(one.led), two.led) == (PARTITIONS, set())
+        await cluster.catalog.transact([], {keys.LIVES + two.life: b""})
+        await two.leading.wait_looked()
+        await cluster.settle()
+        assert len(one.led) == len(two.led) == PARTITIONS // 2
+
+    run(body)
+
+
+def test_where_none_has_heard_from_the_stores_they_lead_all_the_same() -> None:
+    """As one gateway alone does: what is there is served. Who hears of them first leads then."""
+
+    async def body(cluster: Cluster) -> None:
+        one, two = await cluster.start(1, "A", begun=False), await cluster.start(2, "B", begun=False)
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.settle()
+        assert len(one.led) == len(two.led) == PARTITIONS // 2
+        await cluster.catalog.transact([], {keys.LIVES + two.life: b""})
+        await cluster.settle()
+        assert (one.led, len(two.led)) == (set(), PARTITIONS)
+
+    run(body)
+
+
+def test_who_waits_for_a_look_gets_one_that_was_made_afterwards() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        await cluster.start(2, "B")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.settle()
+        await cluster.catalog.transact([], {}, [keys.alive_key(2)])
+        await one.leading.wait_looked()
+        assert one.led == set(range(PARTITIONS))
+
+    run(body)
+
+
+def test_what_is_led_elsewhere_from_the_beginning_is_so_at_once() -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        two = One(cluster.catalog, 2, "B")
+        assert {partition.state for partition in two.topic.partitions} == {PartitionState.ELSEWHERE}
+
+    run(body)
+
+
 def test_one_whose_place_is_lost_takes_and_gives_nothing() -> None:
     async def body(cluster: Cluster) -> None:
         one = await cluster.start(1, "A")
@@ -206,6 +270,8 @@ def test_a_partition_that_is_led_elsewhere_keeps_nothing_but_what_was_shown() ->
         partition = topic.partitions[0]
         partition.set_end(7)
         partition.led_elsewhere(partition.leader_epoch + 5)
+        for epoch in (-1, 0, partition.leader_epoch, partition.leader_epoch + 1):
+            assert partition.check_leader_epoch(epoch) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert partition.high_watermark == 7
         assert partition.chain.segments() == []
         epoch = partition.leader_epoch + 6

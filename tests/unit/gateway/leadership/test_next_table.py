@@ -269,7 +269,7 @@ def test_some_moves_and_another_look_end_as_evenly_as_all_at_once() -> None:
 def test_others_have_their_turn_while_it_looks() -> None:
     topics = apart(40)
     steps = list(next_moves(even_table(THREE), (), THREE, Occupancy(topics)))
-    assert steps == [None] * (SLOTS // SLOTS_A_TURN)
+    assert steps == [None] * (2 * SLOTS // SLOTS_A_TURN), "for what is uneven, and for what is free"
 
 
 # partitions with a leader of their own ----------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_a_life_whose_slot_another_one_has_changes_nothing_of_an_idle_partition(
                 append(old, 0)
                 await wait_all_tasks_blocked()
                 partition = old.topic.partitions[0]
-                assert partition.state is PartitionState.FAILED
+                assert partition.state is PartitionState.ELSEWHERE
                 assert partition.reason == LED_ELSEWHERE
                 assert segments(catalog) == []
                 assert not old.context.leads(partition)
