@@ -21,8 +21,9 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 
 from tests.differential.wire import Connection
 from tests.peers.etcd import Etcd
-from tests.peers.mesh import GatewayProcess, MeshCluster, TowerProcess
+from tests.peers.mesh import GatewayProcess, MeshCluster
 from tests.peers.process import ServerEnded
+from tests.peers.tower import TowerProcess
 
 TOPIC = "orders"
 PARTITIONS = 12
@@ -302,9 +303,8 @@ def test_all_tell_the_same_of_the_cluster(gateways: Gateways) -> None:
     """Who asks one that does not lead is told to look the leader up again, and nothing else."""
     leaders = gateways.wait_for_leaders({1, 2, 3}, at=1)
     ask_offset = partial(ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition, timestamp=-1)
-    ask_end = partial(
-        OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition, leader_epoch=1
-    )
+    of_epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    ask_end = partial(of_epoch.OffsetForLeaderPartition, leader_epoch=1)
     for number, gateway in gateways.all.items():
         with Connection(gateway.bootstrap) as connection:
             cluster = connection.ask(DescribeClusterRequest(version=0))

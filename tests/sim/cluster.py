@@ -56,6 +56,7 @@ from wireproto.records.header import CRC_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gateway.catalog.interface import Catalog
     from gateway.log.partition import Partition
     from tests.sim.clients import PartitionName
 
@@ -623,7 +624,7 @@ class World:
     async def take_place(self, life: Life) -> None:
         """A gateway that shares the catalog with others says there that it is alive."""
 
-    def open_catalog(self) -> SimCatalog:
+    def open_catalog(self) -> Catalog:
         """A life's handle of the catalog."""
         return SimCatalog(self.catalog_file, self)
 

@@ -1,8 +1,9 @@
 """Several gateways at the same time, over one catalog: each leads what a table says that stays as it is.
 
 Real are the gateways' logs, as in `tests.sim.cluster`, and the leadership of slots; simulated is a catalog
-that all of them share, whose reads show what is durable. A gateway that dies, or is taken for dead, is
-followed by another life of the same one, which takes its slots; the other gateways go on meanwhile.
+that all of them share, and which each sees a little later (`tests.sim.late_mirror`). A gateway that dies, or
+is taken for dead, is followed by another life of the same one, which takes its slots; the other gateways go
+on meanwhile.
 
 What is checked besides: a segment comes into the catalog only from the life that leads its slot in that very
 moment, and nobody serves what the table gives another one.
@@ -27,10 +28,12 @@ from mesh.protocol.address_state import life_of
 from tests.sim.catalog import SimCatalog
 from tests.sim.cluster import World
 from tests.sim.gateway_node import Life
+from tests.sim.late_mirror import LateMirror
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import Fault, Plan, gateway_name, store_name
 
 if TYPE_CHECKING:
+    from gateway.catalog.interface import Catalog
     from tests.sim.clients import PartitionName
 
 NO_LIFE = "0" * 16
@@ -44,6 +47,9 @@ LEASE_SECONDS = 0.3
 
 FAULTS_PER_SECOND = 1.5
 
+HEARS_NOTHING = 0.5
+"""Share of the gateways that go on in another one's place which are cut off from the catalog's changes."""
+
 
 class Gateways(World):
     """One schedule of a cluster with `plan.gateways`, whose ids begin with 1."""
@@ -53,6 +59,8 @@ class Gateways(World):
         self._down: set[int] = set()
         """Gateways that are to begin another life a little later."""
         self.catalog = SimCatalog(self.catalog_file, self)
+        self._last_view: LateMirror
+        self._views: dict[Life, LateMirror] = {}
         on_segment = self.catalog_file.on_segment
 
         def seen(key: str, before: bytes | None, after: bytes) -> None:
@@ -114,8 +122,9 @@ class Gateways(World):
 
     # lives and faults -------------------------------------------------------------------------------------
 
-    def open_catalog(self) -> SimCatalog:
-        return self.catalog
+    def open_catalog(self) -> Catalog:
+        self._last_view = LateMirror(self.catalog, self)
+        return self._last_view
 
     async def take_place(self, life: Life) -> None:
         """The gateway's key is this life's, as `gateway.cluster.alive` puts it."""
@@ -148,6 +157,7 @@ class Gateways(World):
 
     def _start(self, gateway: int) -> None:
         life = Life(self, len(self.lives) + 1, gateway)
+        self._views[life] = self._last_view
         self.lives.append(life)
         self.nursery.start_soon(life.run)
 
@@ -165,19 +175,29 @@ class Gateways(World):
             self.loop.after(fault.seconds, self._begin_again, life.gateway)
             self.reached["gateway crash"] += 1
 
+    def _lives_on(self, life: Life, seconds: float) -> None:
+        """Its place is another one's, and it goes on for so long. It may hear nothing of that: what it would
+        change is refused all the same.
+        """
+        life.zombie = True
+        if self.random.random() < HEARS_NOTHING:
+            view = self._views[life]
+            view.stall()
+            self.loop.after(seconds, view.end)
+            self.reached["lives that heard nothing"] += 1
+        self.loop.after(seconds, life.kill)
+
     def _fault_taken_for_dead(self, fault: Fault) -> None:
         """A gateway goes on for a while beside its own next life."""
         if (life := self._life_of(fault)) is not None:
-            life.zombie = True
-            self.loop.after(fault.seconds, life.kill)
+            self._lives_on(life, fault.seconds)
             self._start(life.gateway)
 
     def _fault_lease_lost(self, fault: Fault) -> None:
         """A gateway cannot say that it is alive, and goes on; others take what it leads."""
         if (life := self._life_of(fault)) is not None:
-            life.zombie = True
+            self._lives_on(life, fault.seconds)
             self.nursery.start_soon(self._end_lease, life, 0.0)
-            self.loop.after(fault.seconds, life.kill)
             self._down.add(life.gateway)
             self.loop.after(fault.seconds + 0.1, self._begin_again, life.gateway)
 
