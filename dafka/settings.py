@@ -123,6 +123,13 @@ class Settings(ServingSettings, FsyncSettings):
     port_file: Path | None = None
     """Where HOST:PORT is written when clients can connect; None: nowhere."""
 
+    gateways: int = 0
+    """Gateways that are started, with stores and a tower, as processes of their own; 0: one process does it
+    all."""
+
+    stores: int = 0
+    """Stores beside several gateways; 0: as many as gateways."""
+
     chaos: Path | None = None
     """The Unix socket through which faults are ordered; None: there are none."""
 

@@ -46,7 +46,19 @@ def load_settings(
     flags: Mapping[str, Any], *, config: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings of `dafka standalone`; as `load`."""
-    return with_partitions(load(_made, OPTIONS, flags, config=config, environment=environment))
+    return _of_one_kind(with_partitions(load(_made, OPTIONS, flags, config=config, environment=environment)))
+
+
+def _of_one_kind(settings: Settings) -> Settings:
+    """Raises ConfigurationError: something of one process is asked of several, or the other way round."""
+    if not settings.gateways:
+        if settings.stores:
+            raise ConfigurationError("--stores goes with --gateways: one process has one store")
+        return settings
+    of_one = ("chaos", "mesh_listen", "rebuild_catalog", "accept_loss")
+    if given := [flag_of(name) for name in of_one if getattr(settings, name)]:
+        raise ConfigurationError(f"{given[0]} is for one process: it does not go with --gateways")
+    return settings
 
 
 def _made(**values: Any) -> Settings:

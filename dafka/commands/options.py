@@ -38,6 +38,9 @@ load)."""
 MAX_TAIL_CACHE_BYTES: Final = 2**40
 """Bytes: more memory than machines have; the setting is then a slip of the finger."""
 
+MAX_GATEWAYS: Final = 64
+"""Processes of one machine: more is a slip of the finger."""
+
 MAX_PID: Final = 2**31 - 1
 """Process ids: as many as a kernel's type for them has."""
 
@@ -238,6 +241,20 @@ OPTIONS: Final[dict[str, Option]] = {
         "removed at the end.",
         parsing.parse_file,
         metavar="FILE",
+    ),
+    "gateways": Option(
+        "Start so many gateways, stores and a tower as processes of their own, and keep them running: a "
+        "cluster on one machine, which uses several cores. Each gateway listens one port above the one "
+        "before (--listen, --metrics, --http; the stores' metrics follow), or on a free one. 0 starts one "
+        "process.",
+        parsing.parse_number(0, MAX_GATEWAYS),
+        metavar="N",
+    ),
+    "stores": Option(
+        "Stores beside several gateways. 0 starts as many as gateways; those that were there before are "
+        "always started.",
+        parsing.parse_number(0, MAX_GATEWAYS),
+        metavar="N",
     ),
     "chaos": Option(
         "For tests: let 'dafka chaos' order faults (errors, delays, cut connections, expired members) "

@@ -16,6 +16,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import trio
 
@@ -35,6 +36,7 @@ from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
+from gateway.catalog.served.catalog import ServedCatalog
 from gateway.cluster.alive import LEASE_SECONDS, Alive
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.gateways import SharedGateways
@@ -56,6 +58,9 @@ from mesh.zmq_trio import Context
 GIVE_SECONDS = 1.0
 """How long an end waits for the catalog to let another gateway take its place at once."""
 
+
+SERVED = "unix:"
+"""How `catalog` begins where the process that has started this one serves it, before the socket's path."""
 
 AGAIN_SECONDS = 0.5
 """Between two looks whether another gateway still serves."""
@@ -97,6 +102,8 @@ class GatewayProcess(Life):
         self.beacon: Beacon
 
     def _open_catalog(self) -> Catalog:
+        if self.settings.catalog.startswith(SERVED):
+            return ServedCatalog(Path(self.settings.catalog.removeprefix(SERVED)))
         if self.settings.catalog != "sqlite":
             return open_etcd(self.settings, rebuild=self.settings.rebuild_catalog)
         return open_sqlite(self.directory.path, rebuild=self.settings.rebuild_catalog)

@@ -17,11 +17,22 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
         print(f"Kafka is ready on {address}")
     for told in dict.fromkeys(_told(entry.listener) for entry in sockets):
         print(f"  clients are told to use: {told}")
-    client = _advertised(sockets)
-    print(f"  kcat:    kcat -b {client} -L")
-    print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{client}")')
-    print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{client}")')
-    print(f"  check:   dafka doctor {client}", flush=True)
+    client = advertised(sockets)
+    _say_how_to_connect(client)
+
+
+def say_cluster_ready(clients: Sequence[str], others: Sequence[str]) -> None:
+    """Print that all gateways serve, where their clients connect, and what else was started."""
+    print(f"Kafka is ready on {', '.join(clients)}")
+    print(f"  beside them: {', '.join(others)}")
+    _say_how_to_connect(",".join(clients))
+
+
+def _say_how_to_connect(bootstrap: str) -> None:
+    print(f"  kcat:    kcat -b {bootstrap} -L")
+    print(f'  Python:  kafka.KafkaProducer(bootstrap_servers="{bootstrap}")')
+    print(f'  Spark:   spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{bootstrap}")')
+    print(f"  check:   dafka doctor {bootstrap}", flush=True)
 
 
 def _told(listener: Listener) -> str:
@@ -33,14 +44,15 @@ def _told(listener: Listener) -> str:
     return told if listener.name == DEFAULT_LISTENER_NAME else f"{told} (listener {listener.name})"
 
 
-def _advertised(sockets: Sequence[ListenerSocket]) -> str:
+def advertised(sockets: Sequence[ListenerSocket]) -> str:
     """Where clients of the first listener connect."""
     host, port = sockets[0].listener.advertised(sockets[0].socket.getsockname()[0])
     return join_host_port(host, port)
 
 
 class PortFile:
-    """A file with HOST:PORT of the first listener, for whoever started the process; None: there is none.
+    """A file with HOST:PORT of the first listener (of each gateway, with commas between), for whoever started
+    the process; None: there is none.
 
     A context manager: at its end the file is gone.
     """
@@ -49,10 +61,10 @@ class PortFile:
         self._path = path
         self._written = ""
 
-    def write(self, sockets: Sequence[ListenerSocket]) -> None:
+    def write(self, bootstrap: str) -> None:
         """Make the file, whole at once: whoever waits for it may read it the moment it is there."""
         if self._path is not None:
-            self._written = f"{_advertised(sockets)}\n"
+            self._written = f"{bootstrap}\n"
             draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             draft.write_text(self._written)
             draft.replace(self._path)

@@ -28,7 +28,7 @@ from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life
 from dafka.processes.mesh_metrics import register_nodes
 from dafka.processes.parent import STARTED_BY, Process
-from dafka.processes.ready import PortFile
+from dafka.processes.ready import PortFile, advertised
 from dafka.processes.shown_mesh import shown_store
 from dafka.processes.store_metrics import register_store
 from dafka.settings import Settings
@@ -80,10 +80,15 @@ def run(settings: Settings) -> int:
     if settings.port_file is not None:
         settings.port_file.unlink(missing_ok=True)  # whoever waits for it must not read of an earlier run
     ends_with = None if settings.ends_with is None else Process(settings.ends_with)
+    serve = _run
+    if settings.gateways:
+        from dafka.processes import supervisor  # only who has several loads it
+
+        serve = supervisor.run
     if not settings.ephemeral:
-        return _run(settings, ends_with)
+        return serve(settings, ends_with)
     with temporary_data() as data:
-        return _run(replace(settings, data=data), ends_with or STARTED_BY)
+        return serve(replace(settings, data=data), ends_with or STARTED_BY)
 
 
 def _run(settings: Settings, ends_with: Process | None) -> int:
@@ -116,6 +121,12 @@ def _refuse_foreign(path: Path) -> None:
     if not path.is_dir():
         return
     names = {entry.name for entry in path.iterdir()} - {"lost+found"}
+    if "catalog" in names:
+        raise DataDirectoryRefused(
+            path,
+            "it has the data of several gateways",
+            "Start it with --gateways, or give --data another directory",
+        )
     if names and not names & {"gateway", "store"}:
         raise DataDirectoryRefused(
             path,
@@ -207,7 +218,7 @@ class Standalone(Life):
             outer.cancel_scope.cancel()
 
     def _say_ready(self, sockets: Sequence[ListenerSocket]) -> None:
-        self._port_file.write(sockets)
+        self._port_file.write(advertised(sockets))
         super()._say_ready(sockets)
 
     async def _join(self, nursery: trio.Nursery) -> None:

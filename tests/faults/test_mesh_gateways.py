@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from tests.differential.wire import Connection
+from tests.faults.several_gateways import PARTITIONS, SECONDS, TOPIC, Sender, clients_of, create, read
 from tests.peers.etcd import Etcd
 from tests.peers.mesh import GatewayProcess, MeshCluster
 from tests.peers.process import ServerEnded
 from tests.peers.tower import TowerProcess
 
-TOPIC = "orders"
-PARTITIONS = 12
-SECONDS = 60.0
 USAGE = 2
 NOT_LEADER = 6
 RETRIABLE = {
@@ -57,7 +54,7 @@ class Gateways:
     @property
     def clients(self) -> dict[str, str]:
         addresses = ",".join(one.bootstrap for one in self.all.values())
-        return {"bootstrap.servers": addresses, "topic.metadata.refresh.interval.ms": "1000"}
+        return clients_of(addresses)
 
     def leaders(self, at: int, topic: str = TOPIC) -> dict[int, int]:
         """Partition -> leader, as one of them tells it."""
@@ -90,78 +87,10 @@ def gateways(tmp_path: Path) -> Iterator[Gateways]:
     ):
         made = Gateways(mesh, tmp_path, etcd)
         try:
-            create(made, TOPIC, PARTITIONS)
+            create(made.all[1].bootstrap, TOPIC, PARTITIONS)
             yield made
         finally:
             made.kill_all()
-
-
-def create(gateways: Gateways, topic: str, partitions: int, at: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": gateways.all[at].bootstrap})
-    for made in admin.create_topics([NewTopic(topic, partitions, 3)]).values():
-        made.result(SECONDS)
-
-
-class Sender:
-    """An idempotent producer of numbers, to all partitions in turn."""
-
-    def __init__(self, gateways: Gateways) -> None:
-        self._producer = Producer(
-            {**gateways.clients, "enable.idempotence": True, "message.timeout.ms": 60_000, "linger.ms": 1}
-        )
-        self._numbers = count()
-        self.sent: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-        self.acknowledged: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
-        self.failed: list[object] = []
-
-    def send_until(self, happened: Callable[[], bool]) -> None:
-        while not happened():
-            number = next(self._numbers)
-            partition = number % PARTITIONS
-            self._producer.produce(TOPIC, b"%d" % number, partition=partition, on_delivery=self._delivered)
-            self.sent[partition].append(number)
-            self._producer.poll(0.002)
-
-    def send_until_all_partitions_acknowledge(self) -> None:
-        before = dict(self.acknowledged)
-        self.send_until(lambda: all(self.acknowledged[one] > before[one] for one in before))
-
-    def _delivered(self, error: object, message: Message) -> None:
-        if error is not None:
-            self.failed.append(error)
-        else:
-            partition = message.partition()
-            assert partition is not None
-            self.acknowledged[partition] += 1
-
-    def finish(self, gateways: Gateways) -> None:
-        """All was acknowledged, and is there once and in order."""
-        assert self._producer.flush(SECONDS) == 0
-        assert self.failed == []
-        assert read(gateways, sum(map(len, self.sent.values()))) == self.sent
-
-
-def read(gateways: Gateways, records: int, **config: str) -> dict[int, list[int]]:
-    """So many records, by partition: assigned by hand, or by a group."""
-    group = config.get("group.id")
-    consumer = Consumer({**gateways.clients, "group.id": "nobody", "auto.offset.reset": "earliest", **config})
-    if group:
-        consumer.subscribe([TOPIC])
-    else:
-        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-    deadline = time.monotonic() + SECONDS
-    while (left := records - sum(map(len, found.values()))) > 0:
-        assert time.monotonic() < deadline, f"{left} of {records} are not there"
-        for message in consumer.consume(500, 0.5):
-            assert message.error() is None, message.error()
-            partition, value = message.partition(), message.value()
-            assert partition is not None
-            assert isinstance(value, bytes)
-            found[partition].append(int(value))
-    assert not consumer.consume(1, 0.5), "more than was sent"
-    consumer.close()
-    return found
 
 
 def test_each_gateway_is_killed_in_turn_and_nothing_is_lost(gateways: Gateways) -> None:
@@ -283,7 +212,7 @@ def test_a_gateway_that_comes_later_takes_its_share_under_load(gateways: Gateway
 
 def test_each_gateway_changes_the_cluster_and_all_of_them_see_it(gateways: Gateways) -> None:
     for number in gateways.all:
-        create(gateways, f"made-by-{number}", 3, at=number)
+        create(gateways.all[number].bootstrap, f"made-by-{number}", 3)
     admins = {
         number: AdminClient({"bootstrap.servers": one.bootstrap}) for number, one in gateways.all.items()
     }
