@@ -46,10 +46,10 @@ def load_settings(
     flags: Mapping[str, Any], *, config: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings of `dafka standalone`; as `load`."""
-    return _of_one_kind(with_partitions(load(_made, OPTIONS, flags, config=config, environment=environment)))
+    return with_partitions(load(_made, OPTIONS, flags, config=config, environment=environment))
 
 
-def _of_one_kind(settings: Settings) -> Settings:
+def of_one_kind(settings: Settings) -> Settings:
     """Raises ConfigurationError: something of one process is asked of several, or the other way round."""
     if not settings.gateways:
         if settings.stores:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load_settings
+from dafka.commands.configuration import load_settings, of_one_kind
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.options import OPTIONS
@@ -13,7 +13,8 @@ from dafka.processes.interpreter import loading
 from dafka.processes.parent import STARTED_BY  # noqa: F401 - noted now: it may end while all else is loaded
 from dafka.settings import Settings
 
-HELP = """Serve Kafka from one process, with all data in one directory.
+HELP = """Serve Kafka from one process, or from several gateways of this machine, with all data in one
+directory.
 
 Any Kafka client and Spark's kafka source and sink can use it. What was acknowledged with the default
 settings survives the death of the process and the loss of power. SIGTERM or Ctrl-C stops it within ten
@@ -24,6 +25,10 @@ Try it:
   dafka standalone --data ./data --topics orders:4
   echo hello | kcat -b 127.0.0.1:9092 -t orders -P
   kcat -b 127.0.0.1:9092 -t orders -C -e
+
+\b
+A cluster of three gateways and three stores, as processes that this one keeps running:
+  dafka standalone --gateways 3 --data ./cluster
 
 \b
 For a test, in any language (docs/testing.md):
@@ -40,7 +45,7 @@ For a test, in any language (docs/testing.md):
 @config_option
 def standalone(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""
-    settings = load_settings(flags, config=config)
+    settings = of_one_kind(load_settings(flags, config=config))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of

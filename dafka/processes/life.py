@@ -18,7 +18,6 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -36,7 +35,6 @@ from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
-from gateway.cluster.slot_leadership import KEEPERS_SLOT
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
@@ -135,7 +133,7 @@ class Life(abc.ABC):
     async def _broker(self) -> Broker:
         cluster_id, stores = await self._agree_on_cluster()
         leadership = self._leadership()
-        is_keeper = None if leadership is None else partial(leadership.leads_slot, KEEPERS_SLOT)
+        is_keeper = None if leadership is None else leadership.is_keeper
         self.remembering = Remembering(self.catalog, self.requests, cluster_id, is_keeper)
         context = LogContext(
             self.catalog,

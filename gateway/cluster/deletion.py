@@ -284,7 +284,9 @@ class Deletion:
             if entry is None:
                 self._unconfirmed.pop(address, None)
             elif not self._context.leads_log(keys.noted_log(entry.value)):
-                self._waiting.pop(address, None)  # the log's leader sees to it
+                # The log's leader sees to it. If that is this one again it is looked at anew.
+                self._waiting.pop(address, None)
+                self._unconfirmed.pop(address, None)
             elif not self._is_old(entry.mod_revision):
                 pass  # put anew meanwhile
             elif self._is_due(address, entry) and not self._waits(address, entry):

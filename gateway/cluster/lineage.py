@@ -245,18 +245,19 @@ class CatalogHistory:
         return NewLife(unchanged(self._catalog, changed), puts, deletes)
 
     def _fold(self, puts: dict[str, bytes]) -> list[str]:
-        """Forget the oldest lives, if there are too many: the keys to delete."""
+        """Forget the oldest lives that are over, if there are too many: the keys to delete."""
         if len(self._lives) < MAX_LIVES:
             return []
         assert self.lineage is not None
         own = self.lineage.name
         # Those of other lineages are the older ones, whatever their numbers are.
-        oldest = sorted(self._lives.items(), key=lambda one: (one[1].lineage == own, one[1].first))
+        over = [one for one in self._lives.items() if one[1].last is not None]
+        oldest = sorted(over, key=lambda one: (one[1].lineage == own, one[1].first))
         folded = dict(self._folded)
         gone = [name for name, life in oldest[:LIVES_FOLDED_AT_ONCE] if keys.LIVES + name not in puts]
         for name in gone:
             life = self._lives[name]
-            folded[life.lineage] = max(folded.get(life.lineage, -1), life.last or life.first)
+            folded[life.lineage] = max(folded.get(life.lineage, -1), life.last or 0)
         known = {own, self.lineage.parent, *self.lineage.ancestors}
         puts[keys.LIVES_BEFORE] = keys.pack({name: last for name, last in folded.items() if name in known})
         return [keys.LIVES + name for name in gone]

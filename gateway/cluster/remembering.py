@@ -156,13 +156,24 @@ class Remembering:
 
     async def keep(self, seconds: float) -> bool:
         """Whether enough stores keep what is in the catalog now; waits so long for it."""
-        wanted = self._catalog.sequence
+        wanted = self._catalog.sequence if self._is_keeper() else self._last_told()
         if not self._is_kept(wanted):
             self.hurry()
         with trio.move_on_after(seconds):
             while not self._is_kept(wanted):
                 await self._progress.wait()
         return self._is_kept(wanted)
+
+    def _last_told(self) -> int:
+        """The sequence of the last change that is told without being waited for. Who only waits for another
+        gateway to tell it waits for no other one: that one does not know.
+        """
+        try:
+            news = self._catalog.changes(self._newest + 1)
+        except HistoryLost:
+            return self._catalog.sequence
+        loud = [change.revision for change in news if not change.key.startswith(QUIET_PREFIXES)]
+        return loud[-1] if loud else self._newest
 
     @property
     def is_full(self) -> bool:

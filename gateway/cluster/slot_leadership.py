@@ -89,9 +89,18 @@ class SlotLeadership:
         slot = slot_of(topic_id, index)
         return [self._led.get(slot) or Compare(_key(slot), NEVER)]
 
-    def lost(self, compared: str) -> None:
-        if compare := self._led.get(slot_number(compared.removeprefix(keys.SLOTS))):
-            self._refused.add(compare)
+    def lost(self, compared: Compare) -> None:
+        # An old one says nothing of a slot that was away and has come back since.
+        if self._led.get(slot_number(compared.key.removeprefix(keys.SLOTS))) == compared:
+            self._refused.add(compared)
+
+    def is_keeper(self) -> bool:
+        """Whether this life tells the stores of the catalog: by a view of it that has it alive, too. One that
+        has slept sees the end of its lease before it sees who has its slots.
+        """
+        there = self._catalog.get(keys.alive_key(self.gateway))
+        is_alive = there is not None and unpack_alive(there.value).life == self.life
+        return is_alive and self.leads_slot(KEEPERS_SLOT)
 
     def epoch(self, topic_id: bytes, index: int) -> int:
         leader = self.table.leader_of(topic_id, index)

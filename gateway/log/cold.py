@@ -161,6 +161,10 @@ class ColdReader:
         return self._context.stores.live_first(segment.members, segment.address)
 
     def _segment_at(self, partition: "Partition", offset: int) -> Segment:
+        if partition.withheld:
+            # It was looked at before this read had its turn. Its chain is empty where another one leads it:
+            # that says nothing of the offset.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
         segment = partition.chain.segment_at(offset)
         if segment is None or offset < partition.log_start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no segment holds offset {offset}")

@@ -28,6 +28,8 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, unchanged
 from gateway.catalog.pieces import Room
+from gateway.leadership.records import slot_text
+from gateway.leadership.slots import slot_of
 from gateway.log.partition import LED_ELSEWHERE
 
 if TYPE_CHECKING:
@@ -241,8 +243,9 @@ class Fences:
                 async with self._context.epoch_counter.using(epochs, every, put_all):
                     revision = await self._context.catalog.transact(every, put_all, deletes)
         except CompareFailed as failed:
-            if any(failed.key == compare.key for compare in fenced):
-                raise self._overtaken(failed.key, partitions) from None
+            for compare in fenced:
+                if failed.key == compare.key:
+                    raise self._overtaken(compare, partitions) from None
             raise
         finally:
             for fence, _ in put:
@@ -271,11 +274,15 @@ class Fences:
                 partition.led_elsewhere(partition.leader_epoch)
         return Overtaken(partitions)
 
-    def _overtaken(self, key: str, partitions: Collection[Partition]) -> Overtaken:
+    def _overtaken(self, compare: Compare, partitions: Collection[Partition]) -> Overtaken:
         """Read anew what another gateway has changed."""
+        key = compare.key
         if key.startswith(keys.SLOTS):
-            self._context.leadership.lost(key)
-            return self._deposed([one for one in partitions if not self._context.leads(one)])
+            self._context.leadership.lost(compare)
+            of_slot = [one for one in partitions if _slot_key(one) == key]
+            # One that has come back since is recovered under its new leader epoch.
+            self._deposed([one for one in of_slot if not self._context.leads(one)])
+            return Overtaken(of_slot)
         if not key.startswith(keys.TOPICS):
             lost = [partition for partition in partitions if partition.fence.key == key]
             for partition in lost:
@@ -302,3 +309,7 @@ class Fences:
             logger.warning("%s-%d: %s", partition.topic.name, partition.index, CHANGED_ELSEWHERE)
             partition.fail(CHANGED_ELSEWHERE)
             self._context.recover_again(partition)
+
+
+def _slot_key(partition: Partition) -> str:
+    return keys.SLOTS + slot_text(slot_of(partition.topic.id, partition.index))

@@ -106,8 +106,8 @@ class Leadership(Protocol):
         it.
         """
 
-    def lost(self, compared: str, /) -> None:
-        """Such a compare, of this key, did not hold."""
+    def lost(self, compared: Compare, /) -> None:
+        """Such a compare did not hold."""
 
     def epoch(self, topic_id: bytes, index: int, /) -> int | None:
         """The leader epoch of a partition by the table of all gateways; None: there is no such table."""
@@ -124,7 +124,7 @@ class LeadsAll:
         """Nothing: the gateway's own life is compared with every transaction."""
         return ()
 
-    def lost(self, _compared: str, /) -> None:
+    def lost(self, _compared: Compare, /) -> None:
         """That is never compared."""
 
     def epoch(self, _topic_id: bytes, _index: int, /) -> None:

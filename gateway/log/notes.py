@@ -58,7 +58,11 @@ async def take_notes(context: LogContext, notes: Iterable[Note]) -> None:
     read stays, and one whose partition another gateway has changed.
     """
     left = {note.key: note for note in notes}
-    while left:
+    while True:
+        # Those of logs that this gateway leads no more are their leader's to take.
+        left = {key: note for key, note in left.items() if not note.log or context.leads_log(note.log)}
+        if not left:
+            return
         partitions = {log: context.fences.partition(log) for log in {note.log for note in left.values()}}
         busy = [one for one in partitions.values() if one and one.fence.under_way is not None]
         waits = {one.log for one in busy}

@@ -30,7 +30,7 @@ Opening segments, recovery, and reads of what has left memory are work for all p
 (`opener`, `recovery`, `cold`); they tell a partition by its methods what has happened.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -178,11 +178,21 @@ class Partition:
 
         Raises KafkaError when the store cannot be asked.
         """
-        return await self._context.cold.offset_for_timestamp(self, timestamp)
+        return await self._found(self._context.cold.offset_for_timestamp(self, timestamp))
 
     async def max_timestamp(self) -> tuple[int, int, int] | None:
         """(offset, timestamp, leader epoch) of the visible record with the highest timestamp, or None."""
-        return await self._context.cold.max_timestamp(self)
+        return await self._found(self._context.cold.max_timestamp(self))
+
+    async def _found(self, look: Awaitable[tuple[int, int, int] | None]) -> tuple[int, int, int] | None:
+        """What was found, if this gateway has led it all the time: the chain of one that is led elsewhere is
+        empty. Raises KafkaError.
+        """
+        leaderships = self.leaderships
+        found = await look
+        if self.withheld or leaderships != self.leaderships:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.reason)
+        return found
 
     # appending ---------------------------------------------------------------------------------------------
 
@@ -413,11 +423,13 @@ class Partition:
         self._pending.make_room()
 
     def gained(self, leader_epoch: int) -> None:
-        """This gateway leads it from now on, under this leader epoch; recovery follows."""
+        """This gateway leads it from now on, under this leader epoch; recovery follows. Where it could not be
+        given away clients may have been told of a later epoch: there is no way back from that.
+        """
         self.leaderships += 1
         if self.available:
             self.fail(LED_ANEW)
-        self._lead_anew(leader_epoch)
+        self._lead_anew(max(leader_epoch, self.leader_epoch))
         self.led_since = leader_epoch
         # Notes about its segments may leave the catalog before it is recovered.
         self.fence.read(self._context.catalog.get(self.fence.key))
@@ -440,6 +452,8 @@ class Partition:
     def _lead_anew(self, leader_epoch: int) -> None:
         self.withheld = True
         self._has_led = False
+        # What was about to be put and was not is the next leader's to decide; the record has what was.
+        self.next_log_start = self.log_start_offset
         if leader_epoch != self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.listeners.tell_watchers(self)

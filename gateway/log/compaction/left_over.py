@@ -20,7 +20,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Entry
 from gateway.log.notes import Note, take_notes, tombstone
 from gateway.log.recovery.verification import RESTORE
-from mesh.protocol.address_state import Phase, life_of
+from mesh.protocol.address_state import Phase
 from wireproto.dafka.additions import NO_EPOCH, STATUS_DONE, Verified
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ class LeftOver:
         self._refuted: set[str] = set()
 
     def look_again(self) -> None:
-        """Another gateway's may be this one's now."""
-        own = self._context.producer.requests.prefix
+        """Another gateway's may be this one's now; and what this one has given up when it lost the log is
+        noted still. None is under way at this moment.
+        """
         for one in noted_outputs(self._context):
-            if life_of(one.address) != own:
-                self._left.setdefault(one.address, one)
+            self._left.setdefault(one.address, one)
 
     @property
     def is_empty(self) -> bool:

@@ -149,7 +149,10 @@ class Recovery:
         if new:
             for partition in wanted:
                 self._new_attempt(partition, accept_loss=False).load()
-                partition.begin_serving(ProducerState())
+                if partition.fence.revision == 0 and not partition.chain.segments():
+                    partition.begin_serving(ProducerState())
+            # Others may have led it already, if this gateway has slept since.
+            self._begin(self._wanted(wanted))
             return
         started = trio.current_time()
         self._begin(wanted)

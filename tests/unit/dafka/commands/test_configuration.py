@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.commands.configuration import ConfigurationError, load, load_settings
+from dafka.commands.configuration import ConfigurationError, load, load_settings, of_one_kind
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import (
     MAX_CLIENT_CONNECTIONS,
@@ -64,6 +64,8 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "ephemeral": ("true", True),
     "ends_with": ("4711", 4711),
     "port_file": ("/run/bootstrap", Path("/run/bootstrap")),
+    "gateways": ("3", 3),
+    "stores": ("2", 2),
     "chaos": ("/run/chaos", Path("/run/chaos")),
     "rebuild_catalog": ("true", True),
     "accept_loss": ("true", True),
@@ -118,6 +120,22 @@ def test_every_setting_has_an_option_that_can_be_given_the_default_that_is_shown
             assert not getattr(defaults, name), name
         else:
             assert option.parse([shown] if option.repeatable else shown) == getattr(defaults, name), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"stores": 3}, "--stores goes with --gateways"),
+        ({"gateways": 3, "chaos": Path("/run/chaos")}, "--chaos is for one process"),
+        ({"gateways": 2, "accept_loss": True}, "--accept-loss is for one process"),
+        ({"gateways": 2, "mesh_listen": MeshListen("0.0.0.0")}, "--mesh-listen is for one process"),
+        ({"gateways": 2, "rebuild_catalog": True}, "--rebuild-catalog is for one process"),
+    ],
+)
+def test_what_is_of_one_process_and_of_several_does_not_mix(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        of_one_kind(Settings(**wrong))
+    assert of_one_kind(Settings(gateways=2, stores=3)).stores == 3
 
 
 def test_without_anything_the_defaults_hold() -> None:

@@ -8,6 +8,7 @@ import trio
 from gateway.catalog import keys
 from gateway.cluster import lineage as lineage_module
 from gateway.cluster.lineage import CatalogHistory, Life, Lineage, Verdict
+from gateway.leadership.records import AliveRecord, pack_alive
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.dafka.additions import Remembered
 
@@ -149,6 +150,29 @@ def test_old_lives_are_forgotten_and_nothing_is_told_from_them(monkeypatch: pyte
     assert history.judge(Remembered(name, "forked", 20)).verdict is CANNOT_TELL
     assert history.judge(Remembered(name, "G1", 21)).verdict is REFUTES
     assert history.judge(Remembered(name, "G2", 30)).verdict is VOUCHES
+
+
+def test_a_life_that_goes_on_is_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of several gateways runs for long, while others begin life after life."""
+    monkeypatch.setattr(lineage_module, "MAX_LIVES", 5)
+    monkeypatch.setattr(lineage_module, "LIVES_FOLDED_AT_ONCE", 2)
+    catalog = MemoryCatalog()
+    long = "A" * 16
+    put(catalog, **{keys.alive_key(1): pack_alive(AliveRecord(long))})
+    history = run(catalog, long, *(f"G{number}" for number in range(9)), changes=3)
+    kept = [one.key for one in catalog.range(keys.LIVES)]
+    assert kept[0] == keys.LIVES + long
+    assert len(kept) <= 6
+    told = Remembered(name_of(history), long, catalog.revision - 1)
+    assert history.judge(told).verdict is VOUCHES
+
+
+def test_no_life_is_ended_while_it_cannot_be_read_which_go_on() -> None:
+    catalog = MemoryCatalog()
+    put(catalog, **{keys.alive_key(1): b'{"v": 2}'})
+    run(catalog, "G1", "G2")
+    lives = [Life.unpack(one.value) for one in catalog.range(keys.LIVES)]
+    assert [life.last for life in lives] == [None, None]
 
 
 def test_a_lineage_comes_back_as_it_was() -> None:

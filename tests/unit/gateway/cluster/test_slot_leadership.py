@@ -9,7 +9,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
-from gateway.cluster.slot_leadership import Moved, SlotLeadership
+from gateway.cluster.slot_leadership import KEEPERS_SLOT, Moved, SlotLeadership
 from gateway.leadership.records import AliveRecord, BadRecord, pack_alive, pack_slot, slot_text, unpack_slot
 from gateway.leadership.slots import SLOTS, slot_of
 from gateway.leadership.table import Leader
@@ -209,12 +209,49 @@ def test_a_slot_whose_compare_did_not_hold_is_not_led_and_its_compare_stays() ->
         leadership = SlotLeadership(catalog, 1, SECOND)
         await takes(leadership, [slot, slot + 1], EpochCounter(catalog))
         compared = leadership.compares(TOPIC, 0)
-        leadership.lost(key_of(slot))
+        leadership.lost(compared[0])
         assert [leadership.leads(TOPIC, index) for index in (0, 1)] == [False, True]
         assert leadership.compares(TOPIC, 0) == compared
         await catalog.give({slot: 2}, THIRD)
         assert leadership.read().lost == {slot}
         assert not leadership.leads(TOPIC, 0)
+
+    run(body)
+
+
+def test_an_old_compare_says_nothing_of_a_slot_that_has_come_back() -> None:
+    """A transaction may be refused when the slot was away and is led anew: that is not lost."""
+
+    async def body(catalog: Watched) -> None:
+        slot = slot_of(TOPIC, 0)
+        leadership = SlotLeadership(catalog, 1, SECOND)
+        await takes(leadership, [slot], EpochCounter(catalog))
+        (old,) = leadership.compares(TOPIC, 0)
+        await catalog.give({slot: 2}, THIRD)
+        leadership.read()
+        await catalog.give({slot: 1}, SECOND)
+        assert leadership.read().gained == {slot}
+        leadership.lost(old)
+        assert leadership.leads(TOPIC, 0)
+        leadership.lost(leadership.compares(TOPIC, 0)[0])
+        assert not leadership.leads(TOPIC, 0)
+
+    run(body)
+
+
+def test_the_keeper_is_alive_by_what_it_sees() -> None:
+    async def body(catalog: Watched) -> None:
+        leadership = SlotLeadership(catalog, 1, SECOND)
+        await takes(leadership, [KEEPERS_SLOT], EpochCounter(catalog))
+        await catalog.transact([], {keys.alive_key(1): pack_alive(AliveRecord(SECOND))})
+        assert leadership.is_keeper()
+        entry = catalog.get(keys.alive_key(1))
+        assert entry is not None
+        await catalog.transact([], {}, [keys.alive_key(1)])
+        assert leadership.leads_slot(KEEPERS_SLOT), "nobody has taken it yet"
+        assert not leadership.is_keeper()
+        await catalog.transact([], {keys.alive_key(1): pack_alive(AliveRecord(THIRD))})
+        assert not leadership.is_keeper()
 
     run(body)
 

@@ -10,12 +10,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog import keys
-from gateway.cluster.deletion import Deletion
+from gateway.cluster.deletion import Deletion, _Unconfirmed
 from gateway.leadership.records import pack_slot, slot_text, unpack_slot
 from gateway.leadership.slots import slot_of
 from gateway.leadership.table import Leader
 from gateway.log.compaction.left_over import LeftOver, Noted
-from gateway.log.notes import tombstone
+from gateway.log.notes import Note, take_notes, tombstone
+from gateway.log.opener import partition_record
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
 from mesh.protocol.address_state import life_of
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -193,5 +194,129 @@ def test_what_a_deleted_topic_has_left_is_cleared_away_by_one(tmp_path: Path) ->
                     await life.settle()
                     assert (catalog.get(key) is None) is clears
                     nursery.cancel_scope.cancel()
+
+    run(tmp_path, body)
+
+
+# what was under way when the slot went ----------------------------------------------------------------------
+
+
+async def moves(life: Life, catalog: MemoryCatalog, gateway: int, life_name: str, epoch: int) -> None:
+    """Partition 0 is this gateway's, and `life` has heard of it."""
+    value = pack_slot(Leader(gateway, life_name, epoch))
+    await catalog.transact([], {keys.SLOTS + slot_text(FIRST): value})
+    assert life.leadership is not None
+    moved = life.leadership.read()
+    partition = life.topic.partitions[0]
+    if FIRST in moved.gained:
+        partition.gained(epoch)
+    elif FIRST in moved.lost:
+        partition.led_elsewhere(epoch)
+
+
+def test_a_read_that_waited_while_the_slot_went_is_told_to_ask_the_leader(tmp_path: Path) -> None:
+    """Never that the offset is out of range: its client would begin anew, or pass records over."""
+
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            partition = one.topic.partitions[0]
+            await one.write(3, partition)
+            looks: list[Callable[[], Awaitable[object]]] = [
+                lambda: one.context.cold.read(partition, 0, 1 << 20),
+                lambda: one.context.cold.look(partition, 0, 1 << 20),
+                lambda: partition.offset_for_timestamp(0),
+                partition.max_timestamp,
+            ]
+            await moves(one, catalog, 2, "B" * 16, 50)
+            for look in looks:
+                with pytest.raises(KafkaError) as refused:
+                    await look()
+                assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, body)
+
+
+def test_a_note_of_a_log_that_is_led_elsewhere_is_left_to_its_leader(tmp_path: Path) -> None:
+    """Its topic is deleted as well: nobody else says that there is nothing to do."""
+
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            closing, tomb = keys.closing_key("A" * 32), keys.tombstone_key(TOPIC_ID)
+            await catalog.transact([], {closing: keys.pack(CLOSED | {"log": LOG})})
+            entry = catalog.get(closing)
+            assert entry is not None
+            one.topic.partitions[0].delete()
+            await catalog.transact([], {tomb: keys.pack({"name": "orders"})}, [NAME])
+            await moves(one, catalog, 2, "B" * 16, 50)
+            await take_notes(one.context, [Note.of(entry)])
+            assert catalog.get(closing) is not None
+
+    run(tmp_path, body)
+
+
+def test_a_deletion_that_was_another_ones_for_a_while_is_this_ones_again(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            deletion = Deletion(one.context, one.stores)
+            key = keys.segment_tombstone_key("A" * 32)
+            await catalog.transact([], tombstone("A" * 32, LOG, 0, [STORE]))
+            entry = catalog.get(key)
+            assert entry is not None
+            deletion._unconfirmed["A" * 32] = _Unconfirmed(entry.mod_revision, (STORE,), 0.0)
+            deletion._retries.append((0.0, "A" * 32))
+            deletion._now = 1.0
+            await moves(one, catalog, 2, "B" * 16, 50)
+            await deletion._delete_dropped()
+            await moves(one, catalog, 1, one.context.producer.requests.prefix, 51)
+            deletion._looked = -1
+            await deletion._take_changes()
+            assert "A" * 32 in deletion._waiting
+
+    run(tmp_path, body)
+
+
+def test_a_log_start_that_was_not_put_is_not_put_later(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            partition = one.topic.partitions[0]
+            await one.write(3, partition)
+            partition.log_start_moves(2)
+            await moves(one, catalog, 2, "B" * 16, 50)
+            await moves(one, catalog, 1, one.context.producer.requests.prefix, 51)
+            assert keys.unpack(partition_record(partition))["log_start"] == 0
+
+    run(tmp_path, body)
+
+
+def test_the_epoch_never_goes_back_where_a_slot_could_not_be_given(tmp_path: Path) -> None:
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one = gateway(1)
+        async with one.running():
+            partition = one.topic.partitions[0]
+            table = partition.leader_epoch
+            partition.leader_epoch = table + 6  # it was recovered again, and clients were told
+            partition.led_elsewhere(partition.leader_epoch)
+            partition.gained(table)
+            assert partition.leader_epoch == table + 6
+            assert partition.led_since == table
+
+    run(tmp_path, body)
+
+
+def test_a_topic_that_was_made_by_one_that_has_slept_since_is_recovered(tmp_path: Path) -> None:
+    """Others have led it meanwhile, and written: it is new to this gateway alone."""
+
+    async def body(gateway: Callable[[int], Life], catalog: MemoryCatalog) -> None:
+        one, again = gateway(1), gateway(1)
+        async with one.running():
+            await one.write(3, one.topic.partitions[0])
+        await again.lead()
+        fresh = again.topic.partitions[0]
+        await again.recovery.recover([fresh], new=True)
+        assert fresh.state is PartitionState.RECOVERING, "its stores are to be asked"
 
     run(tmp_path, body)
