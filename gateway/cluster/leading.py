@@ -45,6 +45,9 @@ the hundred, and each look goes through all of them."""
 TOPICS_A_TURN: Final = 500
 """Topics that are counted before others have their turn: under a millisecond."""
 
+SETTLE_SECONDS: Final = 1.0
+"""How long a slot is kept for what is under way about its partitions in the catalog."""
+
 FREE_AT_ONCE: Final = 40
 """Slots without partitions that are given away together: nobody notices."""
 
@@ -202,9 +205,14 @@ class Leading:
             await self._leadership.take(plan.take, counter)
             self.follow()
         if plan.give:
+            given: list[Partition] = []
             for partition, slot in self._partitions():
                 if slot in plan.give:
                     partition.led_elsewhere(partition.leader_epoch)
+                    given.append(partition)
+            # What is under way in the catalog comes to its end: it would be refused for another reason later.
+            with trio.move_on_after(SETTLE_SECONDS):
+                await self._context.fences.free(given)
             await self._leadership.give(plan.give, counter)
             self.follow()
         return plan

@@ -35,8 +35,14 @@ class StoreLives:
         self._counted = counted
         self._new = trio.Event()
         """A start waits for being kept."""
+        self._revisions: dict[str, int] = {}
+        """Store -> the revision at which what is remembered of it was read: what others have put since is to
+        be known before it is changed.
+        """
         for entry in catalog.range(keys.STORE_LIVES):
-            self._vouching.remember(entry.key.removeprefix(keys.STORE_LIVES), _unpack(entry.value))
+            store = entry.key.removeprefix(keys.STORE_LIVES)
+            self._vouching.remember(store, _unpack(entry.value))
+            self._revisions[store] = entry.mod_revision
         presence.keep = self._keep
 
     def _keep(self, keep: Keep) -> None:
@@ -54,34 +60,44 @@ class StoreLives:
             await self._keep_all()
 
     async def _keep_all(self) -> None:
-        seen = {store: life for store, life in self._vouching.unkept().items() if self._counted(store)}
+        seen = self.seen(filter(self._counted, self._vouching.unkept()))
         if not seen:
             return
         try:
             await self._catalog.transact(self.compares(seen), puts(seen))
         except CompareFailed as error:
-            # Somebody else has seen another start of this store: what is here has to know that one.
-            entry = self._catalog.get(error.key)
-            if entry is not None:
-                store, life = error.key.removeprefix(keys.STORE_LIVES), _unpack(entry.value)
-                self._vouching.remember(store, life)
-                # If it is the start that waits to be kept: it is, by another gateway.
-                self._presence.counts_now(store, life)
+            self._learn(error.key.removeprefix(keys.STORE_LIVES))
             return
         self.are_kept(seen)
 
+    def _learn(self, store: str) -> None:
+        """Take what another gateway has put: it may have seen another start of this store."""
+        entry = self._catalog.get(keys.store_life_key(store))
+        if entry is not None and entry.mod_revision != self._revisions.get(store):
+            self._revisions[store] = entry.mod_revision
+            life = _unpack(entry.value)
+            self._vouching.remember(store, life)
+            # If it is the start that waits to be kept: it is, by another gateway.
+            self._presence.counts_now(store, life)
+
     def seen(self, stores: Iterable[str]) -> dict[str, StoreLife]:
         """What was seen of these and is not in the catalog."""
+        stores = list(stores)
+        for store in stores:
+            self._learn(store)
         unkept = self._vouching.unkept()
         return {store: unkept[store] for store in stores if store in unkept}
 
     def compares(self, stores: Iterable[str]) -> list[Compare]:
-        """That nobody else has changed what is remembered of these."""
-        return unchanged(self._catalog, map(keys.store_life_key, stores))
+        """That nobody else has changed what is remembered of these since it was read."""
+        return [Compare(keys.store_life_key(store), self._revisions.get(store, 0)) for store in stores]
 
     def are_kept(self, lives: dict[str, StoreLife]) -> None:
         """These are in the catalog."""
         for store, life in lives.items():
+            entry = self._catalog.get(keys.store_life_key(store))
+            if entry is not None and _unpack(entry.value) == life:
+                self._revisions[store] = entry.mod_revision
             self._vouching.kept(store, life)
             self._presence.counts_now(store, life)
 

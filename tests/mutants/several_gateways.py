@@ -9,6 +9,8 @@ OF_LEADING = "tests/unit/gateway/cluster/test_leading.py::"
 OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
 
+OF_ELSEWHERE = "tests/unit/gateway/log/test_led_elsewhere.py::"
+
 MUTANTS = (
     Mutant(
         "a-slot-of-the-living-is-taken",
@@ -107,5 +109,37 @@ MUTANTS = (
         "return self._closed or self._begun[partition] != begun",
         "return self._closed",
         (f"{OF_GROUPS}test_what_a_load_finds_that_began_before_the_partition_went_is_old",),
+    ),
+    Mutant(
+        "who-reaches-no-store-is-given-a-share",
+        "A gateway that was started with the wrong tower leads a third of all partitions, and serves none.",
+        "gateway/cluster/leading.py",
+        "one.leaving or not one.has_begun",
+        "one.leaving",
+        (f"{OF_LEADING}test_one_that_has_not_heard_from_the_stores_is_given_nothing_and_takes_nothing",),
+    ),
+    Mutant(
+        "a-late-refusal-loses-what-came-back",
+        "A slot is its leader's by the table, and its leader does not believe it: nobody serves it.",
+        SLOT_LEADERSHIP,
+        "))) == compared:",
+        "))) is not None:",
+        (f"{OF_SLOTS}test_an_old_compare_says_nothing_of_a_slot_that_has_come_back",),
+    ),
+    Mutant(
+        "a-life-that-goes-on-is-forgotten",
+        "A gateway that runs for long is deposed by the starts of others, and no gateway starts any more.",
+        "gateway/cluster/lineage.py",
+        "if one[1].last is not None]",
+        "]",
+        ("tests/unit/gateway/cluster/test_lineage.py::test_a_life_that_goes_on_is_never_forgotten",),
+    ),
+    Mutant(
+        "an-empty-chain-is-out-of-range",
+        "A consumer whose partition moves while it is read begins anew, or passes records over.",
+        "gateway/log/cold.py",
+        "        if partition.withheld:\n",
+        "        if partition.deleted:\n",
+        (f"{OF_ELSEWHERE}test_a_read_that_waited_while_the_slot_went_is_told_to_ask_the_leader",),
     ),
 )
