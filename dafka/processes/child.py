@@ -32,6 +32,7 @@ STEADY_SECONDS: Final = 30.0
 """One that has served for so long is started again at once."""
 
 LAST_WORDS_SECONDS: Final = 1.0
+"""How long what a process has said last is read after its end, if one that it left behind holds its pipes."""
 
 MAX_LINE_BYTES: Final = 64 * 1024
 """A longer line of a log is broken into several."""

@@ -199,6 +199,7 @@ class GatewayProcess(Life):
     def _surroundings(self) -> Surroundings:
         return replace(
             super()._surroundings(),
+            is_suspended=lambda: self.alive is not None and self.alive.is_suspended,
             towers=lambda: shown_towers(self.beacon),
             peers=lambda: shown_peers(self.beacon),
         )

@@ -45,6 +45,7 @@ GATEWAYS_STOP_SECONDS: Final = 12.0
 """Longer than a gateway takes to answer what is in flight."""
 
 STORES_STOP_SECONDS: Final = 30.0
+"""Longer than a store takes to finish a commit and close its database."""
 
 TOWER_IS_READY: Final = "Tower is ready on "
 STORE_IS_READY: Final = "The store "

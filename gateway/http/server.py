@@ -33,6 +33,10 @@ NO_STORE: Final = ("Cache-Control", "no-store")
 logger = logging.getLogger(__name__)
 
 
+OF_RECORDS: Final = ("/records", "/records/{offset}")
+"""How the paths end of routes that read or append records."""
+
+
 class HttpServer:
     """One listener's. `serve` until cancelled."""
 
@@ -97,6 +101,14 @@ class HttpServer:
     async def _route(self, target: Target, asked: Asked) -> Answer:
         parts = target.parts[len(API) :] if target.parts[: len(API)] == API else ()
         route, places = self._router.find(parts, "POST" if asked.method == POST else "GET")
+        if route.path.endswith(OF_RECORDS) and self.view.surroundings.is_suspended():
+            raise Failure(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "not-ready",
+                self.view.surroundings.not_ready_because() or "the gateway is suspended",
+                "Ask another gateway, or try again in a moment.",
+                (("Retry-After", "1"),),
+            )
         ask = Ask(self.view, target, places, asked.headers, asked.read_body, asked.host)
         made = await route.handler(ask)
         if isinstance(made, Answer):

@@ -31,6 +31,9 @@ class Surroundings:
 
     version: str = ""
     not_ready_because: Callable[[], str | None] = lambda: None
+    is_suspended: Callable[[], bool] = lambda: False
+    """Others may have taken what this gateway leads (`gateway.cluster.alive`): no record of it is shown."""
+
     longest_stretch: Callable[[], float] = lambda: 0.0
     """Seconds that the loop was held up at a time, in the last minute."""
 

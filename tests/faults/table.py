@@ -220,6 +220,18 @@ ROWS = (
     ),
     Row(
         "-",
+        "gateways, stores and a tower kept running by one process: each killed, one stopped; that one itself",
+        "each is started again, and the others go on; none is left without it",
+        (
+            "test_each_process_is_killed_under_load_and_started_again",
+            "test_all_end_in_order_and_go_on_with_the_same_data",
+            "test_none_is_left_when_the_one_that_has_started_them_is_killed",
+            "test_one_that_cannot_start_ends_all_with_its_reason",
+            "test_data_of_the_other_kind_is_refused",
+        ),
+    ),
+    Row(
+        "-",
         "three gateways: each killed in turn, a group's coordinator killed, one stopped or ended, one more",
         "the others lead what it led, and it has its share again; one that was stopped ends",
         (

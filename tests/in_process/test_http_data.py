@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,5 +335,22 @@ def test_memory_and_places_are_given_back(data: Any) -> None:
         assert server is not None
         assert server.context.produced_memory.used == server.context.response_memory.used == 0
         assert scene.view.streams == 0
+
+    data(body)
+
+
+def test_no_record_is_shown_or_taken_while_others_may_lead_it(data: Callable[..., None]) -> None:
+    async def body(scene: Scene) -> None:
+        assert (await scene.post(lines({"value": "a"}))).status == 201
+        scene.view.surroundings = replace(
+            scene.view.surroundings, is_suspended=lambda: True, not_ready_because=lambda: "suspended: why"
+        )
+        for got in (
+            await scene.get("?offset=0"),
+            await scene.post(lines({"value": "b"})),
+            await request(scene.port, "GET", "/api/v1/topics/orders/records", b""),
+        ):
+            assert (got.status, got.json()["detail"]) == (503, "suspended: why"), got.body
+        assert (await request(scene.port, "GET", "/api/v1/overview", b"")).status == 200
 
     data(body)

@@ -31,6 +31,7 @@ TROUBLE_SECONDS: Final = 3.0
 """A question that waits for so long is told."""
 
 READ_BYTES: Final = 256 * 1024
+"""Bytes of changes and answers that are read at once: they are taken in some milliseconds."""
 
 
 class _Question:

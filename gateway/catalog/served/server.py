@@ -33,6 +33,7 @@ MAX_UNDER_WAY: Final = 64
 """Questions of one connection that are under way at once; further ones are not read meanwhile."""
 
 READ_BYTES: Final = 256 * 1024
+"""Bytes of questions that are read at once."""
 
 BACKLOG: Final = 128
 """Processes that connect at the same moment."""
