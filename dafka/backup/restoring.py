@@ -179,7 +179,7 @@ class Restoring:
                 if not planned.segments and planned.saved.producers:
                     puts[keys.producers_key(topic_id, index)] = base64.b64decode(planned.saved.producers)
                 await self.change(keys.log_name(topic_id, index), puts)
-            prefix = f"{keys.segments_prefix(topic_id)}{index:06d}/"
+            prefix = keys.partition_segments(topic_id, index)
             there = {Segment.unpack(entry.value).start_offset for entry in self._catalog.range(prefix)}
             for segment in planned.segments:
                 if segment.start not in there:

@@ -113,8 +113,19 @@ def noted_log(note: bytes) -> str:
     return rest[: rest.index(b'"')].decode() if found else ""
 
 
+def partition_segments(topic_id: bytes, index: int) -> str:
+    """How the keys of a partition's segments begin; they are in the order of its offsets."""
+    return f"{segments_prefix(topic_id)}{index:06d}/"
+
+
+def partition_of_segment(key: str) -> tuple[bytes, int]:
+    """The topic's id and the partition's index of such a key."""
+    topic_id, index, _ = key.removeprefix(SEGMENTS).split("/")
+    return bytes.fromhex(topic_id), int(index)
+
+
 def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:
-    return f"{segments_prefix(topic_id)}{index:06d}/{start_offset:020d}-{address}"
+    return f"{partition_segments(topic_id, index)}{start_offset:020d}-{address}"
 
 
 def tombstone_key(topic_id: bytes) -> str:

@@ -92,13 +92,16 @@ class Following:
             for key in changed:
                 if key.startswith(OF_LEADERSHIP):
                     continue
+                if key.startswith(keys.SEGMENTS):
+                    self._take_segment(key)
+                    continue
                 if key.startswith(keys.TOPICS):
                     await self._take_topic(key.removeprefix(keys.TOPICS), made)
                 elif key.startswith(keys.BROKER_CONFIGS):
                     self._take_configs(key)
                 elif self._stores.presence is not None:
                     self._stores.load()
-            if self._leading is not None and changed:
+            if self._leading is not None and not all(key.startswith(keys.SEGMENTS) for key in changed):
                 self._leading.follow()
 
     def _changed_keys(self) -> list[str]:
@@ -109,8 +112,16 @@ class Following:
         except HistoryLost:
             there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
             changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all()), keys.SLOTS]
-        followed = (*FOLLOWED, *OF_LEADERSHIP)
+        followed = FOLLOWED if self._leading is None else (*FOLLOWED, *OF_LEADERSHIP, keys.SEGMENTS)
         return [key for key in dict.fromkeys(changed) if key.startswith(followed)]
+
+    def _take_segment(self, key: str) -> None:
+        """Where partitions are kept that others lead is told by each gateway."""
+        entry = self._context.catalog.get(key)
+        topic_id, index = keys.partition_of_segment(key)
+        topic = self._topics.by_id(topic_id)
+        if entry is not None and topic is not None and index < len(topic.partitions):
+            topic.partitions[index].kept_elsewhere(key, entry.value)
 
     # topics -----------------------------------------------------------------------------------------------
 

@@ -255,7 +255,7 @@ _CONNECTIONS: Final[Sequence[Figure[Metrics]]] = (
     ),
     Counter(
         "dafka_connections_refused_total",
-        "Connections closed at once: there were as many as allowed, in all or of one client; or it is suspended.",
+        "Connections closed at once: there were as many as allowed, or the gateway is suspended.",
         lambda own: own.connections_refused,
         ("reason",),
     ),

@@ -47,5 +47,5 @@ def _is_known(context: "LogContext", partition: "Partition", address: str) -> bo
     notes = keys.compacting_key(address), keys.closing_key(address), keys.segment_tombstone_key(address)
     if any(catalog.get(key) is not None for key in (*notes, keys.left_over_key(address))):
         return True
-    chain = f"{keys.segments_prefix(partition.topic.id)}{partition.index:06d}/"
+    chain = keys.partition_segments(partition.topic.id, partition.index)
     return any(entry.key.endswith(f"-{address}") for entry in catalog.range(chain))

@@ -144,6 +144,11 @@ class Partition:
         """The stores that keep its newest segment, or would keep the first one."""
         return self._placement.members
 
+    def kept_elsewhere(self, key: str, value: bytes) -> None:
+        """The catalog has this segment of it, put by another gateway: for who asks where it is kept."""
+        if self._state is PartitionState.ELSEWHERE:
+            self._placement.elsewhere(key, Segment.unpack(value).members)
+
     def asked_for(self) -> None:
         """A client waits for it to be available: where it waits to be recovered, its turn comes first."""
         self._context.recover_first(self)
@@ -430,6 +435,7 @@ class Partition:
         if self.available:
             self.fail(LED_ANEW)
         self._lead_anew(max(leader_epoch, self.leader_epoch))
+        self._placement.here()
         self.led_since = leader_epoch
         # Notes about its segments may leave the catalog before it is recovered.
         self.fence.read(self._context.catalog.get(self.fence.key))
@@ -444,10 +450,16 @@ class Partition:
         if self._state is not PartitionState.ELSEWHERE:
             self.fail(LED_ELSEWHERE)
             self._set_state(PartitionState.ELSEWHERE)
+            self._show_newest()
             self.chain.load([])
             self.hot = HotBatches(self._context.tail_cache)
             self.producers.begin(ProducerState())
         self._lead_anew(leader_epoch)
+
+    def _show_newest(self) -> None:
+        catalog, prefix = self._context.catalog, keys.partition_segments(self.topic.id, self.index)
+        if entries := catalog.range(prefix):
+            self.kept_elsewhere(entries[-1].key, entries[-1].value)
 
     def _lead_anew(self, leader_epoch: int) -> None:
         self.withheld = True

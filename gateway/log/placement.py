@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Placement:
     """The placement of one partition's segments. All methods return at once."""
 
-    __slots__ = ("_context", "_first_members", "_partition", "_pending")
+    __slots__ = ("_context", "_elsewhere", "_first_members", "_partition", "_pending")
 
     def __init__(self, context: "LogContext", partition: "Partition", pending: "PendingAppends") -> None:
         self._context = context
@@ -21,6 +21,8 @@ class Placement:
         self._pending = pending
         self._first_members: tuple[int, tuple[str, ...]] = -1, ()
         """A version of the list of stores, and the members that it gives."""
+        self._elsewhere: tuple[str, tuple[str, ...]] | None = None
+        """While another gateway leads it: its newest segment's key in the catalog, and the members."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -28,10 +30,21 @@ class Placement:
         newest = self._partition.chain.newest
         if newest is not None:
             return newest.members
+        if self._elsewhere is not None:
+            return self._elsewhere[1]
         version = self._context.stores.version
         if self._first_members[0] != version:
             self._first_members = version, self._context.members_for(self._partition)
         return self._first_members[1]
+
+    def elsewhere(self, key: str, members: tuple[str, ...]) -> None:
+        """Another gateway has a segment of this key: the newest one counts."""
+        if self._elsewhere is None or key >= self._elsewhere[0]:
+            self._elsewhere = key, members
+
+    def here(self) -> None:
+        """This gateway leads it: the chain says where it is kept."""
+        self._elsewhere = None
 
     def why_too_few(self, wanted: int) -> str:
         """Why fewer than `wanted` stores keep the partition, "" if as many do: Kafka looks before it appends

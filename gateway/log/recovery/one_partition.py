@@ -121,8 +121,7 @@ class PartitionRecovery:
         """
         partition, catalog = self.partition, self._context.catalog
         topic_id = partition.topic.id
-        prefix = f"{keys.segments_prefix(topic_id)}{partition.index:06d}/"
-        entries = catalog.range(prefix)
+        entries = catalog.range(keys.partition_segments(topic_id, partition.index))
         segments = [Segment.unpack(entry.value) for entry in entries]
         self._compares = {
             segment.address: Compare(entry.key, entry.mod_revision)

@@ -22,6 +22,7 @@ from gateway.leadership.slots import SLOTS
 from gateway.leadership.table import Leader
 from gateway.log.context import LogContext
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
+from gateway.log.segment import Segment
 from gateway.log.topic import Topic
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import STORE, FakeNode, FakeReader, FakeRequests, KeepingProducer
@@ -246,6 +247,35 @@ def test_what_is_led_elsewhere_from_the_beginning_is_so_at_once() -> None:
         await one.broker.create_topic("orders", PARTITIONS, {}, 1)
         two = One(cluster.catalog, 2, "B")
         assert {partition.state for partition in two.topic.partitions} == {PartitionState.ELSEWHERE}
+
+    run(body)
+
+
+def test_each_tells_where_its_leader_keeps_a_partition() -> None:
+    """From the beginning, as its leader rolls, and while it is given away."""
+
+    def segment(start: int, store: str) -> bytes:
+        return Segment("A" * 32, 0, start, (store,), 1, 0, end_offset=start + 10, last_sequence=0).pack()
+
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        topic = await one.broker.create_topic("orders", 1, {}, 1)
+        key = keys.segment_key(topic.id, 0, 10, "A" * 32)
+        await cluster.catalog.transact([], {key: segment(10, "second")})
+        first = keys.segment_key(topic.id, 0, 0, "A" * 32)
+        await cluster.catalog.transact([], {first: segment(0, "first")})
+        two = await cluster.start(2, "B")
+        await cluster.settle()
+        elsewhere = next(g for g in (one, two) if not g.led)
+        partition = elsewhere.topic.partitions[0]
+        assert partition.members == ("second",)
+        key = keys.segment_key(topic.id, 0, 20, "A" * 32)
+        await cluster.catalog.transact([], {key: segment(20, "third")})
+        await wait_all_tasks_blocked()
+        assert partition.members == ("third",)
+        await cluster.catalog.transact([], {first: segment(0, "other")})
+        await wait_all_tasks_blocked()
+        assert partition.members == ("third",), "an older one says nothing"
 
     run(body)
 
