@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.answers.encoding import encoded
+from gateway.cluster.told_leaders import ToldLeaders
 from gateway.common.handlers import Request, Response, api
 from gateway.fetch.full import FetchJob
 from gateway.fetch.incremental import SessionJob, SessionTaken
@@ -26,7 +27,14 @@ from gateway.fetch.job import ClientLeft
 from gateway.fetch.session_cache import NO_SESSION
 from gateway.fetch.sessions import SessionRefused
 from wireproto.kafka.errors import ErrorCode
-from wireproto.kafka.fetch import FetchRequest, TopicResults, decode_fetch, encode_fetch_response
+from wireproto.kafka.fetch import (
+    LEADERS_FROM,
+    FetchPartitionResult,
+    FetchRequest,
+    TopicResults,
+    decode_fetch,
+    encode_fetch_response,
+)
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -57,12 +65,12 @@ async def _fetch(request: Request, broker: Broker) -> Response:
         if session is None:
             return await _without_session(request, broker)
         job = SessionJob(request, broker, session)
-        return await _answer(request, await job.run(), session_id=session.id)
+        return await _answer(request, broker, await job.run(), session_id=session.id)
     except SessionRefused as refused:
-        return await _answer(request, [], error=refused.code)
+        return await _answer(request, broker, [], error=refused.code)
     except SessionTaken:
         code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        return await _answer(request, [], error=code, session_id=body.session_id)
+        return await _answer(request, broker, [], error=code, session_id=body.session_id)
 
 
 async def _fetch_all(request: Request, broker: Broker) -> Response:
@@ -74,21 +82,26 @@ async def _fetch_all(request: Request, broker: Broker) -> Response:
         return await _without_session(request, broker)
     job = FetchJob(request, broker)
     results = await job.run()
-    return await _answer(request, results, session_id=await broker.fetch_sessions.begin(request, job))
+    return await _answer(request, broker, results, session_id=await broker.fetch_sessions.begin(request, job))
 
 
 async def _without_session(request: Request, broker: Broker) -> Response:
-    return await _answer(request, await FetchJob(request, broker).run())
+    return await _answer(request, broker, await FetchJob(request, broker).run())
 
 
 async def _answer(
     request: Request,
+    broker: Broker,
     results: Sequence[TopicResults],
     *,
     error: ErrorCode = ErrorCode.NONE,
     session_id: int = NO_SESSION,
 ) -> Response:
     header = request.header
+    told = ToldLeaders(broker.gateways, request.local_address)
+    if header.api_version >= LEADERS_FROM and broker.gateways.others:
+        for _, topic_id, partitions in results:
+            _tell_leaders(broker, topic_id, partitions, told)
     return await encoded(
         sum(len(partitions) for _, _, partitions in results),
         partial(
@@ -98,5 +111,15 @@ async def _answer(
             results,
             error_code=error,
             session_id=session_id,
+            nodes=told.nodes,
         ),
     )
+
+
+def _tell_leaders(
+    broker: Broker, topic_id: bytes | None, results: Sequence[FetchPartitionResult], told: ToldLeaders
+) -> None:
+    topic = broker.topics.by_id(topic_id or b"")
+    for result in results:
+        if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            result.current_leader = told.of(topic, result.index)

@@ -7,7 +7,7 @@ connection is closed, as Kafka does, so that the client looks again; but while t
 waits, and its client with it.
 
 Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the
-current leader, which is left out (there is one).
+current leader of what another gateway leads (KIP-951).
 
 Errors, besides those of a batch that is not what it must be (`wireproto.records.produced`) and of an
 idempotent producer's sequence (`gateway.log.idempotence.state`):
@@ -32,15 +32,17 @@ INVALID_TXN_STATE).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.cluster.told_leaders import ToldLeaders
 from gateway.common.error_counts import ErrorCounts
 from gateway.common.handlers import Request, Response, api
 from gateway.log.appends import Append, Completion
 from gateway.produce.appending import Appending, RefusedBatch
 from wireproto.kafka.errors import ErrorCode, MalformedRequest
 from wireproto.kafka.produce import (
+    LEADERS_FROM,
     ProducePartitionResult,
     ProduceRequest,
     decode_few_partitions,
@@ -103,18 +105,37 @@ class PendingProduce:
             return None
         header = self._request.header
         errors = self._broker.context.errors
+        told = ToldLeaders(self._broker.gateways, self._request.local_address)
+        topics = [
+            (
+                topic.name,
+                topic.topic_id,
+                [_result(index, outcome, self._there(outcome), errors) for index, outcome in results],
+            )
+            for topic, results in self.appending.topics
+        ]
+        if header.api_version >= LEADERS_FROM and self._broker.gateways.others:
+            for name, topic_id, results in topics:
+                self._tell_leaders(name, topic_id, results, told)
         return encode_produce_response(
             header.api_version,
             header.correlation_id,
-            [
-                (
-                    topic.name,
-                    topic.topic_id,
-                    [_result(index, outcome, self._there(outcome), errors) for index, outcome in results],
-                )
-                for topic, results in self.appending.topics
-            ],
+            topics,
+            nodes=told.nodes,
         )
+
+    def _tell_leaders(
+        self,
+        name: str | None,
+        topic_id: bytes | None,
+        results: Sequence[ProducePartitionResult],
+        told: ToldLeaders,
+    ) -> None:
+        topics = self._broker.topics
+        topic = topics.get(name or "") if topic_id is None else topics.by_id(topic_id)
+        for result in results:
+            if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                result.current_leader = told.of(topic, result.index)
 
 
 NOT_IN_TIME = "appended, but not durable on enough stores within the request's timeout"

@@ -16,7 +16,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeClusterRequest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
 
 from tests.differential.wire import Connection
 from tests.faults.several_gateways import PARTITIONS, SECONDS, TOPIC, Sender, clients_of, create, read
@@ -24,6 +26,7 @@ from tests.peers.etcd import Etcd
 from tests.peers.mesh import GatewayProcess, MeshCluster
 from tests.peers.process import ServerEnded
 from tests.peers.tower import TowerProcess
+from wireproto.records.builder import build_batch
 
 USAGE = 2
 NOT_LEADER = 6
@@ -249,6 +252,53 @@ def test_all_tell_the_same_of_the_cluster(gateways: Gateways) -> None:
             topic = of_epoch(topic=TOPIC, partitions=[ask_end(partition=index) for index in leaders])
             ends = connection.ask(OffsetForLeaderEpochRequest(version=3, replica_id=-1, topics=[topic]))
             assert {one.partition: one.error_code for one in ends.topics[0].partitions} == expected
+            told_by_produce(gateways, number, leaders)
+            told_by_fetch(gateways, number, leaders)
+
+
+def told_by_produce(gateways: Gateways, at: int, leaders: dict[int, int]) -> None:
+    """Who produces to the wrong one is told the leader, and where that is."""
+    of_topic = ProduceRequest.TopicProduceData
+    batch = build_batch([(None, b"value", [], 1000)])
+    partitions = [of_topic.PartitionProduceData(index=index, records=batch) for index in leaders]
+    request = ProduceRequest(
+        version=12, acks=-1, timeout_ms=10_000, topic_data=[of_topic(name=TOPIC, partition_data=partitions)]
+    )
+    with Connection(gateways.all[at].bootstrap) as connection:
+        answer = connection.ask(request)
+    for one in answer.responses[0].partition_responses:
+        leader = leaders[one.index]
+        if leader == at:
+            assert one.error_code == 0
+        else:
+            assert (one.error_code, one.current_leader.leader_id) == (NOT_LEADER, leader)
+            assert one.current_leader.leader_epoch > 0
+    where = {node.node_id: f"{node.host}:{node.port}" for node in answer.node_endpoints}
+    assert where == {number: one.bootstrap for number, one in gateways.all.items() if number != at}
+
+
+def told_by_fetch(gateways: Gateways, at: int, leaders: dict[int, int]) -> None:
+    with Connection(gateways.all[at].bootstrap) as connection:
+        asked = MetadataRequest.MetadataRequestTopic(topic_id=None, name=TOPIC)
+        metadata = connection.ask(MetadataRequest(version=12, topics=[asked])).topics[0]
+        of_topic = FetchRequest.FetchTopic
+        partitions = [
+            of_topic.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+            for index in leaders
+        ]
+        answer = connection.ask(
+            FetchRequest(
+                version=16, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=-1,
+                topics=[of_topic(topic_id=metadata.topic_id, partitions=partitions)],
+            )
+        )  # fmt: skip
+    epochs = {one.partition_index: one.leader_epoch for one in metadata.partitions}
+    for one in answer.responses[0].partitions:
+        leader = leaders[one.partition_index]
+        if leader != at:
+            told = one.current_leader.leader_id, one.current_leader.leader_epoch
+            assert (one.error_code, told) == (NOT_LEADER, (leader, epochs[one.partition_index]))
+    assert {node.node_id for node in answer.node_endpoints} == gateways.all.keys() - {at}
 
 
 def test_one_that_finds_no_store_is_given_nothing(gateways: Gateways) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from wireproto.kafka.decoding import decodes, read_count, read_topic
 from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.leaders import CurrentLeader, NodeEndpoint, current_leader, node_endpoints
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
     compact_string,
@@ -34,6 +35,10 @@ _SESSIONS_FROM: Final = 7
 _CURRENT_EPOCH_FROM: Final = 9
 _RACK_FROM: Final = 11
 _FLEXIBLE_FROM: Final = 12
+LEADERS_FROM: Final = 16
+"""Answers name the leader to who has asked another broker."""
+
+_LEADER_TAG: Final = 1
 _TOPIC_ID_FROM: Final = 13
 _REPLICA_STATE_FROM: Final = 15
 _DIRECTORY_ID_FROM: Final = 17
@@ -115,6 +120,8 @@ class FetchPartitionResult:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: Sequence[Buffer] = field(default=())
+    current_leader: CurrentLeader | None = None
+    """Of one that is led by another broker; from version 16."""
 
 
 TopicResults = tuple[str | None, bytes | None, list[FetchPartitionResult]]
@@ -287,12 +294,13 @@ def encode_fetch_response(
     throttle_ms: int = 0,
     error_code: int = 0,
     session_id: int = 0,
+    nodes: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """Buffers that joined are the framed response, size field and header included.
 
     Record buffers are in the list as they were given: neither copied nor joined. ``records`` is never null,
     the list of aborted transactions is empty, the preferred replica -1. ``throttle_ms``: how long the
-    client is to wait.
+    client is to wait; ``nodes``: where the leaders are that it names.
     """
     flexible = api_version >= _FLEXIBLE_FROM
     out: list[Buffer] = []
@@ -317,11 +325,15 @@ def encode_fetch_response(
                 out += result.records
                 head = bytearray()
             if flexible:
-                head.append(0)
+                leader = result.current_leader
+                if leader is None or api_version < LEADERS_FROM:
+                    head.append(0)
+                else:
+                    head += current_leader(_LEADER_TAG, leader)
         if flexible:
             head.append(0)
     if flexible:
-        head.append(0)
+        head += node_endpoints(nodes if api_version >= LEADERS_FROM else ())
     if head:
         out.append(head)
     first = out[0]

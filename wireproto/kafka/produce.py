@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 from wireproto.kafka.decoding import TOPIC_IS_NULL, decodes
 from wireproto.kafka.errors import MalformedRequest
+from wireproto.kafka.leaders import CurrentLeader, NodeEndpoint, current_leader, node_endpoints
 from wireproto.kafka.primitives import (
     MAX_REQUEST_ELEMENTS,
     compact_string,
@@ -39,6 +40,10 @@ MAX_VERSION: Final = 13
 _LOG_START_FROM: Final = 5
 _RECORD_ERRORS_FROM: Final = 8
 _FLEXIBLE_FROM: Final = 9
+LEADERS_FROM: Final = 10
+"""Answers name the leader to who has asked another broker."""
+
+_LEADER_TAG: Final = 0
 _TOPIC_ID_FROM: Final = 13
 
 _INT32: Final = Struct(">i")
@@ -106,6 +111,8 @@ class ProducePartitionResult:
     log_start_offset: int = -1
     error_message: str | None = None
     record_errors: Sequence[tuple[int, str | None]] = ()
+    current_leader: CurrentLeader | None = None
+    """Of one that is led by another broker; from version 10."""
 
 
 @decodes("Produce", MIN_VERSION, MAX_VERSION)
@@ -235,9 +242,14 @@ TopicResults = tuple[str | None, bytes | None, list[ProducePartitionResult]]
 
 
 def encode_produce_response(
-    api_version: int, correlation_id: int, topics: Sequence[TopicResults], throttle_ms: int = 0
+    api_version: int,
+    correlation_id: int,
+    topics: Sequence[TopicResults],
+    throttle_ms: int = 0,
+    nodes: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The framed response, size field and header included. ``throttle_ms``: how long the client is to wait.
+    """The framed response, size field and header included. ``throttle_ms``: how long the client is to wait;
+    ``nodes``: where the leaders are that it names.
 
     Fields that the version does not have are left out.
     """
@@ -251,9 +263,10 @@ def encode_produce_response(
                 parts.append(compact_string(name))
             parts.append(uvarint(len(results) + 1))
             for result in results:
-                _append_flexible_result(parts, result)
+                _append_flexible_result(parts, result, api_version)
             parts.append(b"\x00")
-        parts.append(_INT32.pack(throttle_ms) + b"\x00")
+        told = nodes if api_version >= LEADERS_FROM else ()
+        parts.append(_INT32.pack(throttle_ms) + node_endpoints(told))
     else:
         parts.append(_INT32.pack(len(topics)))
         for name, _, results in topics:
@@ -272,7 +285,7 @@ def _topic_id(topic_id: bytes | None) -> bytes:
     return topic_id
 
 
-def _append_flexible_result(parts: list[bytes], result: ProducePartitionResult) -> None:
+def _append_flexible_result(parts: list[bytes], result: ProducePartitionResult, api_version: int) -> None:
     parts.append(
         _RESULT_WITH_LOG_START.pack(
             result.index,
@@ -282,13 +295,14 @@ def _append_flexible_result(parts: list[bytes], result: ProducePartitionResult) 
             result.log_start_offset,
         )
     )
-    if not result.record_errors and result.error_message is None:
+    leader = result.current_leader if api_version >= LEADERS_FROM else None
+    if not result.record_errors and result.error_message is None and leader is None:
         parts.append(b"\x01\x00\x00")  # no record errors, null message, no tags
         return
     parts.append(uvarint(len(result.record_errors) + 1))
     for index, message in result.record_errors:
         parts.append(_INT32.pack(index) + compact_string(message) + b"\x00")
-    parts.append(compact_string(result.error_message) + b"\x00")
+    parts.append(compact_string(result.error_message) + current_leader(_LEADER_TAG, leader))
 
 
 def _append_old_result(parts: list[bytes], result: ProducePartitionResult, api_version: int) -> None:

@@ -15,6 +15,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.fenced import FencedCatalog
+from gateway.cluster.gateways import OneGateway
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
 from gateway.common.settings import LogSettings
@@ -152,6 +153,7 @@ class FakeLog:
             topics=topics,
             context=self.context,
             stores=self.stores,
+            gateways=OneGateway(1),
             completions=Completions(),
             parked=set(),
             settings=LogSettings(),
