@@ -52,7 +52,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -61,6 +61,7 @@ help:
 	@echo 'make bench   Apache Kafka and this, side by side                 (BENCH_ARGS="produce-100 latency")'
 	@echo 'make bench-growth  ... as partitions, connections, the log and its segments grow, as plots (BENCH_ARGS="--scale 0.1")'
 	@echo 'make bench-check  this tree beside a COMMIT, briefly, processor time first   (COMMIT=HEAD, BENCH_ARGS=)'
+	@echo 'make bench-gateways  how long partitions are away when one of three gateways is killed (BENCH_ARGS="--rounds 6")'
 	@echo 'make sim     simulated clusters under faults, SECONDS long, from SEED on  (SIM_ARGS=)'
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
@@ -99,6 +100,9 @@ bench-growth: $(VENV)/.test-stamp
 
 bench-check: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench.check $(COMMIT) $(BENCH_ARGS)
+
+bench-gateways: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.bench.takeovers $(BENCH_ARGS)
 
 sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)

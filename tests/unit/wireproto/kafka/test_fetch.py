@@ -1,5 +1,6 @@
 """Fetch by hand, against kafka-python's encoder and bytes written down."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from wireproto.kafka.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
+from wireproto.kafka.leaders import CurrentLeader, NodeEndpoint
 from wireproto.kafka.responses import encode_response
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
@@ -257,3 +259,23 @@ def test_a_partition_without_records_has_empty_ones(version: int) -> None:
 def test_a_topic_id_is_needed_from_13(topic_id: bytes | None) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         encode_fetch_response(13, 1, [("t", topic_id, [ONE_RESULT])])
+
+
+LEADER = FetchPartitionResult(1, 6, current_leader=CurrentLeader(3, 57))
+NODES = [NodeEndpoint(3, "c.example", 9092, "rack")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_leaders_are_named_from_version_16_on(version: int) -> None:
+    results = [LEADER, ONE_RESULT]
+    ours = b"".join(encode_fetch_response(version, 1, [("t", TOPIC_ID, results)], nodes=NODES))
+    if version < 16:
+        plain = [replace(LEADER, current_leader=None), ONE_RESULT]
+        assert ours == b"".join(encode_fetch_response(version, 1, [("t", TOPIC_ID, plain)]))
+        return
+    answer = Response.decode(ours, version=version, header=True, framed=True)
+    leader, other = answer.responses[0].partitions
+    assert (leader.current_leader.leader_id, leader.current_leader.leader_epoch) == (3, 57)
+    assert (other.current_leader, other.partition_index) == (None, 2)
+    (node,) = answer.node_endpoints
+    assert (node.node_id, node.host, node.port, node.rack) == NODES[0]

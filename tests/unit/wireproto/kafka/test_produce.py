@@ -1,5 +1,6 @@
 """Produce by hand, against kafka-python's encoder and bytes written down."""
 
+from dataclasses import replace
 from struct import pack
 from typing import Any
 from uuid import UUID
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wireproto.kafka.leaders import CurrentLeader, NodeEndpoint
 from wireproto.kafka.primitives import uvarint
 from wireproto.kafka.produce import (
     MAX_DECODED_AT_ONCE_ELEMENTS,
@@ -232,3 +234,33 @@ def many(version: int, shares: list[int]) -> bytes:
         return b"\xff\xff\xff\xff\0\0\0\0" + pack(">i", len(shares)) + topics
     topics = b"".join(b"\2t" + uvarint(share + 1) + b"\0\0\0\0\0\0" * share + b"\0" for share in shares)
     return b"\0\xff\xff\0\0\0\0" + uvarint(len(shares) + 1) + topics + b"\0"
+
+
+LEADERS = [
+    ProducePartitionResult(0, 6, error_message="elsewhere", current_leader=CurrentLeader(3, 57)),
+    ProducePartitionResult(1, 6, current_leader=CurrentLeader(2, 2**31 - 1)),
+    ProducePartitionResult(2, 0, 5, 6, 7),
+]
+NODES = [NodeEndpoint(2, "b.example", 9092, None), NodeEndpoint(3, "c" * 255, 65_535, "rack")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_leaders_are_named_from_version_10_on(version: int) -> None:
+    ours = encode_produce_response(version, 1, [("t", TOPIC_ID, LEADERS)], nodes=NODES)
+    answer = Response.decode(ours, version=version, header=True, framed=True)
+    partitions = answer.responses[0].partition_responses
+    assert [one.index for one in partitions] == [0, 1, 2]
+    if version < 10:
+        assert ours == encode_produce_response(version, 1, [("t", TOPIC_ID, without_leaders())])
+        return
+    told = [
+        one.current_leader and (one.current_leader.leader_id, one.current_leader.leader_epoch)
+        for one in partitions
+    ]
+    assert told == [(3, 57), (2, 2**31 - 1), None]
+    where = [(node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints]
+    assert where == [tuple(node) for node in NODES]
+
+
+def without_leaders() -> list[ProducePartitionResult]:
+    return [replace(one, current_leader=None) for one in LEADERS]
