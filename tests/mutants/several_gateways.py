@@ -9,6 +9,7 @@ OF_LEADING = "tests/unit/gateway/cluster/test_leading.py::"
 OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
 
+OF_LIVES = "tests/unit/gateway/cluster/test_store_lives.py::"
 OF_ELSEWHERE = "tests/unit/gateway/log/test_led_elsewhere.py::"
 
 MUTANTS = (
@@ -74,9 +75,9 @@ MUTANTS = (
         "a-start-that-another-gateway-has-kept",
         "A store counts at one gateway only: the others wait for it for ever.",
         "gateway/cluster/store_lives.py",
-        "                self._presence.counts_now(store, life)\n            return\n",
-        "            return\n",
-        ("tests/sim/test_gateways.py::test_a_start_of_a_store_counts_that_another_gateway_has_kept",),
+        "            self._vouching.remember(store, life)\n            # If",
+        "            return\n            # If",
+        (f"{OF_LIVES}test_what_another_one_has_put_since_is_known_before_it_is_changed",),
     ),
     Mutant(
         "all-gateways-tell-the-stores",
