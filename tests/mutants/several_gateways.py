@@ -123,8 +123,8 @@ MUTANTS = (
         "a-late-refusal-loses-what-came-back",
         "A slot is its leader's by the table, and its leader does not believe it: nobody serves it.",
         SLOT_LEADERSHIP,
-        "))) == compared:",
-        "))) is not None:",
+        "== compared:\n            self._refused.add(compared)",
+        ":\n            self._refused.update(self._led.values())",
         (f"{OF_SLOTS}test_an_old_compare_says_nothing_of_a_slot_that_has_come_back",),
     ),
     Mutant(
