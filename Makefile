@@ -52,7 +52,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -66,6 +66,7 @@ help:
 	@echo 'make faults  a mesh of processes while links, disks and processes fail    (QUICK=1, FAULT_ARGS=)'
 	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
+	@echo 'make kills-gateways  the same of several gateways that one process keeps running'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
@@ -115,6 +116,9 @@ alerts: $(VENV)/.test-stamp
 
 kills: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kills --count $(N) --seed $(SEED)
+
+kills-gateways: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.faults.kill_gateways --count $(N) --seed $(SEED)
 
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp

@@ -87,10 +87,10 @@ class KeyedLoad:
         left = self._producer.flush(FLUSH_SECONDS)
         assert left == 0, f"{left} records have no result"
 
-    def check(self) -> list[Problem]:
-        """What the topic holds, judged."""
+    def check(self, leader: str = "") -> list[Problem]:
+        """What the topic holds, judged; it is asked of the `leader`, if that is another one."""
         found = []
-        for _, record in stored_records(self._bootstrap, KEYED_TOPIC, gaps=True):
+        for _, record in stored_records(leader or self._bootstrap, KEYED_TOPIC, gaps=True):
             number = int(dict(record.headers)[HEADER] or b"-1")
             digest = None if record.value is None else read_value(record.value)[2]
             found.append((int(record.key or b"-1"), number, digest))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from tests.peers.probe import free_ports
 from tests.peers.process import STOP_TIMEOUT_SECONDS, ServerProcess
+
+MOST_GATEWAYS = 4
 
 IS_PROCESS = re.compile(r"(\S+) is process (\d+)$", re.MULTILINE)
 
@@ -26,6 +31,20 @@ class Supervised(ServerProcess):
         own = ["--gateways", str(gateways), "--stores", str(stores), "--data", str(self.data)]
         self.arguments = [*own, "--port-file", str(self.port_file), *arguments]
         self.bootstrap = ""
+
+    def stay_on_its_ports(self) -> None:
+        """From the next start on gateways have ports that follow each other, the same ones each time."""
+        while True:
+            (first,) = free_ports(1)
+            try:
+                with ExitStack() as held:
+                    for port in range(first, first + MOST_GATEWAYS):
+                        made = held.enter_context(socket.socket())
+                        made.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            self.listen = f"127.0.0.1:{first}"
+            return
 
     def launch(self) -> None:
         """Start it without waiting."""

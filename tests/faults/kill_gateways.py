@@ -1,0 +1,187 @@
+"""Random SIGKILLs of several gateways, their stores and tower, and of the process that keeps them running,
+with produces in flight: `make kills-gateways N=200 SEED=s`. Some gateways are stopped for longer than their
+lease instead.
+
+Each round has a cluster of its own and a seed of its own, as those of `tests.faults.kills`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from gateway.cluster.alive import LEASE_SECONDS
+from tests.clients.stored import create_replicated_topic, stored_records
+from tests.differential.batches import Record
+from tests.faults.checker import Problem, check
+from tests.faults.committing import CommitLoad
+from tests.faults.history import Event, History, Seen
+from tests.faults.keyed import KEYED_TOPIC, KeyedLoad
+from tests.faults.workloads import Load, read_value
+from tests.peers.supervised import Supervised
+
+TOPIC = "killed"
+PARTITIONS = 6
+GATEWAYS = STORES = 3
+KILLS_OF_A_ROUND = 40
+SIZES = (100, 1000, 6000)
+PAUSE_SECONDS = 0.002
+KEYED_PAUSE_SECONDS = 0.01
+COMMIT_PAUSE_SECONDS = 0.1
+WAIT_SECONDS = 120.0
+AWAITED = 0.7
+"""How often what was killed is awaited before the next one."""
+
+VICTIMS = ("gateway",) * 10 + ("store",) * 5 + ("tower", "stopped gateway", "supervisor")
+
+
+class Round:
+    """One cluster and so many kills."""
+
+    def __init__(self, directory: Path, seed: int, count: int) -> None:
+        self.history = History()
+        self.killed: Counter[str] = Counter()
+        self.acked = 0
+        self._cluster = Supervised(directory, GATEWAYS, STORES)
+        self._count = count
+        self._seed = seed
+        self._random = random.Random(seed)
+
+    def run(self) -> list[Problem]:
+        """Kills, heals, and judges."""
+        cluster = self._cluster
+        try:
+            cluster.stay_on_its_ports()
+            cluster.start()
+            create_replicated_topic(cluster.addresses[0], TOPIC, PARTITIONS, STORES)
+            load = Load(
+                cluster.bootstrap,
+                TOPIC,
+                self.history,
+                partitions=PARTITIONS,
+                sizes=SIZES,
+                pause=PAUSE_SECONDS,
+            )
+            keyed = KeyedLoad(cluster.addresses[0], STORES, pause=KEYED_PAUSE_SECONDS, seed=self._seed)
+            commits = CommitLoad(cluster.bootstrap, TOPIC, PARTITIONS, pause=COMMIT_PAUSE_SECONDS)
+            load.wait_for_acks(100, WAIT_SECONDS)
+            for _ in range(self._count):
+                self._kill(load)
+            load.wait_for_acks(100, WAIT_SECONDS)
+            load.stop()
+            keyed.stop()
+            commits.stop()
+            self.acked = load.acked
+            self._read_all()
+            return check(self.history) + keyed.check(self._leader(KEYED_TOPIC, 0)) + commits.check()
+        finally:
+            cluster.kill9()
+            cluster.wait_until_all_are_gone()
+
+    def _kill(self, load: Load) -> None:
+        choice, cluster = self._random, self._cluster
+        kind, pick = choice.choice(VICTIMS), choice.randrange(1, GATEWAYS + 1)
+        acks, seconds = choice.choice((0, 1, 20, 100)), choice.random() * 0.3
+        awaited = choice.random() < AWAITED
+        if awaited and acks:
+            load.wait_for_acks(acks, WAIT_SECONDS)
+        time.sleep(seconds)
+        self.killed[kind] += 1
+        self.history.add(Event(f"{kind} {pick} killed"))
+        if kind == "supervisor":
+            self._restart()
+            return
+        name = "tower" if kind == "tower" else f"{kind.removeprefix('stopped ')}-{pick}"
+        before = cluster.log.count(f"{name} serves again")
+        if kind == "stopped gateway":
+            cluster.kill(name, signal.SIGSTOP)
+            time.sleep(LEASE_SECONDS + 1)
+            cluster.kill(name, signal.SIGCONT)
+        else:
+            try:
+                cluster.kill(name)
+            except ProcessLookupError:
+                return  # killed just now, and not started yet
+        if awaited or kind == "stopped gateway":
+            cluster.wait_until_it_serves_again(name, before + 1)
+
+    def _restart(self) -> None:
+        self._cluster.kill9()
+        self._cluster.wait_until_all_are_gone()
+        self._cluster.port_file.unlink(missing_ok=True)
+        self._cluster.start()
+
+    def _leader(self, topic: str, partition: int) -> str:
+        """The address of who leads it."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap})
+        while True:
+            leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
+            if leader > 0:
+                return self._cluster.addresses[leader - 1]
+            assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
+            time.sleep(0.1)
+
+    def _read_all(self) -> None:
+        for partition in range(PARTITIONS):
+            for offset, record in self._stored(partition):
+                producer, number, digest = read_value(record.value)
+                self.history.add(Seen(partition, offset, producer, number, digest, "end"))
+
+    def _stored(self, partition: int) -> list[tuple[int, Record]]:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return stored_records(self._leader(TOPIC, partition), TOPIC, partition)
+            except AssertionError:
+                # A slot goes to its next leader while the shares become even.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--count", type=int, default=200, help="kills in all")
+    arguments.add_argument(
+        "--seed", type=int, default=0, help="of the first round; the next one has the next"
+    )
+    chosen = arguments.parse_args()
+    # As by Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    left, seed = chosen.count, chosen.seed
+    killed: Counter[str] = Counter()
+    problems: Counter[str] = Counter()
+    acked = 0
+    while left > 0:
+        count = min(left, KILLS_OF_A_ROUND)
+        with tempfile.TemporaryDirectory(prefix="dafka-kills-") as directory:
+            one = Round(Path(directory), seed, count)
+            began = time.monotonic()
+            try:
+                found = one.run()
+            except AssertionError as error:
+                found = [Problem("did not go on", str(error))]
+            if found:
+                one.history.save(Path(f"kills-{seed}.jsonl"))
+        took = time.monotonic() - began
+        print(f"seed {seed}: {count} kills, {one.acked} acknowledged, {len(found)} problems, {took:.0f} s")
+        print(*found[:5], sep="\n  ", end="", flush=True)
+        killed += one.killed
+        problems += Counter(problem.kind for problem in found)
+        acked += one.acked
+        left, seed = left - count, seed + 1
+    print(f"{sum(killed.values())} kills {dict(killed)}, {acked} acknowledged: {dict(problems) or 'nothing'}")
+    return 1 if problems.total() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
