@@ -11,7 +11,9 @@ from pathlib import Path
 from tests.bench import ceilings
 from tests.bench.ceilings import Ceiling
 from tests.peers.apache_kafka import KAFKAS_JVM_OPTIONS, ApacheKafka
+from tests.peers.process import processor_seconds, status_bytes
 from tests.peers.standalone import Standalone
+from tests.peers.supervised import IS_PROCESS
 
 # Kafka's own start script gives its broker this much.
 KAFKA_HEAP = "1g"
@@ -22,6 +24,26 @@ PROPERTIES = {
     # Its default, and ours.
     "offsets.topic.num.partitions": "50",
 }
+
+
+class Cluster(Standalone):
+    """`dafka standalone --gateways N` with one store: what it uses is what all its processes use."""
+
+    def _all(self, of: Callable[[int], float]) -> float:
+        pids = {int(pid) for _, pid in IS_PROCESS.findall(self.log)}
+        return sum(map(of, {self.pid, *pids}))
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._all(processor_seconds)
+
+    @property
+    def rss_bytes(self) -> int:
+        return int(self._all(lambda pid: status_bytes(pid, "VmRSS")))
+
+    @property
+    def peak_rss_bytes(self) -> int:
+        return int(self._all(lambda pid: status_bytes(pid, "VmHWM")))
 
 
 class Durability(Enum):
@@ -58,6 +80,13 @@ def dafka(durability: Durability) -> Standalone:
     return Standalone(None, *_arguments(durability))
 
 
+def gateways(count: int) -> Callable[[Durability], Cluster]:
+    """So many, which share one store."""
+    return lambda durability: Cluster(
+        None, *_arguments(durability), "--gateways", f"{count}", "--stores", "1"
+    )
+
+
 def of_checkout(folder: Path) -> Callable[[Durability], Standalone]:
     """`dafka standalone` of another checkout, under the Python and with the packages of this one."""
 
@@ -88,6 +117,9 @@ NO_DURABILITY = dict.fromkeys(Durability, "keeps nothing")
 SERVERS: dict[str, Kind] = {
     "kafka": Kind("Apache Kafka", apache_kafka, KAFKAS_DURABILITY),
     "dafka": Kind("dafka standalone", dafka, OUR_DURABILITY),
+    "gateways-1": Kind("one gateway, one store", gateways(1), OUR_DURABILITY),
+    "gateways-2": Kind("two gateways, one store", gateways(2), OUR_DURABILITY),
+    "gateways-4": Kind("four gateways, one store", gateways(4), OUR_DURABILITY),
     "sink": Kind("null sink", lambda _: ceilings.sink(), NO_DURABILITY, ceiling=True),
     "mock": Kind("librdkafka's mock", lambda _: ceilings.mock(), NO_DURABILITY, ceiling=True),
 }

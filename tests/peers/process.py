@@ -23,6 +23,14 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def status_bytes(pid: int, field: str) -> int:
+    """A field of a process's status that is so much memory. Raises AssertionError: it has ended."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"process {pid} has no {field}: it has ended")
+
+
 class ServerEnded(AssertionError):
     """The server ended by itself before it served."""
 
@@ -71,18 +79,12 @@ class ServerProcess:
     @property
     def rss_bytes(self) -> int:
         """Resident memory now."""
-        return self._status_bytes("VmRSS")
+        return status_bytes(self.pid, "VmRSS")
 
     @property
     def peak_rss_bytes(self) -> int:
         """The most resident memory that this life of the process has had, with what it maps from files."""
-        return self._status_bytes("VmHWM")
-
-    def _status_bytes(self, field: str) -> int:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(f"{field}:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError(f"process {self.pid} has no {field}: it has ended")
+        return status_bytes(self.pid, "VmHWM")
 
     @property
     def cpu_seconds(self) -> float:
