@@ -104,6 +104,21 @@ class Mirror:
             found.append(self._entries[key])
         return found
 
+    def until(self, entries: Iterable[Entry], revision: int) -> Plan:
+        """What has changed until these are all that there is, as far as that can be told: the last change of
+        each key, in order, and of those that are gone that they are.
+        """
+        plan = Plan(revision)
+        there = {entry.key: entry for entry in entries}
+        changed = [entry for entry in there.values() if entry != self._entries.get(entry.key)]
+        gone = [key for key in self._keys if key not in there]
+        changed.sort(key=lambda entry: entry.mod_revision)
+        plan.entries.update((entry.key, entry) for entry in changed)
+        plan.entries.update(dict.fromkeys(gone))
+        plan.changes += [Change(entry.mod_revision, entry.key, entry.value) for entry in changed]
+        plan.changes += [Change(revision, key, None) for key in gone]
+        return plan
+
     def plan(self, steps: Iterable[Step]) -> Plan:
         """The outcome of each step, and the writes of those that succeed."""
         plan = Plan(self.revision)

@@ -7,11 +7,9 @@ Each round has a cluster of its own and a seed of its own, as those of `tests.fa
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,6 +23,7 @@ from tests.faults.checker import Problem, check
 from tests.faults.committing import CommitLoad
 from tests.faults.history import Event, History, Seen
 from tests.faults.keyed import KEYED_TOPIC, KeyedLoad
+from tests.faults.kills import run_rounds
 from tests.faults.workloads import Load, read_value
 from tests.peers.supervised import Supervised
 
@@ -45,6 +44,8 @@ VICTIMS = ("gateway",) * 10 + ("store",) * 5 + ("tower", "stopped gateway", "sup
 
 class Round:
     """One cluster and so many kills."""
+
+    said = ""
 
     def __init__(self, directory: Path, seed: int, count: int) -> None:
         self.history = History()
@@ -148,40 +149,5 @@ class Round:
                 time.sleep(0.2)
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--count", type=int, default=200, help="kills in all")
-    arguments.add_argument(
-        "--seed", type=int, default=0, help="of the first round; the next one has the next"
-    )
-    chosen = arguments.parse_args()
-    # As by Ctrl-C: what was started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    left, seed = chosen.count, chosen.seed
-    killed: Counter[str] = Counter()
-    problems: Counter[str] = Counter()
-    acked = 0
-    while left > 0:
-        count = min(left, KILLS_OF_A_ROUND)
-        with tempfile.TemporaryDirectory(prefix="dafka-kills-") as directory:
-            one = Round(Path(directory), seed, count)
-            began = time.monotonic()
-            try:
-                found = one.run()
-            except AssertionError as error:
-                found = [Problem("did not go on", str(error))]
-            if found:
-                one.history.save(Path(f"kills-{seed}.jsonl"))
-        took = time.monotonic() - began
-        print(f"seed {seed}: {count} kills, {one.acked} acknowledged, {len(found)} problems, {took:.0f} s")
-        print(*found[:5], sep="\n  ", end="", flush=True)
-        killed += one.killed
-        problems += Counter(problem.kind for problem in found)
-        acked += one.acked
-        left, seed = left - count, seed + 1
-    print(f"{sum(killed.values())} kills {dict(killed)}, {acked} acknowledged: {dict(problems) or 'nothing'}")
-    return 1 if problems.total() else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_rounds(Round, __doc__, KILLS_OF_A_ROUND))

@@ -13,7 +13,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tests.clients.stored import create_replicated_topic
 from tests.faults.checker import Problem, check, members_differ
@@ -67,6 +69,14 @@ class Round:
         """The store of which it was: of one alone, so that two good copies are left."""
         self._seed = seed
         self._random = random.Random(seed)
+
+    @property
+    def said(self) -> str:
+        """See `Kills`."""
+        return (
+            f"{self.compactions} compactions, {self.altered} altered records, "
+            f"{self.older.put_back} older copies, "
+        )
 
     def run(self) -> list[Problem]:
         """Kills, heals, and judges."""
@@ -142,8 +152,30 @@ def _start(victim: StoreProcess | GatewayProcess | TowerProcess, *, awaited: boo
         victim.launch()  # and perhaps killed again before it serves
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+class Kills(Protocol):
+    """One round of them."""
+
+    history: History
+    killed: Counter[str]
+    acked: int
+
+    def run(self) -> list[Problem]:
+        """Kills, heals, and judges."""
+        ...
+
+    @property
+    def said(self) -> str:
+        """What there is to say of it besides."""
+        ...
+
+
+def run_rounds(make: Callable[[Path, int, int], Kills], description: str | None, most: int) -> int:
+    """Rounds of so many kills at most, as the command line says; the exit code. `make` is given a directory,
+    the round's seed, and how many kills it has.
+    """
+    arguments = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("--count", type=int, default=1000, help="kills in all")
     arguments.add_argument(
         "--seed", type=int, default=0, help="of the first round; the next one has the next"
@@ -156,9 +188,9 @@ def main() -> int:
     problems: Counter[str] = Counter()
     acked = 0
     while left > 0:
-        count = min(left, KILLS_OF_A_ROUND)
+        count = min(left, most)
         with tempfile.TemporaryDirectory(prefix="dafka-kills-") as directory:
-            one = Round(Path(directory), seed, count)
+            one = make(Path(directory), seed, count)
             began = time.monotonic()
             print(f"seed {seed}: ", end="", flush=True)
             try:
@@ -168,8 +200,7 @@ def main() -> int:
             if found:
                 one.history.save(Path(f"kills-{seed}.jsonl"))
         print(
-            f"{count} kills, {one.acked} acknowledged, {one.compactions} compactions, "
-            f"{one.altered} altered records, {one.older.put_back} older copies, {len(found)} problems, "
+            f"{count} kills, {one.acked} acknowledged, {one.said}{len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
             *found[:5],
             sep="\n  " if found else "",
@@ -186,4 +217,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_rounds(Round, __doc__, KILLS_OF_A_ROUND))

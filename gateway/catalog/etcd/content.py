@@ -58,15 +58,7 @@ class Content:
             return WentBack(None)
         if now.revision < before.revision:
             return WentBack(None)
-        plan = Plan(now.revision)
-        entries = {entry.key: entry for entry in now.range("")}
-        changed = [entry for entry in entries.values() if entry != before.get(entry.key)]
-        gone = [entry.key for entry in before.range("") if entry.key not in entries]
-        changed.sort(key=lambda entry: entry.mod_revision)
-        plan.entries.update((entry.key, entry) for entry in changed)
-        plan.entries.update(dict.fromkeys(gone))
-        plan.changes += [Change(entry.mod_revision, entry.key, entry.value) for entry in changed]
-        plan.changes += [Change(now.revision, key, None) for key in gone]
+        plan = before.until(now.range(""), now.revision)
         before.apply(plan)
         self.seen = newer.seen
         return plan.changes

@@ -19,7 +19,7 @@ import trio
 
 from gateway.catalog.history import History, Watch
 from gateway.catalog.interface import CatalogLost, Change, Compare, CompareFailed, Entry, LeaseNotFound
-from gateway.catalog.mirror import Mirror, Plan, Transaction, check_transaction
+from gateway.catalog.mirror import Mirror, Transaction, check_transaction
 from gateway.catalog.mirrored import PUT_BACK
 from gateway.catalog.served import words
 from mesh.unix_sockets import short_name
@@ -216,22 +216,14 @@ class ServedCatalog:
             question.answered.set()
 
     def _replace(self, entries: Sequence[Entry], revision: int) -> None:
-        """This is all that there is: what has changed of it is known as far as it can be told."""
-        there = {entry.key: entry for entry in entries}
-        plan = Plan(revision)
-        changed = [entry for entry in entries if entry != self._mirror.get(entry.key)]
-        gone = [entry.key for entry in self._mirror.range("") if entry.key not in there]
-        plan.entries.update((entry.key, entry) for entry in changed)
-        plan.entries.update(dict.fromkeys(gone))
+        """This is all that there is."""
         is_first = self._mirror.revision == 0
+        plan = self._mirror.until(entries, revision)
         self._mirror.apply(plan)
         if is_first:
             self._history = History(revision)
-            return
-        changed.sort(key=lambda entry: entry.mod_revision)
-        changes = [Change(entry.mod_revision, entry.key, entry.value) for entry in changed]
-        changes += [Change(revision, key, None) for key in gone]
-        self._history.add(revision, changes)
+        else:
+            self._history.add(revision, plan.changes)
 
     # ends -------------------------------------------------------------------------------------------------
 
