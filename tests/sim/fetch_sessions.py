@@ -73,6 +73,7 @@ class Answer(NamedTuple):
 
 async def plain_answer(
     _request: Request,
+    _broker: object,
     results: Sequence[TopicResults],
     *,
     error: ErrorCode = ErrorCode.NONE,
