@@ -173,12 +173,13 @@ class Cluster:
         if self.topics.get(topic.name) is not None:
             raise exists
         key = keys.topic_key(topic.name)
-        try:
-            await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
-        except CompareFailed:
+        with self.following.making(topic):
+            try:
+                await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
+            except CompareFailed:
+                await self.following.take()
+                raise exists from None
             await self.following.take()
-            raise exists from None
-        await self.following.take(made=topic)
 
     async def add_partitions(self, topic: Topic, count: int) -> None:
         """Have a topic of `count` partitions; the new ones serve at once.
@@ -194,8 +195,9 @@ class Cluster:
         before = len(topic.partitions)
         if count <= before:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
-        await self._put_topic(topic, topic_record(topic, partitions=count))
-        await self.following.take(made=topic)
+        with self.following.making(topic):
+            await self._put_topic(topic, topic_record(topic, partitions=count))
+            await self.following.take()
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         """Change a topic's configs; what takes effect does so for the next request.

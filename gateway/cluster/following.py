@@ -11,7 +11,8 @@ deleted and made again is another one, by its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
@@ -59,6 +60,8 @@ class Following:
         self._at = context.catalog.revision
         """Up to here memory is as the catalog is."""
         self._turn = trio.Lock()
+        self._made: dict[str, Topic] = {}
+        """By id: what this gateway puts into the catalog at this moment."""
         self._on_configs: list[Callable[[], None]] = []
         self._on_deleted: list[Callable[[], None]] = []
 
@@ -81,12 +84,19 @@ class Following:
             except HistoryLost:
                 await self.take()
 
-    async def take(self, made: Topic | None = None) -> None:
-        """Return when memory is as the catalog shows it now.
-
-        `made`: this gateway has just put this topic, or more partitions of it, so no store can know of them,
-        and none is asked.
+    @contextmanager
+    def making(self, topic: Topic) -> Iterator[None]:
+        """For the length of the block, which puts this topic into the catalog, or more partitions of it, and
+        takes them: whoever takes them first takes this one, and asks no store, since none can know of them.
         """
+        self._made[topic.id.hex()] = topic
+        try:
+            yield
+        finally:
+            del self._made[topic.id.hex()]
+
+    async def take(self) -> None:
+        """Return when memory is as the catalog shows it now."""
         async with self._turn:
             changed = self._changed_keys()
             for key in changed:
@@ -96,7 +106,7 @@ class Following:
                     self._take_segment(key)
                     continue
                 if key.startswith(keys.TOPICS):
-                    await self._take_topic(key.removeprefix(keys.TOPICS), made)
+                    await self._take_topic(key.removeprefix(keys.TOPICS))
                 elif key.startswith(keys.BROKER_CONFIGS):
                     self._take_configs(key)
                 elif self._stores.presence is not None:
@@ -125,7 +135,7 @@ class Following:
 
     # topics -----------------------------------------------------------------------------------------------
 
-    async def _take_topic(self, name: str, made: Topic | None) -> None:
+    async def _take_topic(self, name: str) -> None:
         entry = self._context.catalog.get(keys.topic_key(name))
         topic = self._topics.get(name)
         if topic is not None and (entry is None or keys.unpack(entry.value)["id"] != topic.id.hex()):
@@ -134,16 +144,15 @@ class Following:
         if entry is None:
             return
         if topic is None:
-            is_made = made is not None and made.id.hex() == keys.unpack(entry.value)["id"]
-            topic = made if is_made else topic_of(self._context, entry, self._dynamic.in_force)
-            assert topic is not None
+            made = self._made.get(keys.unpack(entry.value)["id"])
+            topic = made or topic_of(self._context, entry, self._dynamic.in_force)
             topic.revision = entry.mod_revision
             self._place(topic.partitions)
-            await self._begin(topic.partitions, new=is_made)
+            await self._begin(topic.partitions, new=topic is made)
             self._topics.add(topic)
             self._recovery.begin(self._place(topic.partitions))
         else:
-            await self._alter(topic, entry, new=topic is made)
+            await self._alter(topic, entry, new=topic.id.hex() in self._made)
 
     def _remove(self, topic: Topic) -> None:
         for partition in topic.partitions:

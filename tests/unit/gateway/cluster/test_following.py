@@ -76,6 +76,30 @@ def test_a_topic_is_there_on_both_and_new_on_one() -> None:
     run(body)
 
 
+def test_a_topic_serves_when_its_creation_is_answered_whoever_takes_the_change_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who follows the catalog may be faster than who has changed it."""
+
+    async def body(two: Two) -> None:
+        catalog, following = two.first.context.catalog, two.first.following
+        transact = catalog.transact
+
+        async def taken_at_once(*transaction: Any, **more: Any) -> int:
+            revision = await transact(*transaction, **more)
+            await following.take()
+            return revision
+
+        monkeypatch.setattr(catalog, "transact", taken_at_once)
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        assert made is two.first.topics.get("orders")
+        assert [one.state for one in made.partitions] == [PartitionState.READY] * 2
+        await two.first.add_partitions(made, 4)
+        assert [one.state for one in made.partitions] == [PartitionState.READY] * 4
+
+    run(body)
+
+
 def test_partitions_and_configs_of_a_topic_change_on_both() -> None:
     async def body(two: Two) -> None:
         made = await two.first.create_topic("orders", 1, {}, 1)
