@@ -53,7 +53,7 @@ MUTANTS = (
         "others-topics-are-new-here",
         "A topic that another gateway made is served without asking the stores what is in it.",
         "gateway/cluster/following.py",
-        "await self._begin(topic.partitions, new=is_made)",
+        "await self._begin(topic.partitions, new=topic is made)",
         "await self._begin(topic.partitions, new=True)",
         (f"{FOLLOWING}test_a_topic_is_there_on_both_and_new_on_one",),
     ),
