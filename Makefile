@@ -109,7 +109,7 @@ sim: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.sim --seconds $(SECONDS) --seed $(SEED) $(SIM_ARGS)
 
 faults: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(FAULT_ARGS) $(FAULT_TESTS)
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 $(FAULT_ARGS) $(FAULT_TESTS)
 
 alerts: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -m alerts $(ALERT_ARGS) tests/monitoring
@@ -135,10 +135,10 @@ compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
 
 pipelines: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -o faulthandler_timeout=900 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines
 
 deploy: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest -o faulthandler_timeout=900 -n 2 --dist loadfile -m deploy tests/deploy
+	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 -n 2 --dist loadfile -m deploy tests/deploy
 
 bench-pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)

@@ -87,7 +87,7 @@ def test_aborted_records_are_on_neither_side(spark: SparkSession, apache: Cluste
     ):
         producer.begin_transaction()
         send(producer, "transactions", values)
-        producer.flush()
+        assert producer.flush(60) == 0
         producer.commit_transaction() if commit else producer.abort_transaction()
     rows = committed_rows(apache, "transactions")
     assert [row["value"] for row in rows] == [b"a1", b"b1", b"c1", b"c3"]
@@ -100,7 +100,7 @@ def test_aborted_records_are_on_neither_side(spark: SparkSession, apache: Cluste
     # An open transaction is behind what readers of committed records may see.
     producer.begin_transaction()
     send(producer, "transactions", ["open"])
-    producer.flush()
+    assert producer.flush(60) == 0
     assert kafka_side(spark, apache, ["transactions"]).kept[Place("transactions", 0)].end == end
     producer.abort_transaction()
 
@@ -147,7 +147,7 @@ def test_after_a_compaction(spark: SparkSession, apache: Cluster, tmp_path: Path
     producer = Producer({"bootstrap.servers": apache.options.bootstrap})
     values = [f"{key}{n}" for n in range(5) for key in "abc"]
     send(producer, "compacted", values)
-    producer.flush()
+    assert producer.flush(60) == 0
     before = committed_rows(apache, "compacted")
     archive = write_archive(spark, tmp_path / "archive", before, {"compacted": [len(before)]})
     # A newer record rolls the segment; what is in the newest one is never compacted.
@@ -156,7 +156,7 @@ def test_after_a_compaction(spark: SparkSession, apache: Cluster, tmp_path: Path
         assert time.monotonic() < deadline, "Apache Kafka did not compact its log"
         time.sleep(0.2)
         send(producer, "compacted", ["a9"], int(time.time() * 1000))
-        producer.flush()
+        assert producer.flush(60) == 0
     left = archive_side(spark, Location(str(archive)))
     right = kafka_side(spark, apache, ["compacted"])
     verdict = audit_frames(spark, left, right, AuditOptions(range_offsets=16, compacted=True))

@@ -210,7 +210,7 @@ def test_a_damaged_target_is_found(
     wrong = small_records(30)[20]
     producer.produce(target, b"altered", wrong.key, 0, timestamp=wrong.timestamp,
                      headers=[("dafka.position", b"d|20")])  # fmt: skip
-    producer.flush()
+    assert producer.flush(60) == 0
     outcome = replayer(spark, bootstrap, archive, {source: target}, **settings).run()
     assert outcome.verdict is not None
     assert not outcome.verdict.equal
