@@ -64,7 +64,8 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) ->
     address = EtcdAddress.parse(settings.catalog)
     catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings), make=make))
     if rebuild and any(
-        not one.key.startswith((keys.ALIVE, keys.STANDBYS, keys.GATEWAYS)) for one in catalog.range("")
+        not one.key.startswith((keys.ALIVE, keys.LEAVING, keys.STANDBYS, keys.GATEWAYS))
+        for one in catalog.range("")
     ):
         raise CatalogLost(
             f"the catalog {catalog.where} is not empty (an import or a rebuild that did not come to its end"

@@ -131,6 +131,14 @@ class GatewayProcess(Life):
         if self._server is not None:
             (self._server.suspend if suspended else self._server.resume)()
 
+    async def _hand_over(self, broker: Broker) -> None:
+        gateways, leading = broker.gateways, broker.leading
+        if self.alive is None or leading is None or not isinstance(gateways, SharedGateways):
+            return
+        if gateways.somebody_else_stays:
+            await self.alive.leave()
+            await leading.leave()
+
     async def _give_place(self) -> None:
         if self.alive is not None:
             with trio.move_on_after(GIVE_SECONDS), contextlib.suppress(trio.ClosedResourceError):

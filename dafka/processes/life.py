@@ -6,8 +6,8 @@ with what the stores remember of it -> partitions are recovered -> groups begin 
 settings name are created -> listeners -> "ready". Where there are so many partitions that recovery takes long
 the rest goes on without waiting for all of them.
 
-Order of a stop: listeners, answers in flight, everything else, and last the catalog. A signal that comes
-before it serves ends it at once.
+Order of a stop: what it leads goes to other gateways, where there are some; listeners, answers in flight,
+everything else, and last the catalog. A signal that comes before it serves ends it at once.
 
 Two kinds of process have one: `dafka standalone`, whose store is in the same process, and `dafka gateway`,
 whose stores are elsewhere. What differs between them is in the methods that are abstract here.
@@ -62,6 +62,9 @@ LAST_WORD_SECONDS = 0.5
 LEAVE_SECONDS = 2.0
 """How long a stop waits for a catalog that is away."""
 
+HAND_OVER_SECONDS = 5.0
+"""How long a stop waits until others lead what this gateway led: a slot takes some milliseconds."""
+
 RECOVERED_SECONDS = 0.5
 """How long clients wait for the recovery of all partitions before they are served with those that are there:
 longer than some hundred partitions take, so that a usual start shows nobody a partition that is not ready."""
@@ -112,6 +115,10 @@ class Life(abc.ABC):
 
     async def _take_place(self, nursery: trio.Nursery) -> None:  # noqa: ARG002 - for those that share a catalog
         """Return when no other process serves as this gateway; what it starts in `nursery` lives as long."""
+        await trio.lowlevel.checkpoint()
+
+    async def _hand_over(self, broker: Broker) -> None:  # noqa: ARG002 - for those that share a catalog
+        """Have other gateways lead what this one leads."""
         await trio.lowlevel.checkpoint()
 
     async def _give_place(self) -> None:
@@ -291,8 +298,6 @@ class Life(abc.ABC):
         self._stopping.set()
         if self._server is None:
             self._scope.cancel()
-        else:
-            self._server.shut_down()
 
     async def _create_topics(self, broker: Broker) -> None:
         """Those of the settings that are not there, once the catalog is compared."""
@@ -312,6 +317,17 @@ class Life(abc.ABC):
         """Clients can connect from now on."""
         say_ready(sockets)
 
+    async def _shut_down(self, server: Server, broker: Broker) -> None:
+        """Once it is to stop: clients are served until others lead what they ask for."""
+        await self._stopping.wait()
+        with trio.move_on_after(HAND_OVER_SECONDS) as waited:
+            await self._hand_over(broker)
+        if waited.cancelled_caught:
+            logger.warning(
+                "not all that this gateway leads is led by others yet: they take it when it is gone"
+            )
+        server.shut_down()
+
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
@@ -326,6 +342,7 @@ class Life(abc.ABC):
         if self._lacks() is not None:
             server.suspend()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()

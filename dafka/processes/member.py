@@ -16,7 +16,7 @@ from typing import Any
 
 from dafka.settings import GatewaySettings, MeshStoreSettings, TowerSettings
 
-STOP_SECONDS = 15.0
+STOP_SECONDS = 20.0
 """Longer than any process takes to stop in order."""
 
 EXIT_ENVIRONMENT = 2

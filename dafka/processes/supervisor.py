@@ -41,8 +41,8 @@ from mesh.protocol.endpoints import TowerAddress
 
 CATALOG_SOCKET: Final = "catalog.sock"
 
-GATEWAYS_STOP_SECONDS: Final = 12.0
-"""Longer than a gateway takes to answer what is in flight."""
+GATEWAYS_STOP_SECONDS: Final = 17.0
+"""Longer than a gateway takes to give away what it leads, and to answer what is in flight."""
 
 STORES_STOP_SECONDS: Final = 30.0
 """Longer than a store takes to finish a commit and close its database."""

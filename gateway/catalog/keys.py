@@ -21,6 +21,7 @@
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
 /alive/<gateway id>                   that a gateway is alive, and in which life (`gateway.cluster.alive`)
+/leaving/<gateway id>                 that a gateway gives away what it leads, and in which life
 /standbys/<gateway id>/<life>         that a process waits to take a gateway's place
 /gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
@@ -51,6 +52,7 @@ LINEAGE = "/lineage"
 LIVES = "/lives/"
 LIVES_BEFORE = "/lives-before"
 ALIVE = "/alive/"
+LEAVING = "/leaving/"
 STANDBYS = "/standbys/"
 SLOTS = "/slots/"
 GATEWAYS = "/gateways/"
@@ -61,6 +63,10 @@ FORMAT = 1
 
 def alive_key(gateway: int) -> str:
     return f"{ALIVE}{gateway}"
+
+
+def leaving_key(gateway: int) -> str:
+    return f"{LEAVING}{gateway}"
 
 
 def gateway_in(key: str) -> int | None:

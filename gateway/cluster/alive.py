@@ -91,6 +91,7 @@ class Alive:
         self.is_standby = False
         self.life = life
         self._catalog = catalog
+        self._gateway = gateway
         self._key = keys.alive_key(gateway)
         self._standbys = keys.standbys_of(gateway)
         self._standby_key = self._standbys + life
@@ -239,6 +240,19 @@ class Alive:
         """Whether somebody is there who would take its place, or what it leads."""
         catalog = self._catalog
         return bool(catalog.range(self._standbys, limit=1)) or len(catalog.range(keys.ALIVE, limit=2)) > 1
+
+    async def leave(self) -> None:
+        """Say that what this life leads is to be led by others, as long as its lease lasts."""
+        key = keys.leaving_key(self._gateway)
+        while (there := self._catalog.get(key)) is None or self._life_in(there) != self._life:
+            value = pack_alive(AliveRecord(self._life, leaving=True))
+            try:
+                compares = unchanged(self._catalog, [key])
+                await self._catalog.transact(compares, {key: value}, lease=self._lease)
+            except CompareFailed:
+                continue
+            except LeaseNotFound:
+                return  # it leads nothing any more
 
     async def release(self) -> None:
         """Give the place to whoever waits for it: nothing that this life does counts any more."""

@@ -125,9 +125,9 @@ class OneGateway:
 
 
 class Living(NamedTuple):
-    """A gateway that is alive; `record` is None until it has said how it is reached, or where it has said so
-    in words of a later release. `has_begun`: enough stores have told it that this catalog is the newest
-    (`gateway.cluster.remembering`), so that it reaches them.
+    """A gateway that is alive, and `leaving` while it gives away what it leads. `record` is None until it has
+    said how it is reached, or where it has said so in words of a later release. `has_begun`: enough stores
+    have told it that this catalog is the newest (`gateway.cluster.remembering`), so that it reaches them.
     """
 
     life: str
@@ -168,7 +168,8 @@ class SharedGateways:
                 raise BadRecord(f"the key {entry.key[:64]!r} names no gateway")
             alive: AliveRecord = unpack_alive(entry.value)
             has_begun = self._catalog.get(keys.LIVES + alive.life) is not None
-            living[number] = Living(alive.life, alive.leaving, self._record(number), has_begun)
+            leaving = self._is_leaving(number, alive.life)
+            living[number] = Living(alive.life, leaving, self._record(number), has_begun)
         by_slot = [
             leader.gateway
             if leader is not None and self._goes_on(living, leader.gateway, leader.life)
@@ -178,6 +179,10 @@ class SharedGateways:
         if living != self.living or by_slot != self._by_slot:
             self.living, self._by_slot = living, by_slot
             self.version += 1
+
+    def _is_leaving(self, number: int, life: str) -> bool:
+        there = self._catalog.get(keys.leaving_key(number))
+        return there is not None and unpack_alive(there.value).life == life
 
     def _record(self, number: int) -> GatewayRecord | None:
         """How a gateway is reached. One that cannot be read makes nobody end: clients find the others."""
@@ -216,8 +221,12 @@ class SharedGateways:
 
     def controller(self, local_address: tuple[str, int], /) -> int:
         reached = self.reached(local_address)
-        begun = [number for number in reached if number in self.living and self.living[number].has_begun]
-        return min(begun or reached)
+        stays = [
+            number
+            for number in reached
+            if number in self.living and self.living[number].has_begun and not self.living[number].leaving
+        ]
+        return min(stays or reached)
 
     def reached(self, local_address: tuple[str, int], /) -> Collection[int]:
         if self._reached_version != self.version:
@@ -248,6 +257,13 @@ class SharedGateways:
 
     def leads(self, partition: Partition, /) -> bool:
         return self._leadership.leads(partition.topic.id, partition.index)
+
+    @property
+    def somebody_else_stays(self) -> bool:
+        """Whether another gateway can be given what this one leads."""
+        own = self._leadership.gateway
+        others = (one for number, one in self.living.items() if number != own)
+        return any(one.has_begun and not one.leaving for one in others)
 
     @property
     def somebody_is_missed(self) -> bool:

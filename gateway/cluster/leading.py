@@ -7,21 +7,24 @@ everything else that memory follows: `gateway.cluster.following`).
 Changed: slots whose leader's life is over are taken, if the next table gives them to this gateway; its own
 ones are given away where the next table has them elsewhere (`gateway.cluster.slot_leadership`). Who has not
 heard yet from enough stores that the catalog is the newest may not reach them at all, and is given nothing;
-it gives away what it leads, as one that drains. Rule: a slot
-is given away only after nothing of its partitions is served here any more, and while no other one is without
-a leader. What its producers have under way is failed, as when a leader dies; they send it again to the next
-one, which finds it in the stores or not.
+it gives away what it leads, as one that drains. Rule: a slot is given away only after nothing of its
+partitions is served here any more, and while no other one is without a leader. What its producers have under
+way becomes durable before (`gateway.cluster.handing_over`); a slot for which the stores are too slow at that
+stays for a while. A gateway that stops gives everything away at once; what is not durable then fails, as when
+a leader dies, and is sent again to the next one, which finds it in the stores or not.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from gateway.catalog.interface import CatalogLost
+from gateway.cluster.handing_over import HandingOver
 from gateway.leadership.balance import Gateway
 from gateway.leadership.next_table import Move, next_moves
 from gateway.leadership.records import BadRecord
@@ -49,7 +52,11 @@ SETTLE_SECONDS: Final = 1.0
 """How long a slot is kept for what is under way about its partitions in the catalog."""
 
 FREE_AT_ONCE: Final = 40
-"""Slots without partitions that are given away together: nobody notices."""
+"""Slots without partitions that are given away together: nobody notices. So are all slots of a gateway that
+stops."""
+
+STAY_SECONDS: Final = 5.0
+"""How long a slot stays that could not be given away."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +92,12 @@ class Leading:
         self._looked = trio.Event()
         self._is_waited_for = True
         """Somebody waits for a look: none is put off."""
+        self._handing_over = HandingOver(context)
+        self._is_leaving = False
+        self._gone = trio.Event()
+        """Set when there is nothing to give away any more, or nobody to take it."""
+        self._stays: dict[int, float] = {}
+        """Slots that could not be given away, and until when they are not tried again."""
         self._on_moved: list[Callable[[list[Partition], list[Partition]], None]] = []
 
     def on_moved(self, tell: Callable[[list[Partition], list[Partition]], None]) -> None:
@@ -99,6 +112,16 @@ class Leading:
         self._is_waited_for = True
         self.look_soon()
         await self._looked.wait()
+
+    async def leave(self) -> None:
+        """This gateway stops, as the catalog says: return when it leads nothing any more, or others are to
+        take that only once it has stopped.
+        """
+        self._is_leaving = True
+        self.look_soon()
+        await self._gone.wait()
+        if not self._has_to_give and self._gateways.somebody_else_stays:
+            logger.info("other gateways lead what this one has led")
 
     # the table is followed --------------------------------------------------------------------------------
 
@@ -190,12 +213,27 @@ class Leading:
             if not plan.take:
                 self._looked.set()
                 self._is_waited_for = False
+            if self._is_leaving and not self._has_to_give:
+                self._gone.set()
             if plan.is_last and not plan.take:
-                await self._changed.wait()
+                await self._wait_for_changes()
                 if not (self._is_waited_for or self._gateways.somebody_is_missed):
                     await trio.sleep(CALM_SECONDS)
-            elif plan.has_partitions:
+            elif plan.has_partitions and not self._is_leaving:
                 await trio.sleep(GIVE_SECONDS)
+
+    @property
+    def _has_to_give(self) -> bool:
+        leadership = self._leadership
+        return self._gateways.somebody_else_stays and any(map(leadership.leads_slot, range(SLOTS)))
+
+    async def _wait_for_changes(self) -> None:
+        """Return when something is different, or what could not be given away may be tried again."""
+        until = min(self._stays.values(), default=math.inf)
+        with trio.move_on_at(until):
+            await self._changed.wait()
+        now = trio.current_time()
+        self._stays = {slot: until for slot, until in self._stays.items() if until > now}
 
     async def _change(self) -> _Plan:
         """One look; what was done."""
@@ -205,17 +243,33 @@ class Leading:
             await self._leadership.take(plan.take, counter)
             self.follow()
         if plan.give:
-            given: list[Partition] = []
-            for partition, slot in self._partitions():
-                if slot in plan.give:
-                    partition.led_elsewhere(partition.leader_epoch)
-                    given.append(partition)
-            # What is under way in the catalog comes to its end: it would be refused for another reason later.
-            with trio.move_on_after(SETTLE_SECONDS):
-                await self._context.fences.free(given)
-            await self._leadership.give(plan.give, counter)
-            self.follow()
+            await self._give(plan.give)
         return plan
+
+    async def _give(self, targets: Mapping[int, tuple[int, str]]) -> None:
+        """Have others lead these slots, without what stays."""
+        partitions = [(partition, slot) for partition, slot in self._partitions() if slot in targets]
+        slow = await self._handing_over.prepare([partition for partition, _ in partitions])
+        if slow and not self._is_leaving:
+            stay = {slot for partition, slot in partitions if partition in slow}
+            self._keep(stay, partitions)
+            targets = {slot: target for slot, target in targets.items() if slot not in stay}
+        given = [partition for partition, slot in self._partitions() if slot in targets]
+        # What is under way in the catalog comes to its end: it would be refused for another reason later.
+        with trio.move_on_after(SETTLE_SECONDS):
+            await self._context.fences.free(given)
+        for partition, slot in self._partitions():
+            if slot in targets:
+                partition.given()
+        await self._leadership.give(targets, self._context.epoch_counter)
+        self.follow()
+
+    def _keep(self, slots: Collection[int], partitions: Iterable[tuple[Partition, int]]) -> None:
+        """These slots stay, with those of the partitions that are in them: the stores are too slow."""
+        self._stays.update(dict.fromkeys(slots, trio.current_time() + STAY_SECONDS))
+        for partition, slot in partitions:
+            if slot in slots:
+                partition.stay()
 
     async def _plan(self, living: Mapping[int, Living]) -> _Plan:
         own, table = self._leadership, self._leadership.table
@@ -233,6 +287,8 @@ class Leading:
             elif move.slot in orphans:
                 if move.target == own.gateway:
                     plan.take.append(move.slot)
+            elif move.slot in self._stays and not self._is_leaving:
+                continue
             elif orphans or self._is_enough(plan.give, move, occupancy):
                 break
             elif move.source == own.gateway:
@@ -248,9 +304,10 @@ class Leading:
                 await trio.lowlevel.checkpoint()
         return occupancy
 
-    @staticmethod
-    def _is_enough(give: Mapping[int, object], move: Move, occupancy: Occupancy) -> bool:
+    def _is_enough(self, give: Mapping[int, object], move: Move, occupancy: Occupancy) -> bool:
         """Whether this move waits for the next look: one slot with partitions is given at a time."""
         if len(give) >= FREE_AT_ONCE:
             return True
+        if self._is_leaving:
+            return False
         return bool(give) and any(occupancy.weights[slot] for slot in (move.slot, *give))

@@ -72,7 +72,9 @@ class GatewayRecord(NamedTuple):
 
 
 class AliveRecord(NamedTuple):
-    """What a gateway keeps under its lease while it lives. One that is `leaving` gives away what it leads."""
+    """What a gateway keeps under its lease while it lives; and once more, as one that is `leaving`, while it
+    gives away what it leads.
+    """
 
     life: str
     leaving: bool = False

@@ -18,7 +18,7 @@ leader epoch stays drawn, and the partition's record goes back to what it was.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -90,6 +90,18 @@ class Opener:
         """Close the partition's open segment, if all of it is durable then."""
         self._ending[partition] = None
         self._work.set()
+
+    async def end_all(self, partitions: Iterable[Partition]) -> None:
+        """As `end`, of all of these; return when that is durable in the catalog. Nothing is appended to them
+        meanwhile. Never cancelled: what became of it would not be known.
+        """
+        left = dict.fromkeys(partitions)
+        with trio.CancelScope(shield=True):
+            while left:
+                some = list(islice(left, MAX_OPENS_AT_ONCE))
+                await self._end_these(some)
+                for partition in some:
+                    del left[partition]
 
     def drained(self, partition: Partition) -> None:
         """Open the partition's next segment now if everything before it is durable."""
@@ -242,14 +254,17 @@ class Opener:
         await self._context.fences.change(noted, note)
 
     async def _end_some(self) -> None:
-        """Close open segments without next ones, where all of them is durable: many in one transaction, and
-        then whatever came meanwhile.
-        """
         ending = list(islice(self._ending, MAX_OPENS_AT_ONCE))
         for partition in ending:
             del self._ending[partition]
         if self._ending:
             self._work.set()
+        await self._end_these(ending)
+
+    async def _end_these(self, ending: Sequence[Partition]) -> None:
+        """Close open segments without next ones, where all of them is durable: many in one transaction, and
+        then whatever came meanwhile.
+        """
         closed: dict[Partition, list[Segment]] = {}
 
         def end(partition: Partition, changes: Changes) -> bool:

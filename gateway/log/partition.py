@@ -122,6 +122,8 @@ class Partition:
         """Whether it has served under its leader epoch."""
         self.led_since = UNSHARED
         """The leader epoch since which this gateway leads it, where others tell clients of that."""
+        self.is_leaving = False
+        """It takes no batches, since it is about to be led elsewhere, and is served otherwise."""
         self.leaderships = 0
         """How often it was gained, or lost to another gateway: what was begun before the last time is old."""
         self._context = context
@@ -220,6 +222,8 @@ class Partition:
         Raises KafkaError: the producer's sequence is wrong, the partition does not serve, there are fewer
         stores than `min.insync.replicas` (for acks=all), or no room.
         """
+        if self.is_leaving:
+            return self._hold(header, acks)
         size = len(view)
         duplicate = self._admission.admit(header, size, acks, gateway_has_room)
         if duplicate is not None:
@@ -249,6 +253,17 @@ class Partition:
             append.finish()
         return append
 
+    def _hold(self, header: BatchHeader, acks: int) -> Append:
+        """A batch that comes while the partition is about to be led elsewhere: it is refused, but only when
+        its producer can be told by whom. Raises KafkaError: that one wants no answer.
+        """
+        self.producers.refused(header)
+        if not acks:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
+        append = Append(-1, -1, self.log_start_offset, None)
+        self._pending.hold(append)
+        return append
+
     def _append_again(self, duplicate: Duplicate) -> Append:
         """The answer for a batch that is in the log already: its original's."""
         current = self.chain.current
@@ -267,7 +282,7 @@ class Partition:
 
     def room_for(self, size: int) -> bool:
         """Whether `append` would take a batch of `size` bytes, or refuse it for another reason than room."""
-        return not self.available or self._pending.has_room(size)
+        return not self.available or (not self.is_leaving and self._pending.has_room(size))
 
     async def wait_for_room(self, size: int) -> None:
         """Return when there is `room_for` a batch of `size` bytes."""
@@ -418,6 +433,8 @@ class Partition:
         for opened in self.chain.open_segments():
             self._context.producer.forget(opened.writer)
         in_flight, waiting = self._pending.take_all()
+        self.is_leaving = False
+        self._refuse_held(reason)
         self._context.window_changed()
         for entry in in_flight:
             self.producers.undecided(entry.header)
@@ -427,12 +444,45 @@ class Partition:
         self.listeners.tell_all(self)
         self._pending.make_room()
 
+    def leave(self) -> None:
+        """It is about to be led elsewhere: what is appended becomes durable, and nothing more is."""
+        self.is_leaving = self.available
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything that is appended is durable, or the partition does not serve."""
+        return not self.available or not self._pending.in_flight
+
+    async def wait_durable(self) -> None:
+        """Return when that `is_durable`."""
+        while not self.is_durable:
+            await self._pending.wait_for_progress()
+
+    def stay(self) -> None:
+        """It is not led elsewhere after all: it takes batches again, and those that came meanwhile come
+        again.
+        """
+        self.is_leaving = False
+        self._refuse_held("its records are not yet durable, so that another gateway cannot lead it yet")
+        self._pending.make_room()
+
+    def _refuse_held(self, reason: str) -> None:
+        for append in self._pending.take_held():
+            append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
+
+    def given(self) -> None:
+        """It is being given to another gateway: nothing of it is served from now on. Who waits goes on to do
+        so until `led_elsewhere`, when it is known where to ask.
+        """
+        self._set_state(PartitionState.ELSEWHERE)
+        self.reason = LED_ELSEWHERE
+
     def gained(self, leader_epoch: int) -> None:
         """This gateway leads it from now on, under this leader epoch; recovery follows. Where it could not be
         given away clients may have been told of a later epoch: there is no way back from that.
         """
         self.leaderships += 1
-        if self.available:
+        if self.available or self.is_leaving:
             self.fail(LED_ANEW)
         self._lead_anew(max(leader_epoch, self.leader_epoch))
         self._placement.here()
@@ -447,7 +497,7 @@ class Partition:
         but what was shown.
         """
         self.leaderships += 1
-        if self._state is not PartitionState.ELSEWHERE:
+        if self._state is not PartitionState.ELSEWHERE or self.is_leaving:
             self.fail(LED_ELSEWHERE)
             self._set_state(PartitionState.ELSEWHERE)
             self._show_newest()

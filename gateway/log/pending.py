@@ -46,13 +46,14 @@ class AwaitedDuplicate(NamedTuple):
 class PendingAppends:
     """What is pending in one partition. All methods but `wait_for_progress` return at once."""
 
-    __slots__ = ("_chain", "_duplicates", "_progress", "in_flight")
+    __slots__ = ("_chain", "_duplicates", "_progress", "_put_off", "in_flight")
 
     def __init__(self, chain: SegmentChain) -> None:
         self.in_flight: deque[InFlight] = deque()
         """In the order of offsets; `append` to it what is appended to a window of the chain."""
         self._chain = chain
         self._duplicates: list[AwaitedDuplicate] = []
+        self._put_off: list[Append] = []
         self._progress: trio.lowlevel.ParkingLot | None = None
         """Who waits for room in the window, if somebody ever did."""
 
@@ -91,6 +92,15 @@ class PendingAppends:
     def add_duplicate(self, append: Append) -> None:
         """Finish this one when its original, which is in flight, becomes durable."""
         self._duplicates.append(AwaitedDuplicate(append.last_offset, append))
+
+    def hold(self, append: Append) -> None:
+        """This one is in no window; its producer is answered when `take_held` has given it."""
+        self._put_off.append(append)
+
+    def take_held(self) -> list[Append]:
+        """Those that were to `hold`, which are so no more."""
+        held, self._put_off = self._put_off, []
+        return held
 
     def acknowledged(self, writer: Writer, high_watermark: int) -> int:
         """`writer.committed` or `writer.first` moved: finish what is as durable as was asked for. Gives the

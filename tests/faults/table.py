@@ -232,9 +232,11 @@ ROWS = (
     ),
     Row(
         "-",
-        "three gateways: each killed in turn, a group's coordinator killed, one stopped or ended, one more",
+        "three gateways: each killed in turn, each started anew, a group's coordinator killed, "
+        "one stopped or ended, one more",
         "the others lead what it led, and it has its share again; one that was stopped ends",
         (
+            "test_each_gateway_is_started_anew_and_others_lead_before_it_is_gone",
             "test_each_gateway_is_killed_in_turn_and_nothing_is_lost",
             "test_a_group_goes_on_where_its_coordinator_is_killed",
             "test_a_gateway_that_is_stopped_for_long_or_ended_is_followed",

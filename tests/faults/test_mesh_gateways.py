@@ -183,6 +183,23 @@ def test_a_gateway_that_is_stopped_for_long_or_ended_is_followed(gateways: Gatew
     sender.finish(gateways)
 
 
+def test_each_gateway_is_started_anew_and_others_lead_before_it_is_gone(gateways: Gateways) -> None:
+    everybody = {1, 2, 3}
+    sender = Sender(gateways)
+    for number, gateway in gateways.all.items():
+        other = number % 3 + 1
+        gateways.wait_for_leaders(everybody, at=other)
+        sender.send_until_all_partitions_acknowledge()
+        gateway.send_signal(signal.SIGTERM)
+        sender.send_until(lambda gateway=gateway: gateway.returncode is not None)  # type: ignore[misc]
+        assert gateway.returncode == 0
+        assert "other gateways lead what this one has led" in gateway.log
+        assert set(gateways.leaders(at=other).values()) == everybody - {number}
+        gateway.start()
+    sender.send_until_all_partitions_acknowledge()
+    sender.finish(gateways)
+
+
 def test_etcd_is_away_for_longer_than_a_lease_and_all_go_on_when_it_is_back(gateways: Gateways) -> None:
     """Nobody can tell who has taken what: none of them answers meanwhile, and none of them ends."""
     leaders = gateways.wait_for_leaders({1, 2, 3}, at=1)

@@ -6,6 +6,7 @@ SLOT_LEADERSHIP = "gateway/cluster/slot_leadership.py"
 
 OF_SLOTS = "tests/unit/gateway/cluster/test_slot_leadership.py::"
 OF_LEADING = "tests/unit/gateway/cluster/test_leading.py::"
+OF_HANDING_OVER = "tests/unit/gateway/cluster/test_handing_over.py::"
 OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
 
@@ -118,6 +119,38 @@ MUTANTS = (
         "one.leaving or not one.has_begun",
         "one.leaving",
         (f"{OF_LEADING}test_one_that_has_not_heard_from_the_stores_is_given_nothing_and_takes_nothing",),
+    ),
+    Mutant(
+        "what-leaves-takes-batches",
+        "A batch is appended when its segment has its end already.",
+        "gateway/log/partition.py",
+        "        if self.is_leaving:\n            return self._hold(header, acks)\n",
+        "",
+        (f"{OF_HANDING_OVER}test_what_is_under_way_becomes_durable_and_what_comes_is_sent_on",),
+    ),
+    Mutant(
+        "who-comes-meanwhile-is-never-answered",
+        "Producers wait for their whole timeout when a partition moves.",
+        "gateway/log/partition.py",
+        "        self.is_leaving = False\n        self._refuse_held(reason)\n",
+        "        self.is_leaving = False\n",
+        (f"{OF_HANDING_OVER}test_what_is_under_way_becomes_durable_and_what_comes_is_sent_on",),
+    ),
+    Mutant(
+        "what-is-given-is-served",
+        "Two gateways serve a partition for a moment.",
+        "gateway/cluster/leading.py",
+        "                partition.given()\n",
+        "                pass\n",
+        (f"{OF_HANDING_OVER}test_while_it_is_given_nothing_of_it_is_served_and_who_waits_is_not_told_yet",),
+    ),
+    Mutant(
+        "what-is-slow-is-given-all-the-same",
+        "A gateway that comes has producers send again what a slow store has.",
+        "gateway/cluster/leading.py",
+        "if slow and not self._is_leaving:",
+        "if False:",
+        (f"{OF_HANDING_OVER}test_one_whose_stores_are_slow_stays_and_is_tried_again",),
     ),
     Mutant(
         "a-late-refusal-loses-what-came-back",

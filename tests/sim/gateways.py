@@ -47,6 +47,12 @@ LEASE_SECONDS = 0.3
 
 FAULTS_PER_SECOND = 1.5
 
+STOPS_PER_SECOND = 0.5
+"""Besides: gateways that are told to stop, and give away what they lead before."""
+
+HAND_OVER_SECONDS = 1.0
+"""What they have for that."""
+
 HEARS_NOTHING = 0.5
 """Share of the gateways that go on in another one's place which are cut off from the catalog's changes."""
 
@@ -56,6 +62,7 @@ class Gateways(World):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
+        self._stopping: set[Life] = set()
         self._down: set[int] = set()
         """Gateways that are to begin another life a little later."""
         self.catalog = SimCatalog(self.catalog_file, self)
@@ -201,6 +208,33 @@ class Gateways(World):
             self._down.add(life.gateway)
             self.loop.after(fault.seconds + 0.1, self._begin_again, life.gateway)
 
+    def _fault_stop(self, fault: Fault) -> None:
+        if (life := self._life_of(fault)) is not None and life.serving and life not in self._stopping:
+            self._stopping.add(life)
+            self.nursery.start_soon(self._stop, life, fault.seconds)
+
+    async def _stop(self, life: Life, seconds: float) -> None:
+        """In order: others lead what it has led, if they can, and its key goes before it is gone."""
+        alive, leaving = keys.alive_key(life.gateway), keys.leaving_key(life.gateway)
+        with trio.move_on_after(HAND_OVER_SECONDS):
+            entry = self.catalog.get(leaving)
+            record = pack_alive(AliveRecord(life.life_name, leaving=True))
+            compare = Compare(leaving, 0 if entry is None else entry.mod_revision)
+            await self.catalog.transact([compare], {leaving: record})
+            assert life.broker.leading is not None
+            await life.broker.leading.leave()
+            self.reached["gateways that others had taken over from when they stopped"] += 1
+        if life.over or life.zombie:
+            return  # something else has happened to it meanwhile
+        life.kill()
+        self._down.add(life.gateway)
+        entry = self.catalog.get(alive)
+        if entry is not None and unpack_alive(entry.value).life == life.life_name:
+            with suppress(CompareFailed):
+                await self.catalog.transact([Compare(alive, entry.mod_revision)], {}, [alive])
+        await trio.sleep(seconds)
+        self._begin_again(life.gateway)
+
     def _fault_isolate(self, fault: Fault) -> None:
         stores = [member.name for member in self.members if member.name != fault.target]
         others = [*map(gateway_name, self._numbers()), *stores]
@@ -249,4 +283,9 @@ def make_gateways_plan(seed: int, *, seconds: float = 4.0) -> Plan:
         faults.append(
             Fault(f"fault {number}", kind, at, lasts, target, other if kind == "cut link" else "", keep=keep)
         )
+    # Of a source of their own: what was found once with a seed is still in its schedule.
+    stops = random.Random(f"stops {seed}")
+    for number in range(int(seconds * STOPS_PER_SECOND)):
+        at, lasts = stops.uniform(0.05, seconds), stops.uniform(0.02, 1.0)
+        faults.append(Fault(f"stop {number}", "stop", at, lasts, stops.choice(names), "", keep=False))
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)))

@@ -12,7 +12,11 @@ import pytest
 
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.slot_leadership import SlotLeadership
+from gateway.log.chain import OpenSegment
+from gateway.log.opener import Opener
+from gateway.log.partition import Partition
 from gateway.log.recovery.recovery import Recovery
+from mesh.protocol.writer import State
 from tests.sim import cluster
 from tests.sim.gateways import Gateways, make_gateways_plan
 from tests.sim.loop import BrokenPromise
@@ -97,10 +101,30 @@ def _everything_is_recovered() -> AbstractContextManager[object]:
     return patch.object(Recovery, "_is_ours", lambda _self, partition: not partition.deleted)
 
 
+@contextmanager
+def _given_away_before_it_is_durable() -> Iterator[None]:
+    """With an end that too few stores have."""
+
+    def may_end(_self: Opener, partition: Partition, current: OpenSegment) -> bool:
+        return partition.available and current.writer.state is State.OPEN
+
+    with patch.object(Partition, "is_durable", True), patch.object(Opener, "_may_end", may_end):
+        yield
+
+
+def _given_away_while_it_is_served() -> AbstractContextManager[object]:
+    return patch.object(Partition, "given", lambda _: None)
+
+
 @pytest.mark.parametrize(
     "plant",
-    [_nothing_of_leadership_is_compared, _everything_is_recovered],
-    ids=["no compare", "recovers all"],
+    [
+        _nothing_of_leadership_is_compared,
+        _everything_is_recovered,
+        _given_away_before_it_is_durable,
+        _given_away_while_it_is_served,
+    ],
+    ids=["no compare", "recovers all", "not durable", "served"],
 )
 def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[object]]) -> None:
     with plant():

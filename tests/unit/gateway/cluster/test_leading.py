@@ -2,115 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
-from dafka.settings import Settings
-from gateway.broker import Broker
 from gateway.catalog import keys
-from gateway.catalog.fenced import FencedCatalog
-from gateway.catalog.interface import CatalogLost, Compare
+from gateway.catalog.interface import CatalogLost
 from gateway.cluster.leading import CALM_SECONDS, GIVE_SECONDS
-from gateway.cluster.slot_leadership import SlotLeadership
-from gateway.cluster.stores import Stores
 from gateway.leadership.records import AliveRecord, pack_alive, pack_slot, slot_text
 from gateway.leadership.slots import SLOTS
 from gateway.leadership.table import Leader
-from gateway.log.context import LogContext
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
 from gateway.log.segment import Segment
-from gateway.log.topic import Topic
 from tests.unit.gateway.catalog.memory import MemoryCatalog
-from tests.unit.gateway.log.fake_log import STORE, FakeNode, FakeReader, FakeRequests, KeepingProducer
+from tests.unit.gateway.cluster.leading_scene import PARTITIONS, Cluster, One, run
 from wireproto.kafka.errors import ErrorCode
-
-PARTITIONS = 6
-
-
-class One:
-    """A gateway in one life. `came` and `went` are the partitions that it was told of."""
-
-    def __init__(self, catalog: MemoryCatalog, number: int, life: str) -> None:
-        self.number, self.life = number, life * 16
-        self.catalog = FencedCatalog(catalog)
-        node = FakeNode()
-        producer = KeepingProducer(node, FakeRequests())
-        stores = Stores.always(catalog, [STORE])
-        self.leadership = SlotLeadership(self.catalog, number, self.life)
-        context = LogContext(
-            self.catalog,
-            producer,
-            cast("Any", FakeReader(producer)),
-            cluster_id="cluster",
-            stores=stores,
-            tail_cache_bytes=1 << 20,
-            leadership=self.leadership,
-        )
-        self.broker = Broker(context, stores, Settings(), lambda: None)
-        assert self.broker.leading is not None
-        self.leading = self.broker.leading
-        self.came: list[int] = []
-        self.went: list[int] = []
-        self.leading.on_moved(self._note)
-
-    def _note(self, came: list[Any], went: list[Any]) -> None:
-        self.came += [one.index for one in came]
-        self.went += [one.index for one in went]
-
-    @property
-    def topic(self) -> Topic:
-        topic = self.broker.topics.get("orders")
-        assert topic is not None
-        return topic
-
-    @property
-    def led(self) -> set[int]:
-        return {one.index for one in self.topic.partitions if self.broker.context.leads(one)}
-
-
-class Cluster:
-    """Gateways over one catalog."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.catalog = MemoryCatalog()
-        self._nursery = nursery
-
-    async def start(self, number: int, life: str, *, begun: bool = True) -> One:
-        """It is alive, and follows and leads from now on; unless it has `begun` it has not heard from stores
-        yet.
-        """
-        if begun:
-            await self.catalog.transact([], {keys.LIVES + life * 16: b""})
-        key = keys.alive_key(number)
-        revision = await self.catalog.transact([], {key: pack_alive(AliveRecord(life * 16))})
-        one = One(self.catalog, number, life)
-        one.catalog.hold(Compare(key, revision))
-        self._nursery.start_soon(one.broker.following.run)
-        self._nursery.start_soon(one.leading.run)
-        await one.leading.wait_looked()
-        return one
-
-    async def dies(self, one: One) -> None:
-        await self.catalog.transact([], {}, [keys.alive_key(one.number)])
-        await self.settle()
-
-    async def settle(self) -> None:
-        await wait_all_tasks_blocked()
-        await trio.sleep((PARTITIONS + 1) * GIVE_SECONDS)
-        await wait_all_tasks_blocked()
-
-
-def run(body: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            await body(Cluster(nursery))
-            nursery.cancel_scope.cancel()
-
-    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_the_first_one_leads_all_slots_and_serves_what_it_creates() -> None:
