@@ -16,6 +16,7 @@ from dafka.installed import shown_version
 COMMANDS: Final = (
     "standalone",
     "gateway",
+    "gateways",
     "store",
     "tower",
     "mesh",

@@ -64,7 +64,7 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) ->
     address = EtcdAddress.parse(settings.catalog)
     catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings), make=make))
     if rebuild and any(
-        not one.key.startswith((keys.ALIVE, keys.LEAVING, keys.STANDBYS, keys.GATEWAYS))
+        not one.key.startswith((keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.STANDBYS, keys.GATEWAYS))
         for one in catalog.range("")
     ):
         raise CatalogLost(

@@ -24,6 +24,7 @@ from dafka.installed import shown_version
 from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
+from dafka.operators.gateways import GatewayRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreRequestHandlers
 from dafka.processes.catalogs import open_etcd, open_sqlite
@@ -221,6 +222,7 @@ class GatewayProcess(Life):
         handlers = {
             **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
             **LossRequestHandlers(self.stores, broker).handlers,
+            **GatewayRequestHandlers(self.catalog, broker).handlers,
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }

@@ -48,6 +48,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.LIVES: Demand.KEY,
     keys.LIVES_BEFORE: Demand.KEY,
     keys.ALIVE: Demand.KEY,
+    keys.DRAINING: Demand.KEY,
     keys.LEAVING: Demand.KEY,
     keys.STANDBYS: Demand.KEY,
     keys.SLOTS: Demand.KEY,

@@ -21,6 +21,7 @@
 /lives/<life>                         where a gateway's life lies in that history
 /lives-before                         how far the lives went that were forgotten
 /alive/<gateway id>                   that a gateway is alive, and in which life (`gateway.cluster.alive`)
+/draining/<gateway id>                that a gateway is to lead nothing (`gateway.cluster.gateway_orders`)
 /leaving/<gateway id>                 that a gateway gives away what it leads, and in which life
 /standbys/<gateway id>/<life>         that a process waits to take a gateway's place
 /gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
@@ -52,6 +53,7 @@ LINEAGE = "/lineage"
 LIVES = "/lives/"
 LIVES_BEFORE = "/lives-before"
 ALIVE = "/alive/"
+DRAINING = "/draining/"
 LEAVING = "/leaving/"
 STANDBYS = "/standbys/"
 SLOTS = "/slots/"
@@ -63,6 +65,10 @@ FORMAT = 1
 
 def alive_key(gateway: int) -> str:
     return f"{ALIVE}{gateway}"
+
+
+def draining_key(gateway: int) -> str:
+    return f"{DRAINING}{gateway}"
 
 
 def leaving_key(gateway: int) -> str:

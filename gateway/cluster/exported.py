@@ -42,6 +42,7 @@ NOT_TAKEN: Final = (
     keys.LINEAGE,
     keys.CLUSTER,
     keys.ALIVE,
+    keys.DRAINING,
     keys.LEAVING,
     keys.STANDBYS,
     keys.SLOTS,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES)
 """What the keys begin with."""
 
-OF_LEADERSHIP = (keys.SLOTS, keys.ALIVE, keys.LEAVING, keys.LIVES, keys.GATEWAYS)
+OF_LEADERSHIP = (keys.SLOTS, keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.LIVES, keys.GATEWAYS)
 """The same of what several gateways go by."""
 
 

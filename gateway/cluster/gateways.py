@@ -125,15 +125,22 @@ class OneGateway:
 
 
 class Living(NamedTuple):
-    """A gateway that is alive, and `leaving` while it gives away what it leads. `record` is None until it has
-    said how it is reached, or where it has said so in words of a later release. `has_begun`: enough stores
-    have told it that this catalog is the newest (`gateway.cluster.remembering`), so that it reaches them.
+    """A gateway that is alive; `leaving` while it stops, and `draining` while an operator wants others to
+    lead what it leads. `record` is None until it has said how it is reached, or where it has said so in words
+    of a later release. `has_begun`: enough stores have told it that this catalog is the newest
+    (`gateway.cluster.remembering`), so that it reaches them.
     """
 
     life: str
     leaving: bool
     record: GatewayRecord | None
     has_begun: bool = True
+    draining: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether it may be given something to lead."""
+        return self.has_begun and not self.leaving and not self.draining
 
     @property
     def rack(self) -> str:
@@ -169,7 +176,8 @@ class SharedGateways:
             alive: AliveRecord = unpack_alive(entry.value)
             has_begun = self._catalog.get(keys.LIVES + alive.life) is not None
             leaving = self._is_leaving(number, alive.life)
-            living[number] = Living(alive.life, leaving, self._record(number), has_begun)
+            draining = self._catalog.get(keys.draining_key(number)) is not None
+            living[number] = Living(alive.life, leaving, self._record(number), has_begun, draining)
         by_slot = [
             leader.gateway
             if leader is not None and self._goes_on(living, leader.gateway, leader.life)
@@ -221,11 +229,7 @@ class SharedGateways:
 
     def controller(self, local_address: tuple[str, int], /) -> int:
         reached = self.reached(local_address)
-        stays = [
-            number
-            for number in reached
-            if number in self.living and self.living[number].has_begun and not self.living[number].leaving
-        ]
+        stays = [number for number in reached if number in self.living and self.living[number].stays]
         return min(stays or reached)
 
     def reached(self, local_address: tuple[str, int], /) -> Collection[int]:
@@ -258,12 +262,26 @@ class SharedGateways:
     def leads(self, partition: Partition, /) -> bool:
         return self._leadership.leads(partition.topic.id, partition.index)
 
+    def records(self) -> Mapping[int, GatewayRecord]:
+        """What each says of itself that was not removed, alive or not; not those that cannot be read."""
+        numbers = (
+            int(number)
+            for entry in self._catalog.range(keys.GATEWAYS)
+            if (number := entry.key.removeprefix(keys.GATEWAYS)).isdecimal()
+        )
+        return {number: record for number in numbers if (record := self._record(number)) is not None}
+
+    @property
+    def leaders_of_slots(self) -> Sequence[int]:
+        """The ids of those that lead them, `NOBODY` where the last one is gone."""
+        return self._by_slot
+
     @property
     def somebody_else_stays(self) -> bool:
         """Whether another gateway can be given what this one leads."""
         own = self._leadership.gateway
         others = (one for number, one in self.living.items() if number != own)
-        return any(one.has_begun and not one.leaving for one in others)
+        return any(one.stays for one in others)
 
     @property
     def somebody_is_missed(self) -> bool:

@@ -277,9 +277,7 @@ class Leading:
         if own.gateway not in living or living[own.gateway].life != own.life:
             return plan  # whoever has this one's place does it
         orphans = table.orphans({number: one.life for number, one in living.items()})
-        gateways = [
-            Gateway(number, one.rack, one.leaving or not one.has_begun) for number, one in living.items()
-        ]
+        gateways = [Gateway(number, one.rack, draining=not one.stays) for number, one in living.items()]
         occupancy = await self._occupancy()
         for move in next_moves(table.owners(), orphans, gateways, occupancy):
             if move is None:

@@ -1,6 +1,6 @@
 """Random SIGKILLs of several gateways, their stores and tower, and of the process that keeps them running,
 with produces in flight: `make kills-gateways N=200 SEED=s`. Some gateways are stopped for longer than their
-lease instead.
+lease instead, and some are told to stop.
 
 Each round has a cluster of its own and a seed of its own, as those of `tests.faults.kills`.
 """
@@ -39,7 +39,16 @@ WAIT_SECONDS = 120.0
 AWAITED = 0.7
 """How often what was killed is awaited before the next one."""
 
-VICTIMS = ("gateway",) * 10 + ("store",) * 5 + ("tower", "stopped gateway", "supervisor")
+VICTIMS = (
+    *["gateway"] * 8,
+    *["ended gateway"] * 3,
+    *["store"] * 5,
+    "tower",
+    "stopped gateway",
+    "supervisor",
+)
+SIGNALS = {"ended gateway": signal.SIGTERM, "stopped gateway": signal.SIGSTOP}
+"""Others are killed."""
 
 
 class Round:
@@ -100,17 +109,15 @@ class Round:
         if kind == "supervisor":
             self._restart()
             return
-        name = "tower" if kind == "tower" else f"{kind.removeprefix('stopped ')}-{pick}"
+        name = "tower" if kind == "tower" else f"{kind.split()[-1]}-{pick}"
         before = cluster.log.count(f"{name} serves again")
+        try:
+            cluster.kill(name, SIGNALS.get(kind, signal.SIGKILL))
+        except ProcessLookupError:
+            return  # killed just now, and not started yet
         if kind == "stopped gateway":
-            cluster.kill(name, signal.SIGSTOP)
             time.sleep(LEASE_SECONDS + 1)
             cluster.kill(name, signal.SIGCONT)
-        else:
-            try:
-                cluster.kill(name)
-            except ProcessLookupError:
-                return  # killed just now, and not started yet
         if awaited or kind == "stopped gateway":
             cluster.wait_until_it_serves_again(name, before + 1)
 

@@ -225,6 +225,7 @@ ROWS = (
         (
             "test_each_process_is_killed_under_load_and_started_again",
             "test_all_end_in_order_and_go_on_with_the_same_data",
+            "test_an_operator_drains_one_under_load_and_not_for_good",
             "test_none_is_left_when_the_one_that_has_started_them_is_killed",
             "test_one_that_cannot_start_ends_all_with_its_reason",
             "test_data_of_the_other_kind_is_refused",

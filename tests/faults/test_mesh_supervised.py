@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -34,6 +38,23 @@ class Three(Supervised):
         admin = AdminClient({"bootstrap.servers": self.addresses[at]})
         told = admin.list_topics(TOPIC, timeout=SECONDS).topics[TOPIC].partitions
         return [told[index].leader for index in sorted(told)]
+
+    def ask(self, *arguments: str) -> subprocess.Popen[str]:
+        """An operator's command about gateways, asked of the first one."""
+        command = [
+            sys.executable,
+            "-m",
+            "dafka",
+            "gateways",
+            *arguments,
+            "--data",
+            str(self.data / "gateway-1"),
+        ]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def list_gateways(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = json.loads(self.ask("list", "--json").communicate(timeout=SECONDS)[0])
+        return listed
 
     def wait_until_even(self, at: int = 0) -> None:
         deadline = time.monotonic() + SECONDS
@@ -87,6 +108,26 @@ def test_all_end_in_order_and_go_on_with_the_same_data(three: Three) -> None:
     assert not three.port_file.exists()
     three.start()
     assert read(three, sum(map(len, sender.sent.values()))) == sender.sent
+
+
+def test_an_operator_drains_one_under_load_and_not_for_good(three: Three) -> None:
+    three.wait_until_even()
+    sender = Sender(three)
+    sender.send_until_all_partitions_acknowledge()
+    drain = three.ask("drain", "2", "--wait", "60")
+    sender.send_until(lambda: drain.poll() is not None)
+    assert (drain.returncode, drain.communicate()[0]) == (0, "gateway 2 leads nothing\n")
+    assert 2 not in three.leaders()
+    states = {one["id"]: (one["state"], one["partitions"]) for one in three.list_gateways()}
+    assert states == {1: ("serves", PARTITIONS // 2), 2: ("drained", 0), 3: ("serves", PARTITIONS // 2)}
+    sender.send_until_all_partitions_acknowledge()
+    refused = three.ask("remove", "2")
+    assert "gateway 2 is alive: stop it first" in refused.communicate(timeout=SECONDS)[1]
+    assert refused.returncode == USAGE
+    assert three.ask("drain", "2", "--stop").communicate(timeout=SECONDS)[1] == ""
+    three.wait_until_even()
+    sender.send_until_all_partitions_acknowledge()
+    sender.finish(three)
 
 
 def test_none_is_left_when_the_one_that_has_started_them_is_killed(three: Three) -> None:

@@ -115,9 +115,9 @@ MUTANTS = (
     Mutant(
         "who-reaches-no-store-is-given-a-share",
         "A gateway that was started with the wrong tower leads a third of all partitions, and serves none.",
-        "gateway/cluster/leading.py",
-        "one.leaving or not one.has_begun",
-        "one.leaving",
+        "gateway/cluster/gateways.py",
+        "return self.has_begun and not self.leaving and not self.draining",
+        "return not self.leaving and not self.draining",
         (f"{OF_LEADING}test_one_that_has_not_heard_from_the_stores_is_given_nothing_and_takes_nothing",),
     ),
     Mutant(

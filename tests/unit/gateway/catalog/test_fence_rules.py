@@ -36,6 +36,7 @@ OWN = {
     keys.LIVES_BEFORE: keys.LIVES_BEFORE,
     keys.SLOTS: f"{keys.SLOTS}0007",
     keys.ALIVE: f"{keys.ALIVE}1",
+    keys.DRAINING: f"{keys.DRAINING}1",
     keys.LEAVING: f"{keys.LEAVING}1",
     keys.STANDBYS: f"{keys.STANDBYS}1/L",
     keys.GATEWAYS: keys.gateway_key(1),

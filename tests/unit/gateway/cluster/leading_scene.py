@@ -13,6 +13,7 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.interface import Compare
+from gateway.cluster.gateways import SharedGateways
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
@@ -58,6 +59,8 @@ class One:
         )
         self.broker = Broker(context, stores, Settings(), lambda: None)
         assert self.broker.leading is not None
+        assert isinstance(self.broker.gateways, SharedGateways)
+        self.gateways = self.broker.gateways
         self.leading = self.broker.leading
         self.came: list[int] = []
         self.went: list[int] = []

@@ -1,0 +1,113 @@
+"""`dafka gateways`: the gateways that share a catalog, as one of them sees them."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dafka.commands.decorators import gateway_data_option, json_option
+from dafka.commands.exits import CommandFailed
+from dafka.commands.tables import print_json, print_table
+
+HELP: Final = (
+    "Several gateways that share a catalog: who leads how much. --data names one of them, which is asked."
+)
+
+DRAIN_HELP: Final = """Have others lead what gateway ID leads, and give it nothing any more: before its
+machine is taken away, say. It goes on to answer clients. --stop has it lead its share again.
+
+\b
+dafka gateways drain 2 --wait 60 && sudo systemctl stop dafka-gateway
+"""
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks whether a gateway is drained."""
+
+
+@click.group(short_help="Show, drain and remove gateways.", help=HELP)
+def gateways() -> None:
+    """The group."""
+
+
+@gateways.command(
+    name="list", short_help="List the gateways.", help="Show the gateways, and what each leads."
+)
+@gateway_data_option
+@json_option
+def list_gateways(data: Path, as_json: bool) -> None:
+    """List gateways."""
+    found = _ask(data, "gateways.list")
+    if as_json:
+        print_json(found)
+        return
+    rows: list[Sequence[object]] = [
+        (
+            entry["id"],
+            entry["state"],
+            entry["partitions"],
+            entry["topics"],
+            ", ".join(f"{name} {address}" for name, address in entry["listeners"].items()) or "-",
+            entry["release"] or "-",
+        )
+        for entry in found
+    ]
+    print_table(("id", "state", "partitions", "topics", "listens on", "version"), rows)
+
+
+@gateways.command(short_help="Have others lead what one leads.", help=DRAIN_HELP)
+@click.argument("gateway", metavar="ID", type=click.IntRange(1))
+@click.option("--stop", is_flag=True, help="Take it back: it leads its share again.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="Wait until it leads nothing, for so long at most; exit code 2 if it still does.",
+)
+@gateway_data_option
+def drain(gateway: int, stop: bool, wait: float | None, data: Path) -> None:
+    """Drain one gateway."""
+    if stop and wait is not None:
+        raise CommandFailed("--wait is for what is drained: leave it out with --stop")
+    _ask(data, "gateways.drain", gateway=gateway, stop=stop)
+    if stop:
+        click.echo(f"gateway {gateway} is given its share again")
+        return
+    if wait is None:
+        click.echo(
+            f"gateway {gateway} is drained from now on; 'dafka gateways list' shows what it still leads"
+        )
+        return
+    deadline = time.monotonic() + wait
+    while left := _leads(data, gateway):
+        if time.monotonic() > deadline:
+            raise CommandFailed(
+                f"gateway {gateway} still leads {left} partitions after {wait:g} s, and is drained further: "
+                "'dafka gateways list' shows whether another one serves, which could take them"
+            )
+        time.sleep(LOOK_SECONDS)
+    click.echo(f"gateway {gateway} leads nothing")
+
+
+@gateways.command(
+    short_help="Forget a gateway.",
+    help="Forget a gateway that was stopped for good: it is listed no more, and its number is free.",
+)
+@click.argument("gateway", metavar="ID", type=click.IntRange(1))
+@gateway_data_option
+def remove(gateway: int, data: Path) -> None:
+    """Remove one gateway."""
+    _ask(data, "gateways.remove", gateway=gateway)
+    click.echo(f"gateway {gateway} is forgotten")
+
+
+def _leads(data: Path, gateway: int) -> int:
+    """Partitions that it leads."""
+    return sum(entry["partitions"] for entry in _ask(data, "gateways.list") if entry["id"] == gateway)
+
+
+def _ask(data: Path, do: str, **details: Any) -> Any:
+    from dafka.operators.socket import ask  # loads trio
+
+    return ask(data, do, **details)

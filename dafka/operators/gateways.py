@@ -1,0 +1,124 @@
+"""The gateway's side of `dafka gateways list|drain|remove`: what it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from dafka.operators.socket import Handler, OperatorRefused
+from gateway.broker import Broker
+from gateway.catalog.interface import Catalog
+from gateway.cluster.gateway_orders import GatewayOrders, GatewayRefused
+from gateway.cluster.gateways import Living, SharedGateways
+from gateway.leadership.records import MAX_GATEWAY_ID, GatewayRecord
+
+TOPICS_A_TURN: Final = 200
+"""Topics whose leaders are counted before others have their turn."""
+
+ALONE: Final = (
+    "this gateway has its catalog for itself, so there is no other one to lead anything. Several share one "
+    "in etcd (--catalog etcd://..., --gateway-id N), or on one machine (dafka standalone --gateways N)"
+)
+
+
+class GatewayRequestHandlers:
+    """What one gateway does with the requests `gateways.*`."""
+
+    def __init__(self, catalog: Catalog, broker: Broker) -> None:
+        self._broker = broker
+        self._gateways = broker.gateways
+        self._orders = None
+        if isinstance(self._gateways, SharedGateways):
+            self._orders = GatewayOrders(catalog, self._gateways)
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers, by what a request has as `do`."""
+        return {
+            "gateways.list": self._list,
+            "gateways.drain": self._drain,
+            "gateways.remove": self._remove,
+        }
+
+    async def _list(self, _request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every gateway that has ever been there and was not removed."""
+        partitions, topics = await self._led()
+        if not isinstance(self._gateways, SharedGateways):
+            raise OperatorRefused(ALONE)
+        living, records = self._gateways.living, self._gateways.records()
+        slots = Counter(self._gateways.leaders_of_slots)
+        return [
+            {
+                "id": number,
+                "state": _state(living.get(number), partitions[number]),
+                "partitions": partitions[number],
+                "topics": topics[number],
+                "slots": slots[number],
+                "asked": number == self._broker.node_id,
+                **_told(records.get(number)),
+            }
+            for number in sorted(living.keys() | records.keys())
+        ]
+
+    async def _led(self) -> tuple[Counter[int], Counter[int]]:
+        """By gateway: partitions, and topics of which it leads some."""
+        partitions: Counter[int] = Counter()
+        topics: Counter[int] = Counter()
+        for done, topic in enumerate(self._broker.topics.all(), 1):
+            leaders = self._gateways.leaders(topic)
+            partitions.update(leaders)
+            topics.update(set(leaders))
+            if not done % TOPICS_A_TURN:
+                await trio.lowlevel.checkpoint()
+        return partitions, topics
+
+    async def _drain(self, request: dict[str, Any]) -> dict[str, Any]:
+        number, orders = self._asked_of(request)
+        try:
+            if request.get("stop") is True:
+                await orders.stop_draining(number)
+            else:
+                await orders.drain(number)
+        except GatewayRefused as error:
+            raise OperatorRefused(str(error)) from None
+        return {"id": number}
+
+    async def _remove(self, request: dict[str, Any]) -> dict[str, Any]:
+        number, orders = self._asked_of(request)
+        try:
+            await orders.remove(number)
+        except GatewayRefused as error:
+            raise OperatorRefused(str(error)) from None
+        return {"id": number}
+
+    def _asked_of(self, request: dict[str, Any]) -> tuple[int, GatewayOrders]:
+        """The gateway that a request is about."""
+        number = request.get("gateway")
+        if type(number) is not int or not 0 < number <= MAX_GATEWAY_ID:
+            raise OperatorRefused(f"a gateway is named by its id, 1 to {MAX_GATEWAY_ID}")
+        if self._orders is None:
+            raise OperatorRefused(ALONE)
+        return number, self._orders
+
+
+def _state(living: Living | None, partitions: int) -> str:
+    if living is None:
+        return "gone"
+    if living.leaving:
+        return "stopping"
+    if not living.has_begun:
+        return "reaches too few stores"
+    if living.draining:
+        return "draining" if partitions else "drained"
+    return "serves"
+
+
+def _told(record: GatewayRecord | None) -> dict[str, Any]:
+    """What it says of itself."""
+    if record is None:
+        return {"name": None, "release": None, "listeners": {}}
+    listeners = {name: f"{address.host}:{address.port}" for name, address in record.listeners.items()}
+    return {"name": record.name, "release": record.release, "listeners": listeners}
