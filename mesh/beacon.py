@@ -7,14 +7,14 @@ When all are gone, links stay as they are.
 
 import ipaddress
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import trio
 
 from mesh.host_names import HostNames
 from mesh.node import Node
-from mesh.protocol.endpoints import TowerAddress, parse_endpoint, parse_host
+from mesh.protocol.endpoints import Endpoint, TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
 from mesh.tower_link import TowerLink, TowerStatus
 from mesh.zmq_trio import Context
@@ -59,6 +59,7 @@ class Beacon:
         towers: where to beacon: host (no brackets), port in, port out.
         host: what others are told, see `beacon_host`.
         port: what others are told: the port of the node's publisher as they reach it.
+        node_id: of this run of the process, like those of the C nodes: 32 upper-case hex characters.
     """
 
     def __init__(
@@ -69,15 +70,16 @@ class Beacon:
         *,
         host: str,
         port: int,
+        node_id: str = "",
     ) -> None:
-        self.node_id = uuid4().hex.upper()
-        """The id of this run of the process, like those of the C nodes: 32 upper-case hex characters."""
+        self.node_id = node_id or uuid4().hex.upper()
         self.port = port
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
         self._names = HostNames()
+        self._on_links: list[Callable[[str, Endpoint, bool], None]] = []
         self._greet = trio.Event()
         frames = NodeBeacon(self.node_id, host, port).frames()
         self._towers = [
@@ -91,6 +93,12 @@ class Beacon:
             )
             for tower in towers
         ]
+
+    def on_links(self, tell: Callable[[str, Endpoint, bool], None]) -> None:
+        """Have this called with a node's id, where it is, and whether the link to it is live, whenever that
+        is different.
+        """
+        self._on_links.append(tell)
 
     @property
     def peers(self) -> list[PeerStatus]:
@@ -163,6 +171,8 @@ class Beacon:
         node = self._table.linked(endpoint, now) if live else self._table.unlinked(endpoint, now)
         if node is not None:
             logger.info("the link to node %s at %s is %s", node, endpoint, "up" if live else "down")
+            for tell in self._on_links:
+                tell(node, endpoint, live)
 
     # what follows -----------------------------------------------------------------------------------------
 

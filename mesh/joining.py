@@ -10,12 +10,18 @@ from mesh.zmq_trio import Context
 
 
 def join_mesh(
-    context: Context, node: Node, listen: MeshListen, towers: Sequence[TowerAddress], advertise: str
+    context: Context,
+    node: Node,
+    listen: MeshListen,
+    towers: Sequence[TowerAddress],
+    advertise: str,
+    node_id: str = "",
 ) -> Beacon:
     """Bind the node, and say so to people where others reach it; the beacon, which is still to be run.
 
-    advertise: the host that others are told, see `mesh.beacon.beacon_host`. Raises EndpointTaken.
+    advertise: the host that others are told, see `mesh.beacon.beacon_host`; node_id as `mesh.beacon.Beacon`
+    has it. Raises EndpointTaken.
     """
     port = bind_tcp(node.publisher, *listen)
     warn_if_open(listen.host, port)
-    return Beacon(context, node, towers, host=beacon_host(listen.host, advertise), port=port)
+    return Beacon(context, node, towers, host=beacon_host(listen.host, advertise), port=port, node_id=node_id)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CATALOG_FILE = "catalog.sqlite"
 """The catalog, in a gateway's data directory."""
 
+OF_PROCESSES = (keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.MISSED, keys.STANDBYS, keys.GATEWAYS)
+"""How keys begin that are there before there is a catalog, or after it is gone."""
+
 RESTORING_FILE = f"{CATALOG_FILE}.restoring"
 """The catalog of a cluster that is being restored from a backup, until all of it is there."""
 
@@ -63,10 +66,7 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) ->
 
     address = EtcdAddress.parse(settings.catalog)
     catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings), make=make))
-    if rebuild and any(
-        not one.key.startswith((keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.STANDBYS, keys.GATEWAYS))
-        for one in catalog.range("")
-    ):
+    if rebuild and any(not one.key.startswith(OF_PROCESSES) for one in catalog.range("")):
         raise CatalogLost(
             f"the catalog {catalog.where} is not empty (an import or a rebuild that did not come to its end"
             " leaves something, too), and nothing in it is thrown away: make the new one"

@@ -43,6 +43,7 @@ from gateway.cluster.first_start import FirstStart
 from gateway.cluster.gateways import SharedGateways
 from gateway.cluster.lineage import lives_that_go_on
 from gateway.cluster.other_gateways import AnotherGateway, OtherGateways
+from gateway.cluster.seen_deaths import SeenDeaths
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.front.listener_sockets import ListenError, ListenerSocket
@@ -166,8 +167,18 @@ class GatewayProcess(Life):
     async def _join(self, nursery: trio.Nursery) -> None:
         settings = self.settings
         self.beacon = join_mesh(
-            self.context, self.node, settings.mesh_listen, settings.tower, settings.mesh_advertise
+            self.context,
+            self.node,
+            settings.mesh_listen,
+            settings.tower,
+            settings.mesh_advertise,
+            # It begins with this life's name, by which other gateways know whose node it is.
+            node_id=self.requests.new_id(),
         )
+        if self.alive is not None:
+            deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
+            self.beacon.on_links(deaths.on_link)
+            nursery.start_soon(deaths.run)
         await nursery.start(self.beacon.run)
         nursery.start_soon(self.presence.run)
         register_beacon(self.metrics, self.beacon)

@@ -50,6 +50,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.ALIVE: Demand.KEY,
     keys.DRAINING: Demand.KEY,
     keys.LEAVING: Demand.KEY,
+    keys.MISSED: Demand.KEY,
     keys.STANDBYS: Demand.KEY,
     keys.SLOTS: Demand.KEY,
     keys.GATEWAYS: Demand.KEY,

@@ -23,6 +23,7 @@
 /alive/<gateway id>                   that a gateway is alive, and in which life (`gateway.cluster.alive`)
 /draining/<gateway id>                that a gateway is to lead nothing (`gateway.cluster.gateway_orders`)
 /leaving/<gateway id>                 that a gateway gives away what it leads, and in which life
+/missed/<gateway id>/<gateway id>     that the second one finds the process of the first gone
 /standbys/<gateway id>/<life>         that a process waits to take a gateway's place
 /gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
@@ -55,6 +56,7 @@ LIVES_BEFORE = "/lives-before"
 ALIVE = "/alive/"
 DRAINING = "/draining/"
 LEAVING = "/leaving/"
+MISSED = "/missed/"
 STANDBYS = "/standbys/"
 SLOTS = "/slots/"
 GATEWAYS = "/gateways/"
@@ -77,7 +79,22 @@ def leaving_key(gateway: int) -> str:
 
 def gateway_in(key: str) -> int | None:
     """The gateway whose `alive_key` this is; None: it is nobody's."""
-    number = key.removeprefix(ALIVE)
+    return _gateway(key.removeprefix(ALIVE))
+
+
+def missed_key(gateway: int, by: int) -> str:
+    """That this gateway is missed by that one."""
+    return f"{MISSED}{gateway}/{by}"
+
+
+def missed_in(key: str) -> tuple[int, int] | None:
+    """Both, of a `missed_key`; None: it is none."""
+    gateway, _, by = key.removeprefix(MISSED).partition("/")
+    both = _gateway(gateway), _gateway(by)
+    return None if both[0] is None or both[1] is None else (both[0], both[1])
+
+
+def _gateway(number: str) -> int | None:
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= 3 else None
 
 

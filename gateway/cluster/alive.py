@@ -40,7 +40,7 @@ from gateway.leadership.records import AliveRecord, BadRecord, pack_alive, unpac
 from mesh.data_directory import EXIT_ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.catalog.fenced import FencedCatalog
     from gateway.catalog.interface import Entry
@@ -247,12 +247,16 @@ class Alive:
         while (there := self._catalog.get(key)) is None or self._life_in(there) != self._life:
             value = pack_alive(AliveRecord(self._life, leaving=True))
             try:
-                compares = unchanged(self._catalog, [key])
-                await self._catalog.transact(compares, {key: value}, lease=self._lease)
+                await self.put(unchanged(self._catalog, [key]), {key: value})
             except CompareFailed:
                 continue
-            except LeaseNotFound:
-                return  # it leads nothing any more
+
+    async def put(self, compares: Sequence[Compare], puts: Mapping[str, bytes]) -> None:
+        """Put something that is there for as long as this life's lease. Raises CompareFailed, LeaseLost."""
+        try:
+            await self._catalog.transact(compares, puts, lease=self._lease)
+        except LeaseNotFound:
+            raise LeaseLost from None
 
     async def release(self) -> None:
         """Give the place to whoever waits for it: nothing that this life does counts any more."""

@@ -44,6 +44,7 @@ NOT_TAKEN: Final = (
     keys.ALIVE,
     keys.DRAINING,
     keys.LEAVING,
+    keys.MISSED,
     keys.STANDBYS,
     keys.SLOTS,
     keys.GATEWAYS,

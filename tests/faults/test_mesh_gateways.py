@@ -107,6 +107,8 @@ def test_each_gateway_is_killed_in_turn_and_nothing_is_lost(gateways: Gateways) 
         gateway.kill9()
         sender.send_until_all_partitions_acknowledge()
         gateways.wait_for_leaders(everybody - {number}, at=other)
+        seen = f"gateway {number} is taken for dead, since most of the others miss it"
+        assert sum(seen in one.log for one in gateways.all.values()) == 1, "nobody waits for its lease"
         gateway.start()
         gateways.wait_for_leaders(everybody, at=other)
         sender.send_until_all_partitions_acknowledge()

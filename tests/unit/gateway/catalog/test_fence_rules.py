@@ -38,6 +38,7 @@ OWN = {
     keys.ALIVE: f"{keys.ALIVE}1",
     keys.DRAINING: f"{keys.DRAINING}1",
     keys.LEAVING: f"{keys.LEAVING}1",
+    keys.MISSED: f"{keys.MISSED}1/2",
     keys.STANDBYS: f"{keys.STANDBYS}1/L",
     keys.GATEWAYS: keys.gateway_key(1),
 }
