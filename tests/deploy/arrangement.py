@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from tests.deploy.image import ROOT
 from tests.deploy.parts import Check, Part
 from tests.faults.network import Host, Network, ip
 from tests.peers.process import ServerProcess
+from tests.peers.requirements import require
 
 DAFKA = (sys.executable, "-m", "dafka")
 HOSTS_OF_NAMESPACES = Path("/etc/netns")
@@ -57,7 +59,8 @@ class Running(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting."""
-        self._spawn([*DAFKA, *map(self._placed, self.part.command)])
+        program = [require(self.part.program)] if self.part.program else DAFKA
+        self._spawn([*program, *map(self._placed, self.part.command)])
 
     def is_ready(self) -> bool:
         return self.answers(self.part.ready)
@@ -88,9 +91,15 @@ class Running(ServerProcess):
 
     def restart(self) -> None:
         """As an upgrade does: stopped within its grace, in order, and started anew; ready when it returns."""
-        assert self.terminate(self.part.grace_seconds) == 0, self.tail()
+        self.stop()
         self.launch()
         self.wait_until_ready()
+
+    def stop(self) -> None:
+        """In order, within its grace."""
+        code = self.terminate(self.part.grace_seconds)
+        # etcd ends by the signal itself, when it has done what it does.
+        assert code == (-signal.SIGTERM if self.part.program else 0), self.tail()
 
 
 class Arrangement:

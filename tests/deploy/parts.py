@@ -20,11 +20,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Part:
-    """One process of `dafka`."""
+    """One process, of `dafka` unless it has a `program` of its own."""
 
     name: str
     command: tuple[str, ...]
-    """What follows `dafka`."""
+    """What follows the program."""
     environment: Mapping[str, str]
     volumes: Mapping[str, str]
     """Path in the container -> the volume's name."""
@@ -33,7 +33,8 @@ class Part:
     grace_seconds: float
     ready: Check
     live: Check | None = None
+    program: str = ""
     role: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "role", self.command[0])
+        object.__setattr__(self, "role", self.program or self.command[0])

@@ -16,18 +16,24 @@ from tests.deploy.image import ROOT
 from tests.deploy.load import COPIES, TOPIC, Load
 from tests.peers.requirements import require
 
-STANDALONE, MESH = ROOT / "deploy" / "compose.yaml", ROOT / "deploy" / "mesh.yaml"
-BOOTSTRAP = {STANDALONE: "dafka:9092", MESH: "gateway:9092"}
+DEPLOY = ROOT / "deploy"
+STANDALONE, MESH, CLUSTER = DEPLOY / "compose.yaml", DEPLOY / "mesh.yaml", DEPLOY / "cluster.yaml"
+FILES = (STANDALONE, MESH, CLUSTER)
+BOOTSTRAP = {
+    STANDALONE: "dafka:9092",
+    MESH: "gateway:9092",
+    CLUSTER: "gateway-1:9092,gateway-2:9092,gateway-3:9092",
+}
 
 
-@pytest.mark.parametrize("path", [STANDALONE, MESH], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_its_schema_holds(path: Path) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("path", [STANDALONE, MESH], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_what_it_refers_to_is_there(path: Path) -> None:
     document = yaml.safe_load(path.read_text())
     for service in document["services"].values():
@@ -44,7 +50,7 @@ def test_what_it_refers_to_is_there(path: Path) -> None:
 
 
 def test_every_service_of_ours_has_few_rights() -> None:
-    for path in (STANDALONE, MESH):
+    for path in FILES:
         for name, service in yaml.safe_load(path.read_text())["services"].items():
             if service.get("image") == "dafka-gateway":
                 assert service["read_only"] is True, name
@@ -57,10 +63,12 @@ def test_the_image_sets_what_is_taken_for_granted() -> None:
     assert all(f"{name}={value}" in text for name, value in IMAGE_ENVIRONMENT.items())
 
 
-def test_everything_ours_is_scraped() -> None:
-    scraped = yaml.safe_load(yaml.safe_load(MESH.read_text())["configs"]["scrape"]["content"])
+@pytest.mark.parametrize("path", [MESH, CLUSTER], ids=lambda path: path.stem)
+def test_everything_ours_is_scraped(path: Path) -> None:
+    scraped = yaml.safe_load(yaml.safe_load(path.read_text())["configs"]["scrape"]["content"])
     (job,) = scraped["scrape_configs"]
-    assert job["static_configs"][0]["targets"] == [f"{part.name}:9404" for part in read_compose(MESH)]
+    ours = [part.name for part in read_compose(path) if not part.program]
+    assert job["static_configs"][0]["targets"] == [f"{name}:9404" for name in ours]
 
 
 def test_the_archives_options_are_such() -> None:
@@ -91,10 +99,11 @@ def test_standalone_is_killed_and_upgraded_under_a_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.deploy
-def test_a_mesh_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [MESH, CLUSTER], ids=lambda path: path.stem)
+def test_it_is_killed_and_upgraded_one_by_one_under_a_load(path: Path, tmp_path: Path) -> None:
     require("ip")
-    with Arrangement(read_compose(MESH), tmp_path) as arrangement:
-        bootstrap = BOOTSTRAP[MESH]
+    with Arrangement(read_compose(path), tmp_path) as arrangement:
+        bootstrap = BOOTSTRAP[path]
         arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", bootstrap)
         with Load(arrangement, bootstrap, tmp_path / "load") as load:
             load.go_on()
@@ -104,5 +113,5 @@ def test_a_mesh_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -
                 load.go_on()
             load.judge()
         for running in reversed(arrangement.running.values()):
-            assert running.terminate(running.part.grace_seconds) == 0, running.tail()
+            running.stop()
             assert "Traceback" not in running.log
