@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from types import FrameType
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 PARTITIONS = 4
 SAID_EVERY = 100
@@ -77,7 +78,7 @@ def read(bootstrap: str, topic: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for partition in range(PARTITIONS):
         place = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=LAST_SECONDS)
+        end = _end_of(consumer, place)
         consumer.assign([place])
         numbers: list[int] = []
         while len(numbers) < end:
@@ -91,6 +92,18 @@ def read(bootstrap: str, topic: str) -> dict[int, list[int]]:
         found[partition] = numbers
     consumer.close()
     return found
+
+
+def _end_of(consumer: Consumer, place: TopicPartition) -> int:
+    """Asked again while the partition goes to its next leader: librdkafka leaves that to its users here."""
+    deadline = time.monotonic() + LAST_SECONDS
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=LAST_SECONDS)[1])
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
 
 
 def main(what: str, bootstrap: str, topic: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from tests.deploy.compose import IMAGE, IMAGE_ENVIRONMENT
+from tests.deploy.compose import ETCD, IMAGE, IMAGE_ENVIRONMENT
 from tests.deploy.parts import Check, Part
 from tests.peers.requirements import kustomize
 
@@ -34,20 +34,30 @@ def read_manifests(objects: list[Object]) -> list[Part]:
     return [
         _part(each, number, objects, settings)
         for each in of_kind(objects, "StatefulSet")
-        for number in range(each["spec"]["replicas"])
+        for number in _numbers(each["spec"])
     ]
+
+
+def _numbers(spec: Object) -> range:
+    first = spec.get("ordinals", {}).get("start", 0)
+    return range(first, first + spec["replicas"])
 
 
 def _part(each: Object, number: int, objects: list[Object], settings: Mapping[str, Any]) -> Part:
     namespace, name = each["metadata"]["namespace"], f"{each['metadata']['name']}-{number}"
     spec = each["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert container["image"].partition(":")[0] == IMAGE
-    assert "command" not in container, "the image's entry point would not run"
-    variables = dict(IMAGE_ENVIRONMENT)
+    is_etcd = container["image"].startswith(ETCD)
+    assert is_etcd or container["image"].partition(":")[0] == IMAGE
+    assert container.get("command", []) == (["etcd"] if is_etcd else []), "the entry point would not run"
+    variables = {} if is_etcd else dict(IMAGE_ENVIRONMENT)
     for source in container.get("envFrom", ()):
         variables |= settings[source["configMapRef"]["name"]]
-    fields = {"metadata.name": name, "metadata.namespace": namespace}
+    fields = {
+        "metadata.name": name,
+        "metadata.namespace": namespace,
+        "metadata.labels['apps.kubernetes.io/pod-index']": str(number),
+    }
     for entry in container["env"]:
         variables[entry["name"]] = (
             expanded(entry["value"], variables)
@@ -68,6 +78,7 @@ def _part(each: Object, number: int, objects: list[Object], settings: Mapping[st
         grace_seconds=float(spec["terminationGracePeriodSeconds"]),
         ready=_check(container, "readinessProbe"),
         live=_check(container, "livenessProbe"),
+        program="etcd" if is_etcd else "",
     )
 
 

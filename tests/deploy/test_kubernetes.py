@@ -16,7 +16,7 @@ from tests.deploy.load import COPIES, TOPIC, Load
 from tests.deploy.manifests import Object, expanded, of_kind, read_manifests, render
 from tests.peers.requirements import require
 
-OVERLAYS = ("development", "production")
+OVERLAYS = ("development", "production", "cluster")
 VERSIONS = ("1.31", "1.37")
 BOOTSTRAP = "kafka:9092"
 """The service; a client is then told the pod's own name."""
@@ -37,8 +37,17 @@ def test_the_schemas_hold(overlay: list[Object], version: str) -> None:
         kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_there_is_one_gateway(overlay: list[Object]) -> None:
-    assert sets(overlay)["gateway"]["replicas"] == 1
+@pytest.mark.parametrize(("name", "gateways"), [("development", 1), ("production", 1), ("cluster", 3)])
+def test_there_is_one_gateway_unless_there_is_an_etcd(name: str, gateways: int) -> None:
+    found = sets(render(ROOT / "deploy" / "kubernetes" / name))
+    assert found["gateway"]["replicas"] == gateways
+    assert ("etcd" in found) is (gateways > 1)
+
+
+def test_gateways_have_numbers_that_a_gateway_may_have() -> None:
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "cluster"))
+    ids = {part.name: part.environment["DAFKA_GATEWAY_ID"] for part in parts if part.role == "gateway"}
+    assert ids == {"gateway-1": "1", "gateway-2": "2", "gateway-3": "3"}
 
 
 def test_pods_have_few_rights(overlay: list[Object]) -> None:
@@ -58,8 +67,11 @@ def test_pods_have_few_rights(overlay: list[Object]) -> None:
 
 def test_probes_ask_the_right_thing(overlay: list[Object]) -> None:
     """Who is not ready, but alive, waits for others or fetches what it missed: killing it would not help."""
-    for spec in sets(overlay).values():
+    for name, spec in sets(overlay).items():
         (container,) = spec["template"]["spec"]["containers"]
+        if name == "etcd":
+            assert "serializable" in container["livenessProbe"]["httpGet"]["path"], "it needs no leader"
+            continue
         assert container["livenessProbe"]["httpGet"]["path"] == "/health/live"
         assert container["startupProbe"]["httpGet"]["path"] == "/health/live"
         assert container["readinessProbe"]["httpGet"]["path"] == "/health/ready"
@@ -85,8 +97,9 @@ def test_at_most_one_store_goes_at_a_time(overlay: list[Object]) -> None:
     assert sets(overlay)["store"]["minReadySeconds"] > 0
 
 
-def test_stores_of_a_production_are_on_machines_of_their_own() -> None:
-    objects = render(ROOT / "deploy" / "kubernetes" / "production")
+@pytest.mark.parametrize("name", ["production", "cluster"])
+def test_stores_of_a_production_are_on_machines_of_their_own(name: str) -> None:
+    objects = render(ROOT / "deploy" / "kubernetes" / name)
     spec = sets(objects)["store"]["template"]["spec"]
     (rule,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert rule["topologyKey"] == "kubernetes.io/hostname"
@@ -150,6 +163,25 @@ def test_a_production_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: P
             load.judge()
         for running in arrangement.running.values():
             assert running.terminate(running.part.grace_seconds) == 0, running.tail()
+            assert "Traceback" not in running.log
+
+
+@pytest.mark.deploy
+def test_a_cluster_is_killed_and_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
+    require("ip")
+    parts = read_manifests(render(ROOT / "deploy" / "kubernetes" / "cluster"))
+    with Arrangement(parts, tmp_path) as arrangement:
+        arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", BOOTSTRAP)
+        with Load(arrangement, BOOTSTRAP, tmp_path / "load") as load:
+            load.go_on()
+            load.outlives_each_kill()
+            for role in ("etcd", "tower", "store", "gateway"):
+                for running in reversed(arrangement.of_role(role)):
+                    running.restart()
+                    load.go_on()
+            load.judge()
+        for running in arrangement.running.values():
+            running.stop()
             assert "Traceback" not in running.log
 
 
