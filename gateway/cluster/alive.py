@@ -65,9 +65,9 @@ class LeaseLost(ProcessEnds):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the catalog was not told for {LEASE_SECONDS:g} s that this gateway is alive, so another one "
-            "may have taken its place. Nothing that was acknowledged is lost: start it again, and it waits "
-            "while another one serves"
+            f"the catalog was not told for {LEASE_SECONDS:g} s that this gateway is alive, or others found "
+            "its process gone, so another one may have taken its place. Nothing that was acknowledged is "
+            "lost: start it again, and it waits while another one serves"
         )
 
 

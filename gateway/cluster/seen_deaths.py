@@ -31,7 +31,7 @@ from gateway.leadership.records import AliveRecord, BadRecord, pack_alive, unpac
 from mesh.protocol.address_state import life_of
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.interface import Catalog, Entry
     from gateway.cluster.alive import Alive
     from mesh.protocol.endpoints import Endpoint
 
@@ -106,7 +106,7 @@ class SeenDeaths:
 
     def _misses(self, gateway: int, life: str) -> bool:
         there = self._catalog.get(keys.missed_key(gateway, self._gateway))
-        return there is not None and unpack_alive(there.value).life == life
+        return there is not None and _life_in(there) == life
 
     async def _miss(self, gateway: int, life: str) -> None:
         logger.warning("the process of gateway %d (life %s) is gone: it refuses connections", gateway, life)
@@ -119,7 +119,7 @@ class SeenDeaths:
     async def _take_back(self) -> None:
         for entry in self._catalog.range(keys.MISSED):
             found = keys.missed_in(entry.key)
-            if found is None or found[1] != self._gateway or unpack_alive(entry.value).life in self._down:
+            if found is None or found[1] != self._gateway or _life_in(entry) in self._down:
                 continue
             try:
                 await self._catalog.transact([Compare(entry.key, entry.mod_revision)], {}, [entry.key])
@@ -143,13 +143,13 @@ class SeenDeaths:
         missed: dict[int, dict[int, str]] = defaultdict(dict)
         for entry in self._catalog.range(keys.MISSED):
             if (found := keys.missed_in(entry.key)) is not None:
-                missed[found[0]][found[1]] = unpack_alive(entry.value).life
+                missed[found[0]][found[1]] = _life_in(entry)
         for gateway, by in list(missed_by_most(self._living(), missed)):
             if by != self._gateway:
                 continue
             key = keys.alive_key(gateway)
             there = self._catalog.get(key)
-            if there is None or unpack_alive(there.value).life != missed[gateway][by]:
+            if there is None or _life_in(there) != missed[gateway][by]:
                 continue
             logger.warning("gateway %d is taken for dead, since most of the others miss it", gateway)
             try:
@@ -161,12 +161,17 @@ class SeenDeaths:
         living: dict[int, str] = {}
         for entry in self._catalog.range(keys.ALIVE):
             number = keys.gateway_in(entry.key)
-            try:
-                if number is not None:
-                    living[number] = unpack_alive(entry.value).life
-            except BadRecord:
-                continue  # whoever reads who leads what says so
+            if number is not None and (life := _life_in(entry)):
+                living[number] = life
         return living
+
+
+def _life_in(entry: Entry) -> str:
+    """The life that it names; "" where nobody can read it, which others say (`gateway.cluster.gateways`)."""
+    try:
+        return unpack_alive(entry.value).life
+    except BadRecord:
+        return ""
 
 
 async def refuses_connections(endpoint: Endpoint) -> bool:

@@ -123,7 +123,7 @@ class Partition:
         self.led_since = UNSHARED
         """The leader epoch since which this gateway leads it, where others tell clients of that."""
         self.is_leaving = False
-        """It takes no batches, since it is about to be led elsewhere, and is served otherwise."""
+        """It takes no batches, since it is about to be led elsewhere; it is read until it is `given`."""
         self.leaderships = 0
         """How often it was gained, or lost to another gateway: what was begun before the last time is old."""
         self._context = context
@@ -474,6 +474,7 @@ class Partition:
         """It is being given to another gateway: nothing of it is served from now on. Who waits goes on to do
         so until `led_elsewhere`, when it is known where to ask.
         """
+        self.is_leaving = True
         self._set_state(PartitionState.ELSEWHERE)
         self.reason = LED_ELSEWHERE
 

@@ -92,6 +92,23 @@ def test_while_it_is_given_nothing_of_it_is_served_and_who_waits_is_not_told_yet
     run(body)
 
 
+def test_what_came_in_the_last_moment_is_told_as_well() -> None:
+    """A topic that is created while its slot is given away was not asked to take no more."""
+
+    async def body(cluster: Cluster) -> None:
+        one = await one_that_writes(cluster)
+        partition = one.topic.partitions[0]
+        appended = one.append(partition, batch(b"second"))
+        partition.given()
+        held = one.append(partition, batch(b"third"))
+        assert (appended.done, held.done) == (False, False)
+        partition.led_elsewhere(partition.leader_epoch + 1)
+        assert appended.error is held.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition.chain.segments() == []
+
+    run(body)
+
+
 def test_one_whose_stores_are_slow_stays_and_is_tried_again() -> None:
     async def body(cluster: Cluster) -> None:
         one = await one_that_writes(cluster)

@@ -85,6 +85,10 @@ def living(catalog: Catalog) -> dict[int, str]:
     return {number: life for number, life in found.items() if number is not None}
 
 
+def living_numbers(catalog: Catalog) -> list[str]:
+    return [entry.key.removeprefix(keys.ALIVE) for entry in catalog.range(keys.ALIVE)]
+
+
 def missed(catalog: Catalog) -> list[str]:
     return [entry.key.removeprefix(keys.MISSED) for entry in catalog.range(keys.MISSED)]
 
@@ -156,6 +160,20 @@ def test_nodes_that_are_no_gateways_are_not_asked() -> None:
         gateways[1].loses(3)
         await trio.sleep(SOON)
         assert missed(catalog) == ["3/1"]
+
+    run(3, body)
+
+
+def test_what_nobody_can_read_says_nothing() -> None:
+    async def body(catalog: MemoryCatalog, gateways: dict[int, Gateway]) -> None:
+        junk = {keys.missed_key(3, 2): b"junk", f"{keys.MISSED}x": b"", keys.alive_key(5): b"{}"}
+        await catalog.transact([], junk)
+        gateways[1].loses(3)
+        await trio.sleep(SOON)
+        assert sorted(living_numbers(catalog)) == ["1", "2", "3", "5"]
+        gateways[2].loses(3)
+        await trio.sleep(SOON)
+        assert sorted(living_numbers(catalog)) == ["1", "2", "5"]
 
     run(3, body)
 
