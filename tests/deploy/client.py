@@ -94,6 +94,9 @@ def read(bootstrap: str, topic: str) -> dict[int, list[int]]:
     return found
 
 
+MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
+
 def _end_of(consumer: Consumer, place: TopicPartition) -> int:
     """Asked again while the partition goes to its next leader: librdkafka leaves that to its users here."""
     deadline = time.monotonic() + LAST_SECONDS
@@ -101,7 +104,7 @@ def _end_of(consumer: Consumer, place: TopicPartition) -> int:
         try:
             return int(consumer.get_watermark_offsets(place, timeout=LAST_SECONDS)[1])
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+            if error.args[0].code() not in MOVING or time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
 
