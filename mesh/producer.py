@@ -117,10 +117,6 @@ class Producer:
         self._writers[address] = (writer, owner, RecordEncoder(address, subject))
         return writer
 
-    def members_written_to(self) -> set[str]:
-        """The members of all segments that are open or being opened."""
-        return {member for writer, *_ in self._writers.values() for member in writer.members}
-
     def _publish_held(self, address: str) -> None:
         """Enough members have the segment: publish what was appended until now."""
         held = self._writers.get(address)

@@ -111,7 +111,7 @@ class StoreRequestHandlers:
     async def _remove(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             entry = self._stores.find(str(request.get("store", "")))
-            await self._stores.remove(entry, self._broker.context.producer.members_written_to)
+            await self._stores.remove(entry)
         except StoreRefused as error:
             raise OperatorRefused(str(error)) from None
         return {"id": entry.id, "name": entry.name, "incarnation": entry.incarnation}

@@ -26,7 +26,7 @@ import trio
 
 from gateway.administration.log_directories import log_directories
 from gateway.answers.encoding import answer_of
-from gateway.cluster.stores import LEAVING
+from gateway.cluster.stores import LEAVING, REMOVING
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import Work
@@ -139,5 +139,5 @@ async def _result(
         topics=[] if disk is None else topics,
         total_bytes=UNKNOWN_BYTES if disk is None else disk.total_bytes,
         usable_bytes=UNKNOWN_BYTES if disk is None else disk.free_bytes,
-        is_cordoned=store.state == LEAVING,
+        is_cordoned=store.state in (LEAVING, REMOVING),
     )

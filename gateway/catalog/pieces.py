@@ -24,16 +24,20 @@ class Room:
     def __init__(self) -> None:
         self._compares = self._writes = MAX_OPERATIONS - ADDED_OPERATIONS
         self._bytes = MAX_TRANSACTION_BYTES - ADDED_BYTES
+        self._compared: set[Compare] = set()
+        """Compared already: many parts have the same topic, slot, or stores."""
 
     def take(
         self, compares: Iterable[Compare], puts: Mapping[str, bytes], deletes: Sequence[str] = ()
     ) -> bool:
         """Whether these go into it as well; then they do."""
-        keys = [compare.key for compare in compares]
+        more = set(compares) - self._compared
+        keys = [compare.key for compare in more]
         size = sum(2 * len(key.encode()) for key in (*keys, *puts, *deletes)) + sum(map(len, puts.values()))
         writes = len(puts) + len(deletes)
         if len(keys) > self._compares or writes > self._writes or size > self._bytes:
             return False
+        self._compared |= more
         self._compares -= len(keys)
         self._writes -= writes
         self._bytes -= size

@@ -268,7 +268,7 @@ class Replacement:
 
     def _target(self, new: str, segment: Segment, partition: Partition) -> str | None:
         """Who is to keep the segment in the old store's place."""
-        if new not in segment.members:
+        if new not in segment.members and self._stores.as_members([new]) is not None:
             return new
         return self._stores.other_for(partition.log, segment.members)
 
@@ -285,7 +285,10 @@ class Replacement:
         untold = [*closer.untold_members(changed.address, but=old), target]
         puts = {entry.key: changed.pack()}
         Closer.note(changed, partition.log, puts, untold)
-        compares = [Compare(entry.key, entry.mod_revision)]
+        becomes_member = self._stores.as_members([target])
+        if becomes_member is None:
+            return  # there will be another one for it
+        compares = [Compare(entry.key, entry.mod_revision), *becomes_member]
         await self._context.fences.transact([partition], puts, (), compares)
         closer.begin([changed], members=untold)
         partition.chain.replace(changed)

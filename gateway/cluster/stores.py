@@ -1,7 +1,12 @@
 """The stores that count: those that were admitted into the catalog. Who is there changes nothing of that.
 
 Rule: which stores keep a segment is fixed when it is opened (`choose`); a store leaves the catalog only when
-no segment counts on it any more. Ids are given once, from 1000 on, and never again to another store; a store
+no segment counts on it any more. So each transaction that makes a store a member of a segment compares the
+store's record as one that gets new segments (`as_members`), and who removes a store first has the record say
+that it gets none, and then looks at a fresh view of the catalog: whatever gateway opens a segment there, it
+is seen, or refused.
+
+Ids are given once, from 1000 on, and never again to another store; a store
 that lost its data comes back as another incarnation, and is another store.
 
 `choose` takes the stores that are there before those that are not, and those with room before those without.
@@ -11,7 +16,7 @@ changes, and all of them together fill the disks evenly (weighted rendezvous has
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -31,6 +36,9 @@ FIRST_STORE_ID = 1000
 ADMITTED = "admitted"
 LEAVING = "leaving"
 """Keeps what it has, and gets no new segment: another one takes its place (`gateway.cluster.replacement`)."""
+REMOVING = "removing"
+"""Gets no new segment while somebody looks whether any counts on it; then it is removed, or admitted again.
+One that has stayed so, because the gateway died that looked, is removed by the same order again."""
 REMOVED = "removed"
 
 MIN_FREE_BYTES = 1024 * 1024 * 1024
@@ -106,24 +114,29 @@ class Stores:
         self._catalog = catalog
         self._leaving: set[str] = set()
         """Those that get no new segment."""
-        self._being_removed: set[str] = set()
         self.version = 0
         """Goes up with every change of the list."""
         self._entries: dict[str, StoreEntry] = {}
+        self._records: dict[str, Compare] = {}
+        """Their keys as they were read, by incarnation; none of stores that are always there."""
         self.load()
         self.lives = None if presence is None else StoreLives(catalog, presence, self.counts_on)
         """What is remembered of their starts; stores that are always there need no such thing."""
 
     def load(self) -> None:
         """Take what the catalog says now."""
-        entries = map(StoreEntry.unpack, self._catalog.range(keys.STORES))
-        self._take(sorted(entries))
+        records = {
+            StoreEntry.unpack(entry): Compare(entry.key, entry.mod_revision)
+            for entry in self._catalog.range(keys.STORES)
+        }
+        self._take(sorted(records))
+        self._records = {store.incarnation: compare for store, compare in records.items()}
 
     def _take(self, entries: Sequence[StoreEntry]) -> None:
         self._entries = {entry.incarnation: entry for entry in entries}
+        self._records = {}
         self.version += 1
-        leaving = {entry.incarnation for entry in entries if entry.state == LEAVING}
-        self._leaving = leaving | self._being_removed
+        self._leaving = {entry.incarnation for entry in entries if entry.state in (LEAVING, REMOVING)}
         self.admitted = tuple(entry for entry in entries if entry.state == ADMITTED)
         """Those that get new segments, in the order of ids."""
 
@@ -227,6 +240,15 @@ class Stores:
             candidates = sorted(self._ranked(log, candidates)[:replication_factor])
         return tuple(candidates)
 
+    def as_members(self, members: Iterable[str]) -> list[Compare] | None:
+        """What a transaction compares that makes these stores members of a segment: that they get new ones.
+        None: one of them gets none any more.
+        """
+        members = tuple(members)
+        if any(name in self._leaving or not self.counts_on(name) for name in members):
+            return None
+        return [self._records[name] for name in members if name in self._records]
+
     def _ranked(self, log: str, candidates: Sequence[str]) -> list[str]:
         if self.presence is None:
             return sorted(candidates, key=lambda name: -_score(log, name, 1))
@@ -285,42 +307,63 @@ class Stores:
                 "start it with an empty data directory, or let its own gateway have it"
             )
 
-    async def remove(self, entry: StoreEntry, writing_to: Callable[[], Iterable[str]]) -> None:
-        """Have a store count no more. Raises StoreRefused while a segment counts on it, and names some.
-
-        `writing_to` gives the members of the segments that are open or being opened
-        (`mesh.producer.Producer.members_written_to`).
-        """
+    async def remove(self, entry: StoreEntry) -> None:
+        """Have a store count no more. Raises StoreRefused while a segment counts on it, and names some."""
         if entry.state == REMOVED:
             raise StoreRefused(f"store {entry.id} ({entry.name}) is {entry.state} already")
-        self._being_removed.add(entry.incarnation)
-        self._leaving.add(entry.incarnation)
+        # First of all, so that logs go on as they are where the answer is known.
+        await self._check_unused(entry)
+        if entry.state == ADMITTED:
+            await self._change(entry, REMOVING)
+            entry = entry._replace(state=REMOVING)
+        # What was put before it got no new segments any more, by any gateway.
+        await self._catalog.fresh()
         try:
-            # At one moment: what is in the catalog, and what is about to be. From here on nothing chooses it.
-            key = f"{keys.STORES}{entry.id}"
-            as_read = unchanged(self._catalog, [key])
-            writing = entry.incarnation in set(writing_to())
-            segments = self._catalog.range(keys.SEGMENTS)
-            users = await self._users(entry.incarnation, segments)
-            if users or writing:
-                raise StoreRefused(
-                    f"store {entry.id} ({entry.name}) cannot be removed: {_named(users)} count on it; have "
-                    "another one take its place first (dafka store replace)"
-                )
-            life = keys.store_life_key(entry.incarnation)
-            while True:
-                compares = as_read + unchanged(self._catalog, [life])
-                try:
-                    await self._catalog.transact(compares, entry._replace(state=REMOVED).put(), [life])
-                except CompareFailed as failed:
-                    if failed.key == key:
-                        raise StoreRefused(CHANGED_ELSEWHERE) from None
-                else:
-                    break
-        finally:
-            self._being_removed.discard(entry.incarnation)
-            self.load()
+            await self._check_unused(entry)
+        except StoreRefused:
+            if entry.state == REMOVING:
+                await self._change(entry, ADMITTED)
+            raise
+        await self._change(entry, REMOVED, deletes=[keys.store_life_key(entry.incarnation)])
         logger.info("store %d (%s) is removed", entry.id, entry.name)
+
+    async def _change(
+        self,
+        entry: StoreEntry,
+        state: str,
+        puts: Mapping[str, bytes] | None = None,
+        deletes: Sequence[str] = (),
+    ) -> None:
+        """Have a store that is in the catalog as this says be in another state. Raises StoreRefused."""
+        key = f"{keys.STORES}{entry.id}"
+        there = self._catalog.get(key)
+        if there is None or StoreEntry.unpack(there) != entry:
+            self.load()
+            raise StoreRefused(CHANGED_ELSEWHERE)
+        changes = {**entry._replace(state=state).put(), **(puts or {})}
+        try:
+            while True:
+                compares = [
+                    Compare(key, there.mod_revision),
+                    *unchanged(self._catalog, [one for one in (*changes, *deletes) if one != key]),
+                ]
+                try:
+                    await self._catalog.transact(compares, changes, deletes)
+                    return
+                except CompareFailed as failed:
+                    if failed.key not in deletes:
+                        raise StoreRefused(CHANGED_ELSEWHERE) from None
+        finally:
+            self.load()
+
+    async def _check_unused(self, entry: StoreEntry) -> None:
+        """Raises StoreRefused: segments count on this store."""
+        users = await self._users(entry.incarnation, self._catalog.range(keys.SEGMENTS))
+        if users:
+            raise StoreRefused(
+                f"store {entry.id} ({entry.name}) cannot be removed: {_named(users)} count on it; have "
+                "another one take its place first (dafka store replace)"
+            )
 
     async def _users(self, incarnation: str, segments: Sequence[Entry]) -> dict[str, int]:
         """How many segments of which partitions count on a store; those of deleted topics do not."""
@@ -343,13 +386,7 @@ class Stores:
         """From now on this store gets no new segment; `puts` go into the same transaction. Raises
         StoreRefused.
         """
-        changes = {**entry._replace(state=LEAVING).put(), **puts}
-        try:
-            await self._catalog.transact(unchanged(self._catalog, changes), changes)
-        except CompareFailed:
-            raise StoreRefused(CHANGED_ELSEWHERE) from None
-        finally:
-            self.load()
+        await self._change(entry, LEAVING, puts)
 
     def other_for(self, log: str, members: Sequence[str]) -> str | None:
         """The best store that could be another member beside these, or None."""
@@ -370,8 +407,6 @@ def _score(log: str, incarnation: str, weight: float) -> float:
 
 def _named(users: Mapping[str, int]) -> str:
     """For a message: "7 segments of orders-0, orders-1 and 3 others"."""
-    if not users:
-        return "a segment that is being written to"
     shown = list(users)[:NAMED_SEGMENTS]
     others = len(users) - len(shown)
     text = ", ".join(shown) + (f" and {others} others" if others else "")

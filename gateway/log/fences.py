@@ -204,7 +204,8 @@ class Fences:
         if not some:
             return []
         try:
-            await self.transact(some, changes.puts, changes.deletes, changes.compares, epochs=changes.epochs)
+            compares = list(dict.fromkeys(changes.compares))
+            await self.transact(some, changes.puts, changes.deletes, compares, epochs=changes.epochs)
         except Overtaken as overtaken:
             waiting.extendleft(one for one in some if one not in overtaken.partitions)
             return []

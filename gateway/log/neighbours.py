@@ -25,6 +25,9 @@ class LogStores(Protocol):
     def incarnations(self) -> Iterable[str]:
         """The incarnations of the stores that get new segments."""
 
+    def load(self) -> None:
+        """Take what the catalog says now."""
+
     def disks(self) -> Mapping[str, int]:
         """The sizes of their disks in bytes, of those of which it is known."""
 
@@ -48,6 +51,11 @@ class LogStores(Protocol):
 
     def choose(self, log: str, replication_factor: int) -> tuple[str, ...]:
         """The members of the next segment of this log."""
+
+    def as_members(self, members: Iterable[str]) -> list[Compare] | None:
+        """What a transaction compares that makes these members of a segment; None: one of them must not
+        become one any more.
+        """
 
     def name(self, incarnation: str) -> str:
         """What a message calls a store."""

@@ -31,7 +31,7 @@ from gateway.log.chain import OpenSegment
 from gateway.log.closer import Closer
 from gateway.log.epoch_counter import EPOCH_TAKEN
 from gateway.log.epochs import LeaderEpochs
-from gateway.log.fences import Changes, PartlyDone
+from gateway.log.fences import Changes, Compose, PartlyDone
 from gateway.log.notes import tombstone
 from gateway.log.other_lives import what_is_unknown
 from gateway.log.partition import Partition, PartitionState
@@ -50,6 +50,8 @@ MAX_SNAPSHOT_BYTES_AT_ONCE = 8 * 1024 * 1024
 """Idempotence snapshots in one OPEN: they are encoded on the loop."""
 
 NEXT_STEP = "restore the catalog that belongs to this store, or start once with --rebuild-catalog"
+
+MEMBER_LEAVES = "a store that was to keep its next segment gets no new segments any more"
 
 logger = logging.getLogger(__name__)
 
@@ -147,15 +149,21 @@ class Opener:
 
     async def _insert_all(self, ready: dict[Partition, OpenSegment]) -> None:
         closed: dict[Partition, list[Segment]] = {}
+        homeless: list[Partition] = []
 
         def insert(partition: Partition, changes: Changes) -> bool:
             opening = ready[partition]
             if not _goes_on(partition, opening):
                 return False
+            members = self._context.stores.as_members(opening.segment.members)
+            if members is None:
+                homeless.append(partition)
+                return False
             if partition not in closed:
                 closed[partition] = self._close_rolled(partition)
             _put_closed(partition, closed[partition], changes.puts)
             self._insert(partition, opening, changes)
+            changes.compares += members
             return True
 
         before = {
@@ -164,20 +172,31 @@ class Opener:
             for partition, opening in ready.items()
         }  # fmt: skip
         with self._context.closer.expect(address for waited in before.values() for address in waited):
-            try:
-                inserted = await self._context.fences.change(ready, insert)
-            except PartlyDone as failed:
-                inserted = list(failed.done)
-                self._epoch_taken({one: ready[one] for one in ready if one not in failed.done})
-            for partition in inserted:
+            for partition in await self._change(ready, insert):
                 waited = [one for one in closed[partition] if one.address in before[partition]]
                 self._tell(partition, ready[partition], closed[partition], waited)
+        self._begin_anew({one: ready[one] for one in homeless}, MEMBER_LEAVES)
 
-    def _epoch_taken(self, ready: Mapping[Partition, OpenSegment]) -> None:
-        """Another gateway has drawn a number that these were to write under: nothing was told to anybody."""
+    async def _change(self, ready: Mapping[Partition, OpenSegment], insert: Compose) -> list[Partition]:
+        """Those of these partitions that `insert` has put into the catalog."""
+        inserted: list[Partition] = []
+        while True:
+            left = [one for one in ready if one not in inserted]
+            try:
+                return inserted + await self._context.fences.change(left, insert)
+            except PartlyDone as failed:
+                inserted += failed.done
+                if failed.key.startswith(keys.STORES):
+                    self._context.stores.load()
+                else:
+                    self._begin_anew({one: ready[one] for one in left if one not in inserted}, EPOCH_TAKEN)
+                    return inserted
+
+    def _begin_anew(self, ready: Mapping[Partition, OpenSegment], reason: str) -> None:
+        """These cannot be opened as they are; nothing was told to anybody."""
         for partition, opening in ready.items():
             if _goes_on(partition, opening):
-                partition.fail(EPOCH_TAKEN)
+                partition.fail(reason)
                 self._context.recover_again(partition)
 
     def _tell(

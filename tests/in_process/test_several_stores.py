@@ -395,9 +395,8 @@ def test_another_store_takes_a_stores_place(
             await gateway.until_ready(0)
             await kept.admit([(incarnation(3), "store-3")])
             old, new = kept.find("store-1"), kept.find("store-3")
-            written_to = gateway.broker.context.producer.members_written_to
             with pytest.raises(StoreRefused, match="count on it"):
-                await kept.remove(old, written_to)
+                await kept.remove(old)
             await gateway.broker.replacement.start(old, new)
             for one in sent[20:]:
                 await produce_until_taken(client, one)
@@ -405,7 +404,7 @@ def test_another_store_takes_a_stores_place(
             members = (incarnation(0), incarnation(3), incarnation(2))
             assert {segment.members for segment in gateway.partition().chain.closed} == {members}
             assert incarnation(1) not in gateway.partition().chain.segments()[-1].members
-            await kept.remove(kept.find("store-1"), written_to)
+            await kept.remove(kept.find("store-1"))
             if not dead:
                 await made.stop(1)
             await gateway.until_told()
@@ -439,7 +438,7 @@ def test_a_replacement_goes_on_behind_a_restart_and_an_idle_log_leaves_its_open_
         async with made.gateway(monkeypatch) as (gateway, client):
             await gateway.until_replaced(1)
             kept = gateway.broker.stores
-            await kept.remove(kept.find("1001"), gateway.broker.context.producer.members_written_to)
+            await kept.remove(kept.find("1001"))
             await made.stop(1)
             (segment,) = gateway.partition().chain.closed
             assert segment.members == (incarnation(0), incarnation(3), incarnation(2))

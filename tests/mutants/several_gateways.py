@@ -10,10 +10,29 @@ OF_HANDING_OVER = "tests/unit/gateway/cluster/test_handing_over.py::"
 OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
 
+OF_OPENING = "tests/unit/gateway/log/test_opener.py::"
+OF_STORES = "tests/unit/gateway/cluster/test_stores.py::"
 OF_LIVES = "tests/unit/gateway/cluster/test_store_lives.py::"
 OF_ELSEWHERE = "tests/unit/gateway/log/test_led_elsewhere.py::"
 
 MUTANTS = (
+    Mutant(
+        "a-segment-on-a-store-that-is-removed",
+        "A segment counts on a store that another gateway removes in the same moment: one copy less than "
+        "acknowledged.",
+        "gateway/log/opener.py",
+        "            changes.compares += members\n",
+        "",
+        (f"{OF_OPENING}test_a_segment_is_not_opened_on_a_store_that_another_gateway_takes_out_of_service",),
+    ),
+    Mutant(
+        "a-store-is-removed-by-an-old-view",
+        "A store is removed on which another gateway has just opened a segment.",
+        "gateway/cluster/stores.py",
+        "        await self._catalog.fresh()\n",
+        "",
+        (f"{OF_STORES}test_a_store_stays_on_which_another_gateway_has_opened_a_segment_in_this_moment",),
+    ),
     Mutant(
         "a-slot-of-the-living-is-taken",
         "Two gateways take partitions from each other.",

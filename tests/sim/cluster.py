@@ -385,7 +385,7 @@ class World:
                     await life.broker.replacement.start(stores.find(old), stores.find(member.incarnation))
                     ordered = True
                 elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
-                    await stores.remove(stores.find(old), life.producer.members_written_to)
+                    await stores.remove(stores.find(old))
                     self.lost.discard(old)
                     self.reached["stores replaced"] += 1
                     return
@@ -436,7 +436,7 @@ class World:
                     await life.broker.replacement.start(stores.find(old), new)
                     ordered = True
                 elif self.catalog_file.entries.get(keys.replacing_key(old)) is None:
-                    await stores.remove(stores.find(old), life.producer.members_written_to)
+                    await stores.remove(stores.find(old))
                     self.retired.add(old)
                     self.retiring -= 1
                     self.reached["stores taken out of service"] += 1

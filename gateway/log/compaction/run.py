@@ -193,12 +193,14 @@ class CompactionRun:
                 await context.fences.free([partition])
                 writer.check()
                 compares, puts, deletes = self._changes(sources, made)
-                compares += writer.notes
+                compares += [*writer.notes, *self._members(made)]
                 try:
                     await context.fences.transact([partition], puts, deletes, compares)
                 except CompareFailed as failed:
                     if failed.key.startswith(keys.COMPACTING):
                         raise Abandoned("another gateway has given it up") from None
+                    if failed.key.startswith(keys.STORES):
+                        context.stores.load()
                 except Overtaken:
                     pass
                 else:
@@ -210,6 +212,13 @@ class CompactionRun:
         partition.compacted(addresses, made)
         crash_points.reach("after-compaction-swap")
         context.segments_dropped()
+
+    def _members(self, made: Sequence[Segment]) -> list[Compare]:
+        """That the members of these get new segments. Raises Abandoned: not any more."""
+        compares = self._context.stores.as_members({name for segment in made for name in segment.members})
+        if compares is None:
+            raise Abandoned("a store that was to keep it gets no new segments any more")
+        return compares
 
     def _changes(
         self, sources: Sequence[Segment], made: Sequence[Segment]

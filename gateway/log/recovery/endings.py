@@ -132,6 +132,6 @@ class Endings:
             partitions,
             {key: value for part in parts for key, value in part.puts.items()},
             [key for part in parts for key in part.deletes],
-            [compare for part in parts for compare in part.compares],
+            list(dict.fromkeys(compare for part in parts for compare in part.compares)),
             epochs={part.epoch for part in parts},
         )

@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.cluster.replacement import LOOK_AGAIN_SECONDS, Replacement
+from gateway.cluster.stores import Stores
 from gateway.log.segment import Segment
 from tests.unit.gateway.log.fake_log import FakeLog, batch
 
@@ -34,7 +35,6 @@ def members(log: FakeLog) -> list[set[str]]:
 def test_a_segment_counts_on_the_new_store_when_that_has_it() -> None:
     async def main() -> None:
         log = FakeLog(stores=(OLD, OTHER))
-        log.stores.presence = None
         topics: Any = SimpleNamespace(by_id=log.broker.topics.by_id, all=lambda: [log.topic])
         order = keys.replacing_key(OLD)
         copied: list[tuple[str, str]] = []
@@ -50,7 +50,8 @@ def test_a_segment_counts_on_the_new_store_when_that_has_it() -> None:
             second = log.partition.chain.closed[1]
             log.context.copier.copy = copy  # type: ignore[method-assign]
             await log.catalog.transact([], {order: keys.pack({"new": NEW})})
-            replacement = Replacement(log.context, log.stores, topics)
+            known = Stores.always(log.catalog, [OLD, OTHER, NEW])
+            replacement = Replacement(log.context, known, topics)
             nursery.start_soon(replacement.run)
             await trio.sleep(0.05)
             assert {member for member, _ in copied} == {NEW}

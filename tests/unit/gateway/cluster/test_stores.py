@@ -12,7 +12,16 @@ import trio
 from trio.testing import MockClock
 
 from gateway.catalog import keys
-from gateway.cluster.stores import MIN_FREE_BYTES, REMOVED, StoreRefused, Stores, first_entries
+from gateway.catalog.interface import CompareFailed
+from gateway.cluster.stores import (
+    ADMITTED,
+    MIN_FREE_BYTES,
+    REMOVED,
+    REMOVING,
+    StoreRefused,
+    Stores,
+    first_entries,
+)
 from gateway.log.segment import Segment
 from mesh.protocol.presence import Seen
 from mesh.protocol.vouching import StoreLife, Vouching
@@ -52,11 +61,6 @@ def run(body: Callable[[MemoryCatalog], Awaitable[None]]) -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def nobody() -> tuple[str, ...]:
-    """No segment is open."""
-    return ()
-
-
 async def stores_of(catalog: MemoryCatalog, letters: str, presence: Any = None) -> Stores:
     await catalog.transact([], first_entries([(letter * 32, letter.lower()) for letter in letters]))
     return Stores(catalog, cast(Any, presence))
@@ -72,7 +76,7 @@ def test_ids_begin_at_1000_and_are_never_given_again() -> None:
             (1000, A, "a"),
             (1001, B, "b"),
         ]
-        await stores.remove(stores.find("b"), nobody)
+        await stores.remove(stores.find("b"))
         added = await stores.admit([(C, "c"), (D, "d")], {"/else": b"where"})
         assert [entry.id for entry in added] == [1002, 1003]
         again = Stores(catalog)
@@ -125,25 +129,73 @@ def test_a_store_that_segments_count_on_stays_and_the_refusal_names_them(closed:
             [], {keys.topic_key("orders"): keys.pack({"id": TOPIC.hex()}), key: segment.pack()}
         )
         with pytest.raises(StoreRefused, match="1 segments of orders-3 count on it"):
-            await stores.remove(stores.find("1001"), nobody)
+            await stores.remove(stores.find("1001"))
         assert stores.choose("log", 3) == (A, B, C)
-        await stores.remove(stores.find(C), nobody)
+        await stores.remove(stores.find(C))
         # What belongs to a deleted topic is only waiting to be forgotten.
         await catalog.transact([], {}, [keys.topic_key("orders")])
-        await stores.remove(stores.find("b"), nobody)
+        await stores.remove(stores.find("b"))
         assert [entry.incarnation for entry in stores.admitted] == [A]
         with pytest.raises(StoreRefused, match="removed already"):
-            await stores.remove(stores.find("1001"), nobody)
+            await stores.remove(stores.find("1001"))
 
     run(body)
 
 
-def test_a_store_that_is_about_to_be_written_to_stays() -> None:
+class LateCatalog(MemoryCatalog):
+    """Shows segments that others have put only when it is asked for a fresh view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden: dict[str, bytes] = {}
+
+    async def fresh(self) -> None:
+        hidden, self.hidden = self.hidden, {}
+        if hidden:
+            await self.transact([], hidden)
+        await super().fresh()
+
+
+def test_a_store_stays_on_which_another_gateway_has_opened_a_segment_in_this_moment() -> None:
+    async def body() -> None:
+        catalog = LateCatalog()
+        stores = await stores_of(catalog, "AB")
+        await catalog.transact([], {keys.topic_key("orders"): keys.pack({"id": TOPIC.hex()})})
+        segment = Segment("F" * 32, 0, 0, (A, B), 2, 0)
+        catalog.hidden = {keys.segment_key(TOPIC, 3, 0, segment.address): segment.pack()}
+        with pytest.raises(StoreRefused, match="1 segments of orders-3 count on it"):
+            await stores.remove(stores.find("a"))
+        assert stores.find("a").state == ADMITTED
+        assert stores.choose("log", 2) == (A, B)
+
+    trio.run(body)
+
+
+def test_a_store_that_is_being_removed_gets_no_segment_of_another_gateway_either() -> None:
+    async def body(catalog: MemoryCatalog) -> None:
+        stores = await stores_of(catalog, "ABC")
+        other = Stores(catalog)
+        compares = other.as_members([A, B])
+        assert compares is not None
+        await stores.remove(stores.find("b"))
+        with pytest.raises(CompareFailed, match="/stores/1001"):
+            await catalog.transact(compares, {"/its/segment": b""})
+        other.load()
+        assert other.as_members([A, B]) is None
+        assert other.as_members([A, C]) is not None
+
+    run(body)
+
+
+def test_a_removal_that_was_begun_is_gone_on_with_by_the_same_order() -> None:
     async def body(catalog: MemoryCatalog) -> None:
         stores = await stores_of(catalog, "AB")
-        with pytest.raises(StoreRefused, match="being written to"):
-            await stores.remove(stores.find("a"), lambda: [A])
-        assert stores.choose("log", 2) == (A, B)
+        begun = stores.find("b")._replace(state=REMOVING).put()  # and then its gateway died
+        await catalog.transact([], begun)
+        stores.load()
+        assert stores.choose("log", 2) == (A,)
+        await stores.remove(stores.find("b"))
+        assert stores.find("1001").state == REMOVED
 
     run(body)
 
@@ -152,7 +204,7 @@ def test_while_a_store_is_being_removed_nothing_chooses_it() -> None:
     async def body(catalog: MemoryCatalog) -> None:
         stores = await stores_of(catalog, "ABC")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stores.remove, stores.find("b"), nobody)
+            nursery.start_soon(stores.remove, stores.find("b"))
             while not stores.leaving([B]):
                 await trio.lowlevel.checkpoint()
             assert stores.choose("log", 3) == (A, C)

@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.cluster.deletion import RETRY_SECONDS, Deletion
 from gateway.cluster.replacement import Progress, Replacement
+from gateway.cluster.stores import Stores
 from gateway.log import partition as partition_module
 from gateway.log.neighbours import NoCopies
 from gateway.log.partition import Partition, PartitionState
@@ -474,9 +475,9 @@ def test_the_highest_timestamp_is_looked_for_behind_the_log_start(tmp_path: Path
 def test_a_copy_for_another_members_place_is_forgotten_when_its_segment_went_meanwhile() -> None:
     async def main() -> None:
         log = FakeLog(stores=("old", "other"))
-        log.stores.presence = None
+        known = Stores.always(log.catalog, ["old", "other", "new"])
         topics: Any = SimpleNamespace(by_id=log.broker.topics.by_id, all=lambda: [log.topic])
-        replacement = Replacement(log.context, log.stores, topics)
+        replacement = Replacement(log.context, known, topics)
         replacement.progress["old"] = Progress()
         catalog = log.catalog
         async with log.running():

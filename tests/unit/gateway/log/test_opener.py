@@ -11,7 +11,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
-from gateway.cluster.stores import MOVE_SECONDS, StoreEntry
+from gateway.cluster.stores import MOVE_SECONDS, StoreEntry, Stores, first_entries
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import PartitionState
 from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
@@ -523,3 +524,56 @@ def test_what_was_known_when_a_store_named_it_is_not_judged_again() -> None:
         assert (setup.partition.state, setup.partition.withheld) == (PartitionState.READY, False)
 
     run(body)
+
+
+# stores that go -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_segment_is_not_opened_on_a_store_that_another_gateway_takes_out_of_service(
+    is_removed: bool,
+) -> None:
+    async def body() -> None:
+        setup = Setup(STORES)
+        catalog, stores = setup.log.catalog, setup.log.stores
+        names = [*STORES, "store-4"]
+        await catalog.transact([], first_entries([(name, name) for name in names]))
+        stores.load()
+        setup.append()
+        went = setup.partition.members[0]
+        other = Stores(catalog)
+        if is_removed:
+            await other.remove(other.find(went))
+        else:
+            await other.leave(other.find(went), {})
+        async with setup.log.running():
+            await wait_all_tasks_blocked()
+            assert setup.segments() == []
+            assert setup.again == [setup.partition]
+            # And then it is opened on others.
+            setup.partition.begin_recovery([], None)
+            setup.partition.set_end(0)
+            setup.partition.begin_serving(ProducerState())
+            setup.append()
+            await wait_all_tasks_blocked()
+            (segment,) = setup.segments()
+            assert set(segment.members) == set(names) - {went}
+
+    trio.run(body, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_segment_is_opened_where_another_gateway_has_changed_a_record_that_does_not_matter() -> None:
+    async def body() -> None:
+        setup = Setup(STORES)
+        catalog = setup.log.catalog
+        entries = first_entries([(name, name) for name in STORES])
+        await catalog.transact([], entries)
+        setup.log.stores.load()
+        setup.append()
+        await catalog.transact([], entries)  # the same once more, under another revision
+        async with setup.log.running():
+            await wait_all_tasks_blocked()
+            assert [segment.members for segment in setup.segments()] == [setup.partition.members]
+            assert not setup.again
+
+    trio.run(body, clock=MockClock(autojump_threshold=0))
