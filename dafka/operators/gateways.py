@@ -10,7 +10,6 @@ import trio
 
 from dafka.operators.socket import Handler, OperatorRefused
 from gateway.broker import Broker
-from gateway.catalog.interface import Catalog
 from gateway.cluster.gateway_orders import GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import Living, SharedGateways
 from gateway.leadership.records import MAX_GATEWAY_ID, GatewayRecord
@@ -27,12 +26,10 @@ ALONE: Final = (
 class GatewayRequestHandlers:
     """What one gateway does with the requests `gateways.*`."""
 
-    def __init__(self, catalog: Catalog, broker: Broker) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._gateways = broker.gateways
-        self._orders = None
-        if isinstance(self._gateways, SharedGateways):
-            self._orders = GatewayOrders(catalog, self._gateways)
+        self._orders = broker.gateway_orders
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -83,7 +80,7 @@ class GatewayRequestHandlers:
             else:
                 await orders.drain(number)
         except GatewayRefused as error:
-            raise OperatorRefused(str(error)) from None
+            raise OperatorRefused(error.message) from None
         return {"id": number}
 
     async def _remove(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +88,7 @@ class GatewayRequestHandlers:
         try:
             await orders.remove(number)
         except GatewayRefused as error:
-            raise OperatorRefused(str(error)) from None
+            raise OperatorRefused(error.message) from None
         return {"id": number}
 
     def _asked_of(self, request: dict[str, Any]) -> tuple[int, GatewayOrders]:

@@ -233,7 +233,7 @@ class GatewayProcess(Life):
         handlers = {
             **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
             **LossRequestHandlers(self.stores, broker).handlers,
-            **GatewayRequestHandlers(self.catalog, broker).handlers,
+            **GatewayRequestHandlers(broker).handlers,
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }

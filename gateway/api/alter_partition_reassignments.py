@@ -1,12 +1,12 @@
 """AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455).
 
 Behaviour
-  Which stores keep a partition is this gateway's choice, segment by segment, and a store is replaced by
-  `dafka store replace`: there is nothing to reassign among brokers, as this gateway is the only one. An
-  assignment that names it and nobody else is what the partition has already: no error, and nothing changes.
-  Any other one is INVALID_REPLICA_ASSIGNMENT, with Kafka's words. To cancel (null) is
-  NO_REASSIGNMENT_IN_PROGRESS. A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or
-  less: REQUEST_TIMED_OUT for all of them.
+  Which stores keep a partition is its leader's choice, segment by segment, and a store is replaced by
+  `dafka store replace`. Which gateway leads it is the choice of all of them together. So there is nothing to
+  reassign: an assignment that names its leader and nobody else is what the partition has already, no error,
+  and nothing changes. Any other one is INVALID_REPLICA_ASSIGNMENT, with Kafka's words, or with what to do
+  instead. To cancel (null) is NO_REASSIGNMENT_IN_PROGRESS. A partition that is not there is
+  UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or less: REQUEST_TIMED_OUT for all of them.
 
 Version notes
   v1 may forbid to change the replication factor (KIP-860), which happens never.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.administration.topic_creation import check_replicas
+from gateway.administration.topic_creation import bad_assignment, check_replicas
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
@@ -28,6 +28,11 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+
+BY_THEMSELVES = (
+    "Gateways share the partitions among themselves, evenly, and none can be moved alone. To have a gateway "
+    "lead nothing: 'dafka gateways drain ID'. Copies are kept by stores: 'dafka store replace OLD NEW'"
+)
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
 _Topic: Any = _Answer.ReassignableTopicResponse
@@ -85,3 +90,5 @@ def _check(broker: Broker, name: str, wanted: Any) -> None:
     if wanted.replicas is None:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     check_replicas(broker, wanted.replicas)
+    if list(wanted.replicas) != [broker.gateways.leader(topic.id, wanted.partition_index)]:
+        raise bad_assignment(BY_THEMSELVES)

@@ -14,6 +14,7 @@ from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.following import Following
+from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.replacement import Replacement
@@ -75,6 +76,12 @@ class Cluster:
         if isinstance(leadership, SlotLeadership):
             leadership.read()  # partitions begin with their leader epochs
             self.gateways = SharedGateways(context.catalog, leadership)
+        self.gateway_orders = (
+            GatewayOrders(context.catalog, self.gateways)
+            if isinstance(self.gateways, SharedGateways)
+            else None
+        )
+        """Where there are several gateways."""
         self.topics: Topics = load_topics(context, self.dynamic.in_force)
         self.recovery = Recovery(context, accept_loss=settings.accept_loss)
         self.deletion = Deletion(context, stores, settings.delete_delay_ms / 1000)
@@ -261,6 +268,17 @@ class Cluster:
             partition.delete()
         await self.deletion.bury(topic)
         await self.following.take()
+
+    async def forget_gateway(self, number: int) -> None:
+        """Have a gateway that is gone for good be known no more. Raises GatewayRefused, and as
+        `Changes.make`.
+        """
+        if self.gateway_orders is not None:
+            await self._changes.make(partial(self.gateway_orders.remove, number))
+        elif number == self.node_id:
+            raise GatewayRefused(ErrorCode.INVALID_REQUEST, IS_ALIVE.format(number))
+        else:
+            raise GatewayRefused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no gateway {number}")
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

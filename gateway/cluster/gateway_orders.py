@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, unchanged
 from gateway.leadership.records import unpack_slot
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
 DRAINED = b"{}"
 """The value of an order: that it is there says everything."""
 
+IS_ALIVE = "gateway {} is alive: stop it first (it hands over what it leads), and have nobody start it again"
 
-class GatewayRefused(Exception):
-    """An order is not carried out; the text says why and what to do."""
+
+class GatewayRefused(KafkaError):
+    """An order is not carried out; the text says why and what to do.
+
+    INVALID_REQUEST: the gateway is alive; BROKER_ID_NOT_REGISTERED: nobody knows it; REQUEST_TIMED_OUT: the
+    same works in a moment.
+    """
 
 
 class GatewayOrders:
@@ -57,14 +64,12 @@ class GatewayOrders:
         while self._catalog.get(record) is not None:
             alive = keys.alive_key(number)
             if number in self._gateways.living or self._catalog.get(alive) is not None:
-                raise GatewayRefused(
-                    f"gateway {number} is alive: stop it first (it hands over what it leads), and have "
-                    "nobody start it again"
-                )
+                raise GatewayRefused(ErrorCode.INVALID_REQUEST, IS_ALIVE.format(number))
             if any(unpack_slot(slot.value).gateway == number for slot in self._catalog.range(keys.SLOTS)):
                 raise GatewayRefused(
+                    ErrorCode.REQUEST_TIMED_OUT,
                     f"partitions are still gateway {number}'s, which is gone: others take them in these "
-                    "seconds. Try it again"
+                    "seconds. Try it again",
                 )
             compares = [compare, Compare(alive, 0), *unchanged(self._catalog, [draining])]
             deletes = [record] if self._catalog.get(draining) is None else [record, draining]
@@ -78,8 +83,9 @@ class GatewayOrders:
         if not revision:
             known = sorted(self._gateways.records())
             raise GatewayRefused(
+                ErrorCode.BROKER_ID_NOT_REGISTERED,
                 f"there is no gateway {number}; known are {', '.join(map(str, known)) or 'none'} "
-                "('dafka gateways list' shows them)"
+                "('dafka gateways list' shows them)",
             )
         return Compare(key, revision)
 

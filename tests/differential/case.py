@@ -63,6 +63,7 @@ REGISTERED: dict[int, range] = {
     57: range(3),  # UpdateFeatures
     60: range(3),  # DescribeCluster
     61: range(1),  # DescribeProducers
+    64: range(1),  # UnregisterBroker
     65: range(1),  # DescribeTransactions
     66: range(3),  # ListTransactions
     74: range(2),  # ListConfigResources

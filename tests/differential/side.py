@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from tests.differential.wire import MESSAGES, Connection, UndecodableError, decode, encode, frame, header
 
@@ -255,6 +255,15 @@ class Side:
             )
         )
         return all(p.error_code == NO_ERROR for t in answer.topics for p in t.partitions)
+
+    def settle_producer_ids(self) -> None:
+        """Waits until producers get ids: Kafka fetches its first block of them when one is asked for."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        request = InitProducerIdRequest(version=0, transactional_id=None, transaction_timeout_ms=60_000)
+        while self._quietly(request).error_code != NO_ERROR:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.server.name} gives no producer ids")
+            time.sleep(0.01)
 
     def id_of(self, name: str) -> uuid.UUID:
         """A topic's id on this server; for a name unknown here, an id that no topic has."""

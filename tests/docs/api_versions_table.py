@@ -29,7 +29,6 @@ REASONS: Final[dict[int, str]] = {
     41: SECURITY,
     49: "no quotas",
     51: SECURITY,
-    64: "a gateway is no registered broker; `dafka store remove` takes a store out",
     68: NEW_GROUPS,
     69: NEW_GROUPS,
     76: SHARE_GROUPS,

@@ -1,7 +1,8 @@
 """kafka-python's message classes by API key: the schemas behind our decoders, and the encoder of answers.
 
-kafka-python carries Kafka's own JSON schemas. We read requests with code made from them (:mod:`.codegen`),
-never with kafka-python's decoder, which blocks for seconds on hostile bytes.
+kafka-python carries Kafka's own JSON schemas; those that it lacks are in :mod:`.messages`. We read requests
+with code made from them (:mod:`.codegen`), never with kafka-python's decoder, which blocks for seconds on
+hostile bytes.
 """
 
 from collections.abc import Iterator
@@ -18,12 +19,15 @@ import kafka.protocol.producer  # noqa: E402
 import kafka.protocol.sasl  # noqa: E402
 from kafka.protocol.api_message import ApiMessage  # noqa: E402
 
+import wireproto.kafka.messages  # noqa: E402
+
 _MODULES: Final = (
     kafka.protocol.admin,
     kafka.protocol.consumer,
     kafka.protocol.metadata,
     kafka.protocol.producer,
     kafka.protocol.sasl,
+    wireproto.kafka.messages,
 )
 
 

@@ -21,6 +21,7 @@ def ask(side: Side, version: int, label: str = "", **fields: Any) -> None:
 
 @case(InitProducerIdRequest)
 def new(side: Side, version: int) -> None:
+    side.settle_producer_ids()
     ask(side, version, "one")
     ask(side, version, "another")
 

@@ -24,7 +24,7 @@ async def told(cluster: Cluster, number: int, life: str) -> One:
 
 
 async def ask(one: One, do: str, **details: object) -> object:
-    handlers = GatewayRequestHandlers(one.catalog, one.broker).handlers
+    handlers = GatewayRequestHandlers(one.broker).handlers
     return await handlers[f"gateways.{do}"]({"do": f"gateways.{do}", **details})
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_meant_is_refused(do: str) -> None:
 def test_a_gateway_with_a_catalog_of_its_own_says_that_it_is_alone() -> None:
     async def body() -> None:
         log = FakeLog()
-        handlers = GatewayRequestHandlers(log.catalog, log.broker).handlers
+        handlers = GatewayRequestHandlers(log.broker).handlers
         log.broker.topics.all = list
         for do in handlers:
             with pytest.raises(OperatorRefused) as refused:

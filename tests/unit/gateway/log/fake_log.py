@@ -154,6 +154,7 @@ class FakeLog:
             context=self.context,
             stores=self.stores,
             gateways=OneGateway(1),
+            gateway_orders=None,
             completions=Completions(),
             parked=set(),
             settings=LogSettings(),
