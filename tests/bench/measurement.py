@@ -12,6 +12,7 @@ from typing import Any
 from tests.bench import generator
 from tests.bench.generator import Load
 from tests.bench.servers import Durability, Kind, Server
+from tests.peers.process import family
 
 # A hundredth of a figure's records still makes a figure.
 SMALLEST_RUN = 1000
@@ -112,7 +113,7 @@ class Context:
 
     def load(self, role: str, topic: str, **options: Any) -> Load:
         """Run the native generator against the server; see `tests.bench.generator.run`."""
-        common = {"Bootstrap": self.bootstrap, "Topic": topic, "Pids": [self.server.pid]}
+        common = {"Bootstrap": self.bootstrap, "Topic": topic, "Pids": family(self.server.pid)}
         return generator.run(role, **common, **options)
 
     def timed_load(self, role: str, topic: str, **options: Any) -> Load:

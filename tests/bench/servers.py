@@ -11,9 +11,8 @@ from pathlib import Path
 from tests.bench import ceilings
 from tests.bench.ceilings import Ceiling
 from tests.peers.apache_kafka import KAFKAS_JVM_OPTIONS, ApacheKafka
-from tests.peers.process import processor_seconds, status_bytes
+from tests.peers.process import family, processor_seconds, status_bytes
 from tests.peers.standalone import Standalone
-from tests.peers.supervised import IS_PROCESS
 
 # Kafka's own start script gives its broker this much.
 KAFKA_HEAP = "1g"
@@ -30,8 +29,7 @@ class Cluster(Standalone):
     """`dafka standalone --gateways N` with one store: what it uses is what all its processes use."""
 
     def _all(self, of: Callable[[int], float]) -> float:
-        pids = {int(pid) for _, pid in IS_PROCESS.findall(self.log)}
-        return sum(map(of, {self.pid, *pids}))
+        return sum(map(of, family(self.pid)))
 
     @property
     def cpu_seconds(self) -> float:

@@ -31,6 +31,15 @@ def status_bytes(pid: int, field: str) -> int:
     raise AssertionError(f"process {pid} has no {field}: it has ended")
 
 
+def family(pid: int) -> list[int]:
+    """A process, and all that it has started and those have, as far as they still run."""
+    try:
+        started = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children")]
+    except FileNotFoundError:
+        return []
+    return [pid, *(one for child in " ".join(started).split() for one in family(int(child)))]
+
+
 class ServerEnded(AssertionError):
     """The server ended by itself before it served."""
 

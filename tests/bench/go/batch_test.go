@@ -49,7 +49,7 @@ func TestABatchIsAsLargeAsItIsTold(t *testing.T) {
 
 func TestFramesHoldTheirBatchesWhereTheySay(t *testing.T) {
 	p := &producer{connection: &connection{versions: map[int16]int16{kmsg.Produce.Int16(): 9}}, sequences: make([]int32, 16), id: 7}
-	if err := p.makeFrames(options{Topic: "t", Partitions: 16, Clients: 1, RecordBytes: 1024, BatchBytes: 128 << 10, RequestBytes: 1 << 20, Codec: "none"}, 0); err != nil {
+	if err := p.makeFrames(options{Topic: "t", Partitions: 16, Clients: 1, RecordBytes: 1024, BatchBytes: 128 << 10, RequestBytes: 1 << 20, Codec: "none"}, all(16), 0); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int32]bool{}

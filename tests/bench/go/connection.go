@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -111,6 +112,52 @@ func leader(bootstrap string) (string, error) {
 	return net.JoinHostPort(brokers[0].Host, fmt.Sprint(brokers[0].Port)), nil
 }
 
+// leaders gives the partitions of a topic by the addresses of the brokers that lead them.
+func leaders(bootstrap string, name string) (map[string][]int32, error) {
+	c, err := dial(bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	request := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &name
+	request.Topics = []kmsg.MetadataRequestTopic{topic}
+	c.choose(request, 8)
+	answer, err := c.ask(request)
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[int32]string{}
+	for _, one := range answer.(*kmsg.MetadataResponse).Brokers {
+		addresses[one.NodeID] = net.JoinHostPort(one.Host, fmt.Sprint(one.Port))
+	}
+	found := answer.(*kmsg.MetadataResponse).Topics[0]
+	if err := check("the topic "+name, found.ErrorCode); err != nil {
+		return nil, err
+	}
+	led := map[string][]int32{}
+	for _, one := range found.Partitions {
+		if err := check(fmt.Sprintf("the leader of %s-%d", name, one.Partition), one.ErrorCode); err != nil {
+			return nil, err
+		}
+		led[addresses[one.Leader]] = append(led[addresses[one.Leader]], one.Partition)
+	}
+	for _, partitions := range led {
+		slices.Sort(partitions)
+	}
+	return led, nil
+}
+
+// all gives the partitions of a topic that has so many.
+func all(count int) []int32 {
+	partitions := make([]int32, count)
+	for index := range partitions {
+		partitions[index] = int32(index)
+	}
+	return partitions
+}
+
 // check makes an error of an error code.
 func check(what string, code int16) error {
 	if err := kerr.ErrorForCode(code); err != nil {
@@ -120,14 +167,14 @@ func check(what string, code int16) error {
 }
 
 // offsets asks for each partition's first offset, or for its end.
-func offsets(c *connection, topic string, partitions int, timestamp int64) ([]int64, error) {
+func offsets(c *connection, topic string, partitions []int32, timestamp int64) (map[int32]int64, error) {
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.ReplicaID = -1
 	asked := kmsg.NewListOffsetsRequestTopic()
 	asked.Topic = topic
-	for index := range partitions {
+	for _, index := range partitions {
 		one := kmsg.NewListOffsetsRequestTopicPartition()
-		one.Partition, one.Timestamp = int32(index), timestamp
+		one.Partition, one.Timestamp = index, timestamp
 		asked.Partitions = append(asked.Partitions, one)
 	}
 	request.Topics = append(request.Topics, asked)
@@ -136,7 +183,7 @@ func offsets(c *connection, topic string, partitions int, timestamp int64) ([]in
 	if err != nil {
 		return nil, err
 	}
-	found := make([]int64, partitions)
+	found := map[int32]int64{}
 	for _, one := range answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
 		if err := check("ListOffsets", one.ErrorCode); err != nil {
 			return nil, err

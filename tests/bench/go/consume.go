@@ -22,8 +22,8 @@ type reader struct {
 	*connection
 	topic     string
 	positions map[int32]int64
-	starts    []int64
-	ends      []int64
+	starts    map[int32]int64
+	ends      map[int32]int64
 	order     []int32
 	once      bool
 	follows   bool
@@ -109,41 +109,56 @@ func (r *reader) request() kmsg.Request {
 	return request
 }
 
-// newReaders shares a topic's partitions among clients; each reads from the last `tail` records on (0: from the start).
+// newReaders shares a topic's partitions among clients, of which each has a connection to each broker, and reads from the last `tail` records on (0: from the start).
 func newReaders(o options, topic string, clients int, tail int64) ([]*reader, error) {
-	address, err := leader(o.Bootstrap)
+	led, err := leaders(o.Bootstrap, topic)
 	if err != nil {
 		return nil, err
 	}
 	var found []*reader
-	for client := range min(clients, o.Partitions) {
-		c, err := dial(address)
-		if err != nil {
-			return nil, err
-		}
-		r := &reader{connection: c, topic: topic, positions: map[int32]int64{}, once: o.Once}
-		if r.starts, err = offsets(c, topic, o.Partitions, -2); err != nil {
-			return nil, err
-		}
-		if r.ends, err = offsets(c, topic, o.Partitions, -1); err != nil {
-			return nil, err
-		}
-		for index := client; index < o.Partitions; index += min(clients, o.Partitions) {
-			if tail > 0 {
-				r.starts[index] = max(r.starts[index], r.ends[index]-tail)
+	for address, partitions := range led {
+		count := min(clients, len(partitions))
+		for client := range count {
+			var own []int32
+			for place := client; place < len(partitions); place += count {
+				own = append(own, partitions[place])
 			}
-			if o.Head > 0 {
-				r.ends[index] = min(r.ends[index], r.starts[index]+o.Head)
+			r, err := newReader(address, o, topic, own, tail)
+			if err != nil {
+				return nil, err
 			}
-			if r.starts[index] == r.ends[index] {
-				return nil, fmt.Errorf("%s-%d is empty", topic, index)
-			}
-			r.positions[int32(index)] = r.starts[index]
-			r.order = append(r.order, int32(index))
+			found = append(found, r)
 		}
-		found = append(found, r)
 	}
 	return found, nil
+}
+
+func newReader(address string, o options, topic string, partitions []int32, tail int64) (*reader, error) {
+	c, err := dial(address)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{connection: c, topic: topic, positions: map[int32]int64{}, once: o.Once}
+	if r.starts, err = offsets(c, topic, partitions, -2); err != nil {
+		return nil, err
+	}
+	if r.ends, err = offsets(c, topic, partitions, -1); err != nil {
+		return nil, err
+	}
+	for _, index := range partitions {
+		if tail > 0 {
+			r.starts[index] = max(r.starts[index], r.ends[index]-tail)
+		}
+		if o.Head > 0 {
+			r.ends[index] = min(r.ends[index], r.starts[index]+o.Head)
+		}
+		if r.starts[index] == r.ends[index] {
+			return nil, fmt.Errorf("%s-%d is empty", topic, index)
+		}
+		r.positions[index] = r.starts[index]
+		r.order = append(r.order, index)
+	}
+	return r, nil
 }
 
 // consume is the role: a log's end over and over, or all of it once.

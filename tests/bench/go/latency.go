@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ func sync1(o options) (result, error) {
 // sync1With is the same beside other work, which may fail and which notes both ends of what is measured.
 func sync1With(o options, failed chan error, begins, ends func()) (result, error) {
 	var found result
-	address, err := leader(o.Bootstrap)
+	led, err := leaders(o.Bootstrap, o.Topic)
 	if err != nil {
 		return found, err
 	}
@@ -30,14 +31,13 @@ func sync1With(o options, failed chan error, begins, ends func()) (result, error
 	timed := new(samples)
 	ended := make(chan struct{}, o.Clients)
 	for client := range o.Clients {
-		p, err := newProducer(address, options{Topic: o.Topic, Partitions: o.Partitions, RecordBytes: 1, Codec: "none"}, 0)
+		singles, err := newSingles(o, led, client)
 		if err != nil {
 			return found, err
 		}
 		go func() {
 			defer func() { ended <- struct{}{} }()
-			defer p.Close()
-			if err := p.one(o, client, timed, &sent, &stop); err != nil {
+			if err := sendSingles(o, singles, client, timed, &sent, &stop); err != nil {
 				failed <- err
 			}
 		}()
@@ -58,17 +58,36 @@ func sync1With(o options, failed chan error, begins, ends func()) (result, error
 	return found, timed.into(&found)
 }
 
-// one sends record after record, to its partitions in turn.
-func (p *producer) one(o options, client int, timed *samples, sent *atomic.Int64, stop *atomic.Bool) error {
-	// With as many clients as partitions or more, each has one partition: its own.
-	var frames []*frame
-	for index := client % o.Partitions; index < o.Partitions; index += o.Clients {
-		f, err := oneRecord(p, o, int32(index))
+// single is a record for one partition, and the connection to its leader.
+type single struct {
+	*producer
+	record *frame
+}
+
+// newSingles makes those of one client. With as many clients as partitions or more, each has one partition: its own.
+func newSingles(o options, led map[string][]int32, client int) ([]single, error) {
+	var made []single
+	for address, partitions := range led {
+		p, err := newProducer(address, options{Topic: o.Topic, Partitions: o.Partitions, RecordBytes: 1, Codec: "none"}, partitions, 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		frames = append(frames, f)
+		for index := client % o.Partitions; index < o.Partitions; index += o.Clients {
+			if !slices.Contains(partitions, int32(index)) {
+				continue
+			}
+			record, err := oneRecord(p, o, int32(index))
+			if err != nil {
+				return nil, err
+			}
+			made = append(made, single{p, record})
+		}
 	}
+	return made, nil
+}
+
+// sendSingles sends record after record, to one partition after the other.
+func sendSingles(o options, singles []single, client int, timed *samples, sent *atomic.Int64, stop *atomic.Bool) error {
 	var pause time.Duration
 	next := time.Now()
 	if o.Rate > 0 {
@@ -81,10 +100,11 @@ func (p *producer) one(o options, client int, timed *samples, sent *atomic.Int64
 			next = next.Add(pause)
 		}
 		began := time.Now()
-		if err := p.send(frames[turn%len(frames)]); err != nil {
+		one := singles[turn%len(singles)]
+		if err := one.send(one.record); err != nil {
 			return err
 		}
-		if err := p.acknowledged(); err != nil {
+		if err := one.acknowledged(); err != nil {
 			return err
 		}
 		timed.add(time.Since(began))

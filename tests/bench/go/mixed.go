@@ -65,13 +65,13 @@ func newFollowers(o options) ([]*reader, error) {
 		return nil, err
 	}
 	r := &reader{connection: c, topic: o.Topic, positions: map[int32]int64{}, follows: true}
-	ends, err := offsets(c, o.Topic, o.Partitions, -1)
+	ends, err := offsets(c, o.Topic, all(o.Partitions), -1)
 	if err != nil {
 		return nil, err
 	}
-	for index, end := range ends {
-		r.positions[int32(index)] = end
-		r.order = append(r.order, int32(index))
+	for _, index := range all(o.Partitions) {
+		r.positions[index] = ends[index]
+		r.order = append(r.order, index)
 	}
 	return []*reader{r}, nil
 }

@@ -42,7 +42,8 @@ type produced struct {
 	stop    atomic.Bool
 }
 
-func newProducer(address string, o options, seed int64) (*producer, error) {
+// newProducer makes one that writes to these partitions, which are led at the address.
+func newProducer(address string, o options, partitions []int32, seed int64) (*producer, error) {
 	c, err := dial(address)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func newProducer(address string, o options, seed int64) (*producer, error) {
 		return nil, err
 	}
 	p := &producer{connection: c, id: given.ProducerID, epoch: given.ProducerEpoch, sequences: make([]int32, o.Partitions)}
-	return p, p.makeFrames(o, seed)
+	return p, p.makeFrames(o, partitions, seed)
 }
 
 // producerID asks for an id, again and again while the server says that it cannot give one yet.
@@ -72,20 +73,22 @@ func producerID(c *connection) (*kmsg.InitProducerIDResponse, error) {
 	}
 }
 
-// makeFrames encodes requests that go through all partitions: in each as many as fit, one batch for a partition.
-func (p *producer) makeFrames(o options, seed int64) error {
+// makeFrames encodes requests that go through all of these partitions: in each as many as fit, one batch for a
+// partition.
+func (p *producer) makeFrames(o options, partitions []int32, seed int64) error {
 	made, err := makeBatch(o.RecordBytes, o.BatchBytes, o.Codec, seed)
 	if err != nil {
 		return err
 	}
 	p.each = made.records
 	// Another place to begin for each producer: they do not all write to the same partition at once.
-	first := int(seed) * o.Partitions / max(1, o.Clients)
+	count := len(partitions)
+	first := int(seed) * count / max(1, o.Clients)
 	fit := max(1, o.RequestBytes/len(made.bytes))
-	for from := 0; from < o.Partitions; from += fit {
+	for from := 0; from < count; from += fit {
 		var indexes []int32
-		for index := from; index < min(from+fit, o.Partitions); index++ {
-			indexes = append(indexes, int32((first+index)%o.Partitions))
+		for place := from; place < min(from+fit, count); place++ {
+			indexes = append(indexes, partitions[(first+place)%count])
 		}
 		p.frames = append(p.frames, p.makeFrame(o, made, indexes))
 	}
@@ -203,38 +206,46 @@ func (p *producer) sendUntilStopped(sent chan<- *frame, pause time.Duration, cou
 // running is a set of producers at work.
 type running struct {
 	counted produced
+	once    sync.Once
 	failed  chan error
 	done    sync.WaitGroup
 }
 
 // startProducers begins to produce: limited to a number of records in all, to a rate, or to nothing.
 func startProducers(o options) (*running, error) {
-	address, err := leader(o.Bootstrap)
+	led, err := leaders(o.Bootstrap, o.Topic)
 	if err != nil {
 		return nil, err
 	}
-	r := &running{failed: make(chan error, o.Clients)}
+	// Each client has a connection to each broker.
+	connections := o.Clients * len(led)
+	r := &running{failed: make(chan error, connections)}
 	r.counted.limited = o.Records > 0
 	for index := range o.Clients {
-		p, err := newProducer(address, o, int64(index))
-		if err != nil {
-			return nil, err
-		}
-		if index == 0 && r.counted.limited {
-			r.counted.left.Store((o.Records + p.frames[0].records - 1) / p.frames[0].records)
-		}
-		var pause time.Duration
-		if o.Rate > 0 {
-			pause = seconds(float64(p.frames[0].records) * float64(o.Clients) / o.Rate)
-		}
-		r.done.Go(func() {
-			defer p.Close()
-			if err := p.run(o.InFlight, pause, &r.counted); err != nil {
-				r.failed <- err
+		for address, partitions := range led {
+			p, err := newProducer(address, o, partitions, int64(index))
+			if err != nil {
+				return nil, err
 			}
-		})
+			r.start(p, o, connections)
+		}
 	}
 	return r, nil
+}
+
+func (r *running) start(p *producer, o options, connections int) {
+	records := p.frames[0].records
+	r.once.Do(func() { r.counted.left.Store((o.Records + records - 1) / records) })
+	var pause time.Duration
+	if o.Rate > 0 {
+		pause = seconds(float64(records) * float64(connections) / o.Rate)
+	}
+	r.done.Go(func() {
+		defer p.Close()
+		if err := p.run(o.InFlight, pause, &r.counted); err != nil {
+			r.failed <- err
+		}
+	})
 }
 
 // finish stops the producers, waits for their acknowledgements, and says what went wrong.

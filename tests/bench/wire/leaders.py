@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
@@ -14,21 +15,34 @@ LOOK_SECONDS = 0.02
 
 
 def await_leaders(bootstrap: str, topics: Mapping[str, int], seconds: float = LEADERS_SECONDS) -> None:
-    """Until each partition of these topics (name -> how many) answers ListOffsets.
+    """Until each partition of these topics (name -> how many) answers ListOffsets at one of the brokers.
 
     Raises AssertionError when one does not in time.
     """
     request = messages.list_offsets(topics, messages.LATEST)
     deadline = time.monotonic() + seconds
-    connection = Connection(bootstrap)
-    try:
-        while True:
-            answer = connection.ask(request)
-            found = messages.decoded(ApiKey.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, answer)
-            if not any(each["error_code"] for topic in found["topics"] for each in topic["partitions"]):
-                return
+    with ExitStack() as connected:
+        brokers = [connected.enter_context(closing(Connection(one))) for one in _brokers(bootstrap)]
+        while sum(len(_led(broker, request)) for broker in brokers) < sum(topics.values()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"not all partitions have a leader after {seconds:.0f} s")
             time.sleep(LOOK_SECONDS)
-    finally:
-        connection.close()
+
+
+def _brokers(bootstrap: str) -> list[str]:
+    with closing(Connection(bootstrap)) as connection:
+        answer = connection.ask(messages.metadata([]))
+    found = messages.decoded(ApiKey.METADATA, messages.METADATA_VERSION, answer)
+    return [f"{broker['host']}:{broker['port']}" for broker in found["brokers"]]
+
+
+def _led(broker: Connection, request: bytes) -> list[tuple[str, int]]:
+    """The partitions that a broker answers for."""
+    answer = broker.ask(request)
+    found = messages.decoded(ApiKey.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, answer)
+    return [
+        (topic["name"], each["partition_index"])
+        for topic in found["topics"]
+        for each in topic["partitions"]
+        if not each["error_code"]
+    ]
