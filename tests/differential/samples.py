@@ -43,6 +43,7 @@ from tests.differential import groups, offsets
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
+from wireproto.kafka.messages import UnregisterBrokerRequest
 
 TOPIC = "no-such-topic"
 IDS = {TOPIC: UUID(int=4711)}
@@ -223,6 +224,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     57: _features,
     60: lambda _, version: DescribeClusterRequest(version=version),
     61: _producers,
+    64: lambda _, version: UnregisterBrokerRequest(version=version, broker_id=999),
     65: lambda _, version: DescribeTransactionsRequest(version=version, transactional_ids=["t"]),
     66: lambda _, version: ListTransactionsRequest(version=version, state_filters=[], producer_id_filters=[]),
     74: lambda _, version: ListConfigResourcesRequest(version=version),

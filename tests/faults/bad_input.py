@@ -123,6 +123,7 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
         _BAD + "test_too_many_small_questions_are_refused",
         _BAD + "test_partitions_that_are_described_over_and_over",
     ),
+    "UnregisterBroker": (_CASES + "unregister_broker.py::unknown",),
     "DescribeTransactions": (_BAD + "test_too_many_small_questions_are_refused",),
     "ListTransactions": (_CASES + "nothing_there.py::transactions",),
     "ListConfigResources": (_CASES + "nothing_there.py::unknown_config_resources",),
