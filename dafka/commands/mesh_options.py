@@ -94,6 +94,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "mesh_advertise": _MESH_ADVERTISE,
     "partitions": OPTIONS["partitions"],
     "topics": OPTIONS["topics"],
+    "rack": OPTIONS["rack"],
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
     "trust_batches": OPTIONS["trust_batches"],

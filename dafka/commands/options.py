@@ -102,6 +102,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_topics,
         metavar="NAME[:PARTITIONS],...",
     ),
+    "rack": Option(
+        "Where this gateway stands, a zone or a machine: clients are told so, and of gateways that are as "
+        "good as each other the one leads that is in the rack with the fewest leaders of the topic.",
+        parsing.parse_name,
+        metavar="NAME",
+    ),
     "auto_create_topics": Option(
         "Create a topic when a client that allows it asks for one that is not there. Spark's source never "
         "does: create its topics first.",

@@ -19,10 +19,11 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
     host, port = request.local_address
     address = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
     settings = broker.settings
-    values = {
+    values: dict[str, str | None] = {
         "advertised.listeners": address,
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(broker.node_id),
+        "broker.rack": settings.rack or None,
         "controller.listener.names": "",
         "default.replication.factor": str(broker.stores.default_replication_factor),
         "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
@@ -40,4 +41,6 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "process.roles": "broker,controller",
     }
     defaults = broker_configs()
-    return {name: value for name, value in values.items() if value != defaults[name].default}
+    return {
+        name: value for name, value in values.items() if value is not None and value != defaults[name].default
+    }

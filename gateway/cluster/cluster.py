@@ -72,10 +72,10 @@ class Cluster:
         self.context = context
         self.stores = stores
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
-        self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id)
+        self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
             leadership.read()  # partitions begin with their leader epochs
-            self.gateways = SharedGateways(context.catalog, leadership)
+            self.gateways = SharedGateways(context.catalog, leadership, settings.rack)
         self.gateway_orders = (
             GatewayOrders(context.catalog, self.gateways)
             if isinstance(self.gateways, SharedGateways)

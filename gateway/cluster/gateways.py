@@ -94,15 +94,16 @@ class OneGateway:
 
     version = 0
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, rack: str = "") -> None:
         self._node_id = node_id
+        self._rack = rack or None
         self._reached = frozenset({node_id})
 
     def controller(self, _local_address: tuple[str, int], /) -> int:
         return self._node_id
 
     def brokers(self, local_address: tuple[str, int], /) -> Sequence[BrokerAddress]:
-        return [BrokerAddress(self._node_id, *local_address)]
+        return [BrokerAddress(self._node_id, *local_address, self._rack)]
 
     def reached(self, _local_address: tuple[str, int], /) -> Collection[int]:
         return self._reached
@@ -150,12 +151,13 @@ class Living(NamedTuple):
 class SharedGateways:
     """Those that share this one's catalog, as of the last `read`."""
 
-    def __init__(self, catalog: Catalog, leadership: SlotLeadership) -> None:
+    def __init__(self, catalog: Catalog, leadership: SlotLeadership, rack: str = "") -> None:
         self.living: Mapping[int, Living] = {}
         """By id."""
         self.version = 0
         self._catalog = catalog
         self._leadership = leadership
+        self._rack = rack
         self._by_slot = [NOBODY] * SLOTS
         self._listeners: dict[tuple[str, int], str] = {}
         """The names of this one's own, by the address that clients are told."""
@@ -219,7 +221,7 @@ class SharedGateways:
         self._listeners = {(address.host, address.port): listener for listener, address in listeners.items()}
         self._by_port = {address.port: listener for listener, address in listeners.items()}
         self.version += 1
-        value = pack_gateway(GatewayRecord(name, "", listeners, {}, release))
+        value = pack_gateway(GatewayRecord(name, self._rack, listeners, {}, release))
         key = keys.gateway_key(self._leadership.gateway)
         while (there := self._catalog.get(key)) is None or there.value != value:
             try:
@@ -245,7 +247,7 @@ class SharedGateways:
     def brokers(self, local_address: tuple[str, int], /) -> Sequence[BrokerAddress]:
         listener = self._listeners.get(local_address) or self._by_port.get(local_address[1], "")
         own = self._leadership.gateway
-        found = [BrokerAddress(own, *local_address)]
+        found = [BrokerAddress(own, *local_address, self._rack or None)]
         for number, one in self.living.items():
             if number != own and one.record is not None and listener in one.record.listeners:
                 address = one.record.listeners[listener]

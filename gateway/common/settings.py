@@ -13,6 +13,9 @@ class LogSettings:
     partitions: int = 1
     """Partitions of a topic that is created without a number of them; Kafka's `num.partitions`."""
 
+    rack: str = ""
+    """Where the gateway stands: a zone, a machine, a rack; Kafka's `broker.rack`. "": nobody has said."""
+
     auto_create_topics: bool = True
     """Create a topic that a client asks for and allows to create; Kafka's `auto.create.topics.enable`."""
 

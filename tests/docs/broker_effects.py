@@ -21,6 +21,7 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
+    "broker.rack": "--rack",
     "group.initial.rebalance.delay.ms": "--group-initial-rebalance-delay-ms",
     "group.max.session.timeout.ms": "--group-max-session-timeout-ms",
     "group.max.size": "--group-max-size",

@@ -108,6 +108,13 @@ async def listeners(client: Client) -> None:
     assert told["offsets.topic.replication.factor"] == "1"
 
 
+async def rack(client: Client) -> None:
+    """Of the only broker that there is."""
+    request = MetadataRequest(version=9, topics=[], allow_auto_topic_creation=False)
+    (broker,) = (await client.client.ask(request, MetadataResponse)).brokers
+    assert broker.rack == (await shown(client.client))["broker.rack"] == "zone-b"
+
+
 async def session_timeouts(client: Client) -> None:
     """From half a second to a minute."""
     await client.coordinator("timeouts")
@@ -193,10 +200,12 @@ SETTINGS: dict[str, Any] = {
     "offsets_retention_minutes": 0,
     "partitions": 3,
     "retention_check_interval_ms": 50,
+    "rack": "zone-b",
 }
 
 EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "auto.create.topics.enable": auto_create_topics,
+    "broker.rack": rack,
     "group.initial.rebalance.delay.ms": initial_rebalance_delay,
     "group.max.session.timeout.ms": session_timeouts,
     "group.max.size": group_max_size,

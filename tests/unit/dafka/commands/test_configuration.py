@@ -40,6 +40,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "fsync_interval_ms": ("5", 5),
     "partitions": ("7", 7),
     "topics": ("a:3,b", (("a", 3), ("b", 1))),
+    "rack": ("zone-b", "zone-b"),
     "auto_create_topics": ("false", False),
     "relax_replication_factor": ("true", True),
     "trust_batches": ("true", True),

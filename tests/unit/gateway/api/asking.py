@@ -147,6 +147,7 @@ class FakeBroker:
         self.settings = SimpleNamespace(
             **{
                 "partitions": 1,
+                "rack": "",
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,

@@ -55,7 +55,7 @@ def run(body: Callable[[MemoryCatalog, SharedGateways], Awaitable[None]]) -> Non
 
     async def main() -> None:
         catalog = MemoryCatalog()
-        gateways = SharedGateways(catalog, SlotLeadership(catalog, 1, SECOND))
+        gateways = SharedGateways(catalog, SlotLeadership(catalog, 1, SECOND), "rack-a")
         await lives(catalog, 1, SECOND)
         await gateways.tell(LISTENERS, "here", "1")
         with trio.fail_after(20):
@@ -74,12 +74,15 @@ def test_others_are_told_at_the_listener_that_the_client_has_come_in_on() -> Non
         await says(catalog, 5, PLAINTEXT=Address("gone.example", 9092))
         gateways.read()
         inside = [
-            BrokerAddress(1, *HERE),
+            BrokerAddress(1, *HERE, "rack-a"),
             BrokerAddress(2, "b.example", 9092, "rack-b"),
             BrokerAddress(3, "c.example", 9092, "rack-b"),
         ]
         assert gateways.brokers(HERE) == inside
-        outside = [BrokerAddress(1, "a.public", 9094), BrokerAddress(2, "b.public", 9194, "rack-b")]
+        outside = [
+            BrokerAddress(1, "a.public", 9094, "rack-a"),
+            BrokerAddress(2, "b.public", 9194, "rack-b"),
+        ]
         assert gateways.brokers(("a.public", 9094)) == outside
         assert gateways.others == [2, 3, 4]
         assert gateways.reached(HERE) == {1, 2, 3}
