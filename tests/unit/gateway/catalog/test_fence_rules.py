@@ -41,6 +41,8 @@ OWN = {
     keys.MISSED: f"{keys.MISSED}1/2",
     keys.STANDBYS: f"{keys.STANDBYS}1/L",
     keys.GATEWAYS: keys.gateway_key(1),
+    keys.FEATURES: keys.FEATURES,
+    keys.REGISTERED: keys.REGISTERED,
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,
