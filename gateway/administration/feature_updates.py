@@ -60,13 +60,20 @@ class FeatureJudge:
         if level < 0:
             raise invalid(name, level, "A feature version cannot be less than 0.")
         self._check_here(name, level)
-        present = self._state.finalized.levels.get(name, LEVELS_BEFORE.levels.get(name, 0))
+        present = self._present(name)
         if level < present:
             self._check_downgrade(name, level, present, kind)
         elif level > present and kind != UPGRADE:
             raise invalid(name, level, "Can't downgrade to a newer version.")
         if level != present:
             self._check_gateways(name, level)
+
+    def changes(self, name: str, update: Update) -> bool:
+        """Whether that is another level than the one in effect."""
+        return update.level != self._present(name)
+
+    def _present(self, name: str) -> int:
+        return self._state.finalized.levels.get(name, LEVELS_BEFORE.levels.get(name, 0))
 
     def _check_here(self, name: str, level: int) -> None:
         """Whether this gateway can do it, or Kafka could."""

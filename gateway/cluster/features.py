@@ -221,8 +221,8 @@ class Features:
             if levels == dict(state.finalized.levels):
                 return
             is_new = not are_as_before(levels)
-            if is_new and self._format() < keys.FORMAT:
-                has_raised_format = await self._put_format(keys.FORMAT)
+            if is_new and await self._put_format(keys.FORMAT):
+                has_raised_format = True
                 continue
             value = pack_features(
                 state.finalized._replace(
@@ -237,16 +237,13 @@ class Features:
                 continue
             return
 
-    def _format(self) -> int:
-        entry = self._catalog.get(keys.CLUSTER)
-        return keys.FORMAT_BEFORE_FEATURES if entry is None else int(keys.unpack(entry.value)["format"])
-
     def _with_format(self, wanted: int) -> dict[str, bytes]:
         """What puts the catalog's format, if it is another one."""
         entry = self._catalog.get(keys.CLUSTER)
-        if entry is None or self._format() == wanted:
+        cluster = None if entry is None else keys.unpack(entry.value)
+        if cluster is None or cluster["format"] == wanted:
             return {}
-        return {keys.CLUSTER: keys.pack({**keys.unpack(entry.value), "format": wanted})}
+        return {keys.CLUSTER: keys.pack({**cluster, "format": wanted})}
 
     async def _put_format(self, wanted: int) -> bool:
         """Have the catalog be of this format; whether it was of another one before."""
