@@ -8,6 +8,7 @@ gateway starts that has not said yet what it can, nor lowered while something ne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from gateway.cluster.feature_levels import (
@@ -43,6 +44,36 @@ class Update(NamedTuple):
     kind: int
 
 
+class Prospect(NamedTuple):
+    """How far a feature is, and may go: its level, the one that it can be raised to by what all gateways can
+    (that it has, if none), and those that keep it from the highest that this release can.
+    """
+
+    level: int
+    possible: int
+    held_up_by: tuple[int, ...]
+
+
+def prospects(state: FeatureState, own: Supported) -> dict[str, Prospect]:
+    """Of each feature that this release, which can do `own`, knows or the cluster has."""
+    found = {}
+    for name in sorted({*own, *state.finalized.levels}):
+        level = state.finalized.levels.get(name, LEVELS_BEFORE.levels.get(name, 0))
+        highest = own.get(name, ONLY_ZERO)[1]
+        others = {number: supported.get(name, ONLY_ZERO) for number, supported in state.supported.items()}
+        others |= dict.fromkeys(state.starting, ONLY_ZERO)
+        held_up_by = tuple(sorted(number for number, (_, most) in others.items() if most < highest))
+        possible = min([highest, *(most for _, most in others.values())])
+        found[name] = Prospect(level, max(possible, level), held_up_by if highest > level else ())
+    return found
+
+
+def upgrades(state: FeatureState, own: Supported) -> dict[str, Update]:
+    """What raises each feature as far as all gateways can."""
+    possible = prospects(state, own).items()
+    return {name: Update(one.possible, UPGRADE) for name, one in possible if one.possible > one.level}
+
+
 class FeatureJudge:
     """Judges changes by what there is at one moment."""
 
@@ -51,6 +82,12 @@ class FeatureJudge:
         self._state = state
         self._node_id = node_id
         self._own = own
+
+    def levels(self, updates: Mapping[str, Update]) -> dict[str, int]:
+        """The levels that these ask for. Raises KafkaError."""
+        for name, update in updates.items():
+            self.check(name, update)
+        return {name: update.level for name, update in updates.items()}
 
     def check(self, name: str, update: Update) -> None:
         """Raises KafkaError: INVALID_UPDATE_VERSION."""

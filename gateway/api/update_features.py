@@ -76,10 +76,7 @@ async def _change(broker: Broker, wanted: dict[str, Update]) -> None:
     """Judged once more by what there is in that very moment. Raises KafkaError; then nothing was changed."""
 
     def decide(state: FeatureState) -> dict[str, int]:
-        judge = FeatureJudge(state, broker.node_id, broker.features.supported)
-        for name, update in wanted.items():
-            judge.check(name, update)
-        return {name: update.level for name, update in wanted.items()}
+        return FeatureJudge(state, broker.node_id, broker.features.supported).levels(wanted)
 
     await broker.change_features(decide)
     await broker.remembered()

@@ -11,7 +11,10 @@ from gateway.administration.feature_updates import (
     UNSAFE_DOWNGRADE,
     UPGRADE,
     FeatureJudge,
+    Prospect,
     Update,
+    prospects,
+    upgrades,
 )
 from gateway.cluster.feature_levels import METADATA, OF_RELEASES_BEFORE, FeatureState
 from gateway.leadership.records import FinalizedFeatures
@@ -86,6 +89,31 @@ def test_a_level_that_is_in_effect_is_no_change() -> None:
             "starting": frozenset({3}),
         }
         assert refused(1, kind, present=1, **everything) == ""
+
+
+@pytest.mark.parametrize(
+    ("others", "present", "expected"),
+    [
+        ({}, 0, Prospect(0, 2, ())),
+        ({2: OWN}, 2, Prospect(2, 2, ())),
+        ({2: {NAME: (0, 9)}}, 1, Prospect(1, 2, ())),
+        ({3: OF_RELEASES_BEFORE, 2: {NAME: (0, 1)}}, 0, Prospect(0, 0, (2, 3))),
+        ({2: {NAME: (0, 1)}}, 0, Prospect(0, 1, (2,))),
+        ({2: {NAME: (0, 1)}}, 1, Prospect(1, 1, (2,))),
+    ],
+)
+def test_how_far_a_feature_may_go(others: dict[int, Any], present: int, expected: Prospect) -> None:
+    finalized = FinalizedFeatures(1, {METADATA: 30, NAME: present})
+    state = FeatureState(finalized, {1: OWN, **others})
+    assert prospects(state, OWN)[NAME] == expected
+    raised = {NAME: Update(expected.possible, UPGRADE)} if expected.possible > present else {}
+    assert upgrades(state, OWN) == raised
+    assert FeatureJudge(state, 1, OWN).levels(raised) == {name: one.level for name, one in raised.items()}
+
+
+def test_nothing_goes_further_while_somebody_starts() -> None:
+    state = FeatureState(FinalizedFeatures(1, {NAME: 1}), {1: OWN, 2: OWN}, frozenset({2}))
+    assert prospects(state, OWN) == {METADATA: Prospect(30, 30, ()), NAME: Prospect(1, 1, (2,))}
 
 
 def test_levels_that_nobody_can_do() -> None:

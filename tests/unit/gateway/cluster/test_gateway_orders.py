@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
+from dafka.commands.gateways import feature_lines
 from dafka.operators.gateways import ALONE, GatewayRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.catalog import keys
+from gateway.cluster.feature_levels import OVERRIDES
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.leadership.records import Address, pack_slot
 from gateway.leadership.table import Leader
@@ -137,9 +141,37 @@ def test_a_gateway_with_a_catalog_of_its_own_says_that_it_is_alone() -> None:
         log = FakeLog()
         handlers = GatewayRequestHandlers(log.broker).handlers
         log.broker.topics.all = list
-        for do in handlers:
+        for do in handlers.keys() - {"gateways.features", "gateways.upgrade"}:
             with pytest.raises(OperatorRefused) as refused:
                 await handlers[do]({"gateway": 1})
             assert str(refused.value) == ALONE
 
     trio.run(body)
+
+
+def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
+        await one.broker.features.register(one.life, "a", "")
+        features: Any = await ask(one, "features")
+        expected = {"feature": OVERRIDES, "level": 0, "possible": 0, "held_up_by": (2,)}
+        assert expected in features
+        assert await ask(one, "upgrade") == features, "nothing can be raised"
+        listed: Any = await ask(one, "list")
+        assert [OVERRIDES in row["features"] for row in listed] == [True, False]
+        assert feature_lines(features, listed) == [
+            "features: dafka.overrides 0, metadata.version 30",
+            "dafka.overrides goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
+        ]
+        await two.broker.features.register(two.life, "b", "")
+        features = await ask(two, "features")
+        assert {**expected, "possible": 1, "held_up_by": ()} in features
+        assert feature_lines(features, listed)[1] == (
+            "all gateways can do dafka.overrides at level 1: 'dafka gateways upgrade' raises it"
+        )
+        upgraded: Any = await ask(two, "upgrade")
+        assert {**expected, "level": 1, "possible": 1, "held_up_by": ()} in upgraded
+        await cluster.settle()
+        assert [each.broker.features.level(OVERRIDES) for each in (one, two)] == [1, 1]
+
+    run(body)
