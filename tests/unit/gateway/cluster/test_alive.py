@@ -375,18 +375,14 @@ def test_levels_that_change_while_the_place_is_taken_are_looked_at_again() -> No
         seen: list[bool] = []
         process.alive._check = lambda: seen.append(catalog.get(keys.FEATURES) is not None)
         nursery.start_soon(process.alive.run)
+        await process.alive._have_lease()
         with catalog.held():
-            await catalog_put_soon(catalog, nursery)
+            nursery.start_soon(catalog.transact, [], {keys.FEATURES: b"{}"})
+            await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(process.alive.take)
             await trio.testing.wait_all_tasks_blocked()
         await trio.testing.wait_all_tasks_blocked()
         assert who_serves(catalog) == A
-        assert seen[0] is False
-        assert seen[-1] is True
+        assert seen == [False, False, True, True]
 
     run(body)
-
-
-async def catalog_put_soon(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
-    nursery.start_soon(catalog.transact, [], {keys.FEATURES: b"{}"})
-    await trio.testing.wait_all_tasks_blocked()
