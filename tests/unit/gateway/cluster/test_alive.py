@@ -353,9 +353,9 @@ def test_who_cannot_do_what_the_cluster_does_takes_no_place(when: str) -> None:
         if when == "at that moment":
             lease = catalog.grant_lease
 
-            async def grant(seconds: float) -> int:
+            async def grant(ttl_seconds: float) -> int:
                 await catalog.transact([], {keys.FEATURES: b"{}"})
-                return await lease(seconds)
+                return await lease(ttl_seconds)
 
             catalog.grant_lease = grant  # type: ignore[method-assign]
         nursery.start_soon(take)
