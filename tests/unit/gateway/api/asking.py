@@ -134,6 +134,7 @@ class FakeBroker:
     def __init__(self, *, stores: int = 1, **settings: Any) -> None:
         self.node_id = NODE_ID
         self.gateways = OneGateway(NODE_ID)
+        self.preferred = None
         self.cluster_id = CLUSTER_ID
         self.topics = FakeTopics()
         self.stores: Any = SimpleNamespace(

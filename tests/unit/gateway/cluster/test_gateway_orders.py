@@ -9,6 +9,7 @@ from dafka.operators.gateways import ALONE, GatewayRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.catalog import keys
 from gateway.cluster.leading import GIVE_SECONDS
+from gateway.cluster.preferred_leaders import Wish
 from gateway.leadership.records import Address, pack_slot
 from gateway.leadership.table import Leader
 from tests.unit.gateway.cluster.leading_scene import PARTITIONS, Cluster, One, run
@@ -115,6 +116,36 @@ def test_slots_of_one_that_is_gone_are_taken_before_it_is_forgotten() -> None:
             await ask(one, "remove", gateway=2)
         await cluster.settle()
         await ask(one, "remove", gateway=2)
+
+    run(body)
+
+
+def test_what_was_moved_by_hand_is_shown_and_shared_again() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
+        topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        wishes = [Wish(topic, index, 2) for index in range(PARTITIONS)]
+        assert await one.broker.prefer_leaders(wishes) == [None] * PARTITIONS
+        row = {"topic": "orders", "preferred": 2}
+        before = [
+            {"partition": index, "leader": 1 if index in one.led else 2, "moving": index in one.led} | row
+            for index in range(PARTITIONS)
+        ]
+        assert await ask(one, "preferred") == before
+        await cluster.settle()
+        after = [{"partition": index, "leader": 2, "moving": False} | row for index in range(PARTITIONS)]
+        assert await ask(one, "preferred") == await ask(two, "preferred") == after
+        assert await ask(two, "share", topic="orders", partition=3) == {"partitions": 1}
+        assert await ask(two, "share", topic="orders", partition=3) == {"partitions": 0}
+        assert await ask(two, "preferred") == after[:3] + after[4:]
+        assert await ask(two, "share", topic="orders") == {"partitions": PARTITIONS - 1}
+        await cluster.settle()
+        assert len(one.led) == len(two.led)
+        with pytest.raises(OperatorRefused, match="there is no topic 'nowhere'"):
+            await ask(one, "share", topic="nowhere")
+        for wrong in ("3", -1, True):
+            with pytest.raises(OperatorRefused, match="a partition is named by its number"):
+                await ask(one, "share", topic="orders", partition=wrong)
 
     run(body)
 
