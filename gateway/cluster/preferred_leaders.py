@@ -188,7 +188,8 @@ class PreferredLeaders:
             for wish in wishes
             if wish.gateway is not None
         }
-        deletes = [keys.preferred_key(wish.topic.id, wish.partition) for wish in wishes if wish.gateway is None]
+        ended = [wish for wish in wishes if wish.gateway is None]
+        deletes = [keys.preferred_key(wish.topic.id, wish.partition) for wish in ended]
         if puts or deletes:
             await self._catalog.transact(unchanged(self._catalog, dict.fromkeys(read)), puts, deletes)
 
