@@ -8,6 +8,7 @@ import trio
 
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.features import Features
 from gateway.cluster.stores import Stores
 from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
@@ -19,9 +20,14 @@ class Broker(Cluster):
     """One gateway, as Kafka clients know it."""
 
     def __init__(
-        self, context: LogContext, stores: Stores, settings: LogSettings, deliver: Callable[[], None]
+        self,
+        context: LogContext,
+        stores: Stores,
+        settings: LogSettings,
+        deliver: Callable[[], None],
+        features: Features | None = None,
     ) -> None:
-        super().__init__(context, stores, settings, deliver)
+        super().__init__(context, stores, settings, deliver, features)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
         self.automatic_creation = AutomaticCreation(self)

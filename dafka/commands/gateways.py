@@ -62,6 +62,47 @@ def list_gateways(data: Path, as_json: bool) -> None:
         for entry in found
     ]
     print_table(("id", "state", "partitions", "topics", "listens on", "version"), rows)
+    for line in feature_lines(_ask(data, "gateways.features"), found):
+        click.echo(line)
+
+
+def feature_lines(features: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> list[str]:
+    """The levels of features for people, what could be raised, and by what."""
+    releases = {entry["id"]: entry["release"] or "unknown" for entry in found}
+    lines = ["features: " + ", ".join(f"{one['feature']} {one['level']}" for one in features)]
+    for one in features:
+        name, possible = one["feature"], one["possible"]
+        if possible > one["level"]:
+            lines.append(
+                f"all gateways can do {name} at level {possible}: 'dafka gateways upgrade' raises it"
+            )
+        if held_up_by := one["held_up_by"]:
+            who = ", ".join(f"{number} (version {releases.get(number, 'unknown')})" for number in held_up_by)
+            lines.append(f"{name} goes no higher before these are upgraded, or removed: gateway {who}")
+    return lines
+
+
+@gateways.command(
+    short_help="Switch on what all gateways can do.",
+    help="Raise the levels of features as far as all gateways can: after the last one of them was upgraded. "
+    "A gateway of an older release, which cannot do them, does not start from then on.",
+)
+@gateway_data_option
+def upgrade(data: Path) -> None:
+    """Raise levels."""
+    before = {one["feature"]: one["level"] for one in _ask(data, "gateways.features")}
+    after = _ask(data, "gateways.upgrade")
+    raised = [one for one in after if one["level"] > before.get(one["feature"], 0)]
+    for one in raised:
+        click.echo(f"{one['feature']} is at level {one['level']} now")
+    if not raised:
+        click.echo("every feature is as high as all gateways can already")
+    for one in after:
+        if one["held_up_by"]:
+            who = ", ".join(map(str, one["held_up_by"]))
+            click.echo(
+                f"{one['feature']} goes no higher before these are upgraded, or removed: gateway {who}"
+            )
 
 
 @gateways.command(short_help="Have others lead what one leads.", help=DRAIN_HELP)

@@ -9,7 +9,9 @@ from typing import Any, Final
 import trio
 
 from dafka.operators.socket import Handler, OperatorRefused
+from gateway.administration.feature_updates import FeatureJudge, prospects, upgrades
 from gateway.broker import Broker
+from gateway.cluster.feature_levels import FeatureState, supported_by
 from gateway.cluster.gateway_orders import GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import Living, SharedGateways
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
@@ -38,6 +40,8 @@ class GatewayRequestHandlers:
         """The handlers, by what a request has as `do`."""
         return {
             "gateways.list": self._list,
+            "gateways.features": self._features,
+            "gateways.upgrade": self._upgrade,
             "gateways.drain": self._drain,
             "gateways.remove": self._remove,
             "gateways.preferred": self._preferred,
@@ -63,6 +67,30 @@ class GatewayRequestHandlers:
             }
             for number in sorted(living.keys() | records.keys())
         ]
+
+    async def _features(self, _request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each feature: its level, the one that all gateways can, and who keeps it from this release's."""
+        await trio.lowlevel.checkpoint()
+        features = self._broker.features
+        return [
+            {"feature": name, "level": one.level, "possible": one.possible, "held_up_by": one.held_up_by}
+            for name, one in prospects(features.state(), features.supported).items()
+        ]
+
+    async def _upgrade(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Raise each feature as far as all gateways can; then as `_features`."""
+        features = self._broker.features
+
+        def decide(state: FeatureState) -> dict[str, int]:
+            judge = FeatureJudge(state, self._broker.node_id, features.supported)
+            return judge.levels(upgrades(state, features.supported))
+
+        try:
+            await self._broker.change_features(decide)
+        except KafkaError as error:
+            raise OperatorRefused(error.message) from None
+        await self._broker.remembered()
+        return await self._features(request)
 
     async def _led(self) -> tuple[Counter[int], Counter[int]]:
         """By gateway: partitions, and topics of which it leads some."""
@@ -157,6 +185,11 @@ def _state(living: Living | None, partitions: int) -> str:
 def _told(record: GatewayRecord | None) -> dict[str, Any]:
     """What it says of itself."""
     if record is None:
-        return {"name": None, "release": None, "listeners": {}}
+        return {"name": None, "release": None, "listeners": {}, "features": {}}
     listeners = {name: f"{address.host}:{address.port}" for name, address in record.listeners.items()}
-    return {"name": record.name, "release": record.release, "listeners": listeners}
+    return {
+        "name": record.name,
+        "release": record.release,
+        "listeners": listeners,
+        "features": supported_by(record),
+    }

@@ -39,6 +39,7 @@ from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
 from gateway.catalog.served.catalog import ServedCatalog
 from gateway.cluster.alive import LEASE_SECONDS, Alive
+from gateway.cluster.features import Features
 from gateway.cluster.first_start import FirstStart
 from gateway.cluster.gateways import SharedGateways
 from gateway.cluster.lineage import lives_that_go_on
@@ -98,7 +99,14 @@ class GatewayProcess(Life):
         """Where the catalog is one that other processes can reach."""
         if settings.catalog != "sqlite":
             last_life = last_life_in(directory.path)
-            self.alive = Alive(self.catalog, settings.gateway_id, self.requests.prefix, last_life)
+            self.features = Features(self.catalog, settings.gateway_id, shown_version)
+            self.alive = Alive(
+                self.catalog,
+                settings.gateway_id,
+                self.requests.prefix,
+                last_life,
+                check=self.features.read,
+            )
         self.stores: Stores
         """As the catalog has them when this process serves: others may have changed it while it waited."""
         self.beacon: Beacon
@@ -184,9 +192,11 @@ class GatewayProcess(Life):
         register_beacon(self.metrics, self.beacon)
 
     async def _agree_on_cluster(self) -> tuple[str, Stores]:
-        start = FirstStart(self.settings, self.catalog, self.stores, self.reader)
+        start = FirstStart(self.settings, self.catalog, self.stores, self.reader, self.features)
         cluster_id = await start.cluster_id()
         self.directory.set_cluster_id(cluster_id)
+        if self.alive is not None:
+            await self.features.register(self.requests.prefix, socket.gethostname(), self.settings.rack)
         await self._refuse_others(cluster_id)
         name = f"{socket.gethostname()}, process {os.getpid()}, life {self.requests.prefix}"
         self.others.serve(cluster_id, name)

@@ -34,6 +34,8 @@ from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
+from gateway.cluster.cluster import NODE_ID
+from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
@@ -92,6 +94,7 @@ class Life(abc.ABC):
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
         self.catalog = FencedCatalog(catalog())
+        self.features = Features(self.catalog, NODE_ID, shown_version)
         self.remembering: Remembering
         self._server: Server | None = None
         self.pages: HttpServer | None = None
@@ -152,7 +155,7 @@ class Life(abc.ABC):
             copies=self.remembering,
             leadership=leadership,
         )
-        return Broker(context, stores, self.settings, self.context.deliver)
+        return Broker(context, stores, self.settings, self.context.deliver, self.features)
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:
@@ -227,6 +230,7 @@ class Life(abc.ABC):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._note_end)
                 await self._watch(nursery)
+                self.features.read()
                 await self._take_place(nursery)
                 await end_lives(self.catalog)
                 self.node.route(self._routes())

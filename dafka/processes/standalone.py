@@ -264,11 +264,15 @@ class Standalone(Life):
             cluster_id = store_cluster or uuid.uuid4().hex
             if store_cluster:
                 accept_loss = self.settings.accept_loss
-                await rebuild_catalog(self.catalog, self.reader, [incarnation], accept_loss=accept_loss)
+                check = self.features.check
+                await rebuild_catalog(
+                    self.catalog, self.reader, [incarnation], check, accept_loss=accept_loss
+                )
             # What was read back knows the store, if it could be read.
             there = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
             first = {} if incarnation in there else first_entries([(incarnation, "standalone")])
-            await self.catalog.transact([UNNAMED], cluster_entry(cluster_id) | first)
+            features = self.features.of_new_cluster(rebuilt=bool(store_cluster))
+            await self.catalog.transact([UNNAMED], cluster_entry(cluster_id, features) | first)
             return cluster_id
         admitted = {keys.unpack(store.value)["incarnation"] for store in self.catalog.range(keys.STORES)}
         if incarnation not in admitted or (store_cluster and store_cluster != known):

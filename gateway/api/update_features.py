@@ -1,24 +1,26 @@
-"""UpdateFeatures (key 57), versions 0 to 2: levels of what a cluster of Kafka has switched on (KIP-584).
+"""UpdateFeatures (key 57), versions 0 to 2: levels of what a cluster has switched on (KIP-584).
 
 Behaviour
-  The features, their levels and the checks are Kafka's (`FeatureControlManager.updateFeatures`). What is
-  wrong is INVALID_UPDATE_VERSION for the whole request, in Kafka's words, by the first feature that is wrong.
-  The level that a feature has is no error. Any other one is refused even if it is right: what it would switch
-  on is not here. A feature that is named more than once counts as it is named last.
+  A level is raised when every gateway can do it that is registered, alive or not, and lowered where nothing
+  needs it (`gateway.cluster.features`); it is in effect on all gateways a moment later. The checks and their
+  words are Kafka's (`gateway.administration.feature_updates`): what is wrong is INVALID_UPDATE_VERSION for
+  the whole request, by the first feature that is wrong. The level that a feature has is no error. A feature
+  that is named more than once counts as it is named last.
 
 Version notes
   v0 says whether a downgrade is allowed, which Kafka does not look at; v1 names the kind of change, and may
   ask for a look only. v0 and v1 have a result for each feature if there is no error, v2 has none.
 
 Differs from Kafka
-  All features but metadata.version are at level 0. ApiVersions tells of no feature at all: one that is told
-  is used.
+  Kafka's own features stay as they are: metadata.version at 30, and all others at 0. Ours begin with
+  `dafka.`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from gateway.administration.feature_updates import UPGRADE, FeatureJudge, Update
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
@@ -29,30 +31,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
-
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""Kinds of changes (`FeatureUpdate.UpgradeType`)."""
-
-METADATA: Final = "metadata.version"
-
-
-class Feature(NamedTuple):
-    """The lowest and the highest level that Kafka 4.3 has, and the one that is in force here."""
-
-    lowest: int
-    highest: int
-    level: int
-
-
-FEATURES: Final = {
-    METADATA: Feature(7, 30, 30),
-    "kraft.version": Feature(0, 1, 0),
-    "transaction.version": Feature(0, 2, 0),
-    "group.version": Feature(0, 1, 0),
-    "eligible.leader.replicas.version": Feature(0, 1, 0),
-    "share.version": Feature(0, 1, 0),
-    "streams.version": Feature(0, 1, 0),
-}
+    from gateway.cluster.feature_levels import FeatureState
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.UPDATE_FEATURES]
 _Result: Any = _Answer.UpdatableFeatureResult
@@ -60,21 +39,22 @@ _Result: Any = _Answer.UpdatableFeatureResult
 
 @api(key=ApiKey.UPDATE_FEATURES, name="UpdateFeatures", min_version=0, max_version=2)
 async def update_features(request: Request, broker: Broker) -> Response:
-    """Judge each change; none of them changes anything."""
+    """Make all changes, or none."""
     updates = request.body.feature_updates
     check_elements(len(updates), "features")
     named_kind = request.header.api_version >= 1
     wanted = {
-        one.feature: (one.max_version_level, one.upgrade_type if named_kind else UPGRADE) for one in updates
+        one.feature: Update(one.max_version_level, one.upgrade_type if named_kind else UPGRADE)
+        for one in updates
     }
     error, message, results = ErrorCode.NONE, None, []
     try:
-        for name, (level, kind) in wanted.items():
-            await request.work.before(ELEMENT)
-            _check(broker.node_id, name, level, kind)
-            results.append(_Result(feature=name, error_code=ErrorCode.NONE, error_message="NONE"))
+        changed = await _check(request, broker, wanted)
+        if changed and not (named_kind and request.body.validate_only):
+            await _change(broker, changed)
+        results = [_Result(feature=name, error_code=ErrorCode.NONE, error_message="NONE") for name in wanted]
     except KafkaError as refused:
-        error, results = refused.code, []
+        error = refused.code
         message = (
             "The update failed for all features since the following feature had an error: " + refused.message
         )
@@ -82,50 +62,21 @@ async def update_features(request: Request, broker: Broker) -> Response:
     return await answer_of(len(results), request, answer)
 
 
-def _check(node_id: int, name: str, level: int, kind: int) -> None:
-    """As `FeatureControlManager.updateFeature`. Raises KafkaError."""
-    if kind not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
-        raise _invalid(name, level, "The controller does not support the given upgrade type.")
-    if level < 0:
-        raise _invalid(name, level, "A feature version cannot be less than 0.")
-    feature = FEATURES.get(name)
-    if feature is None:
-        missing = f"Feature {name} not found." if level == 0 else _unsupported(node_id)
-        raise _invalid(name, level, missing)
-    if not feature.lowest <= level <= feature.highest:
-        supported = f"only supports versions {feature.lowest}-{feature.highest}"
-        raise _invalid(name, level, f"Local controller {node_id} {supported}")
-    if level < feature.level:
-        _refuse_downgrade(name, level, feature.level, kind)
-    if level > feature.level:
-        if kind != UPGRADE:
-            raise _invalid(name, level, "Can't downgrade to a newer version.")
-        raise _invalid(name, level, _unsupported(node_id))
+async def _check(request: Request, broker: Broker, wanted: dict[str, Update]) -> dict[str, Update]:
+    """Those that would change something. Raises KafkaError."""
+    features = broker.features
+    judge = FeatureJudge(features.state(), broker.node_id, features.supported)
+    for name, update in wanted.items():
+        await request.work.before(ELEMENT)
+        judge.check(name, update)
+    return {name: update for name, update in wanted.items() if judge.changes(name, update)}
 
 
-def _refuse_downgrade(name: str, level: int, present: int, kind: int) -> None:
-    if kind == UPGRADE:
-        raise _invalid(
-            name,
-            level,
-            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
-            "unsafe downgrade.",
-        )
-    raise KafkaError(
-        ErrorCode.INVALID_UPDATE_VERSION,
-        f"Unsupported {name} downgrade from {present} to {level}. "
-        + (
-            "Unsafe metadata downgrade is not supported in this version."
-            if kind == UNSAFE_DOWNGRADE
-            else "Refusing to perform the requested downgrade because it might delete metadata information."
-        ),
-    )
+async def _change(broker: Broker, wanted: dict[str, Update]) -> None:
+    """Judged once more by what there is in that very moment. Raises KafkaError; then nothing was changed."""
 
+    def decide(state: FeatureState) -> dict[str, int]:
+        return FeatureJudge(state, broker.node_id, broker.features.supported).levels(wanted)
 
-def _unsupported(node_id: int) -> str:
-    return f"Local controller {node_id} does not support this feature."
-
-
-def _invalid(name: str, level: int, why: str) -> KafkaError:
-    message = f"Invalid update version {level} for feature {name}. {why}"
-    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
+    await broker.change_features(decide)
+    await broker.remembered()

@@ -55,6 +55,8 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.SLOTS: Demand.KEY,
     keys.GATEWAYS: Demand.KEY,
     keys.PREFERRED: Demand.KEY,
+    keys.FEATURES: Demand.KEY,
+    keys.REGISTERED: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,
     keys.PRODUCERS: Demand.PARTITION,

@@ -28,6 +28,8 @@
 /gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
 /preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
+/features                             the levels of features that are in effect (`gateway.cluster.features`)
+/registered                           which gateway has said last what it can, and in which life
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -62,9 +64,15 @@ STANDBYS = "/standbys/"
 SLOTS = "/slots/"
 GATEWAYS = "/gateways/"
 PREFERRED = "/preferred/"
+FEATURES = "/features"
+REGISTERED = "/registered"
 
-FORMAT = 1
-"""Version of the keys and values; a newer one in a data directory is refused."""
+FORMAT = 2
+"""Highest version of the keys and values that is known here; a newer one in a catalog is refused."""
+
+FORMAT_BEFORE_FEATURES = 1
+"""Of a catalog in which no feature is at a higher level than before there were levels: gateways of releases
+that do not look at `/features` may share it."""
 
 
 def alive_key(gateway: int) -> str:

@@ -86,8 +86,11 @@ class Alive:
         life: str,
         last_life: str = "",
         clock: Callable[[], float] = boot_time,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`last_life`: one that this process knows to be over."""
+        """`last_life`: one that this process knows to be over. `check` raises why it must not take the place:
+        it cannot do a level of the cluster's features (`gateway.cluster.features`).
+        """
         self.is_standby = False
         self.life = life
         self._catalog = catalog
@@ -98,6 +101,7 @@ class Alive:
         self._life = life
         self._last_life = last_life
         self._clock = clock
+        self._check = check
         self._lease = 0
         self._granted = trio.Event()
         self._renewed = 0.0
@@ -112,8 +116,9 @@ class Alive:
         self._on_suspended.append(tell)
 
     async def take(self) -> None:
-        """Return when the place is this life's."""
+        """Return when the place is this life's. Raises what `check` raises."""
         while not self._has_place:
+            self._check()
             revision = self._catalog.revision
             there = self._catalog.get(self._key)
             try:
@@ -129,7 +134,11 @@ class Alive:
 
     async def _put(self, there: Entry | None) -> None:
         lease = await self._have_lease()
-        compares = [Compare(self._key, there.mod_revision if there else 0)]
+        compares = [
+            Compare(self._key, there.mod_revision if there else 0),
+            *unchanged(self._catalog, [keys.FEATURES]),
+        ]
+        self._check()  # once more, by what is compared
         registered = unchanged(self._catalog, [self._standby_key])
         deletes = [one.key for one in registered if one.mod_revision]
         value = pack_alive(AliveRecord(self._life))

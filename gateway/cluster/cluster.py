@@ -13,6 +13,8 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
+from gateway.cluster.features import Decide, Features
 from gateway.cluster.following import Following
 from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import OneGateway, SharedGateways
@@ -62,7 +64,12 @@ class Cluster:
     """Made when the catalog is open and the stores are known; `recover` before it serves."""
 
     def __init__(
-        self, context: LogContext, stores: Stores, settings: LogSettings, deliver: Callable[[], None]
+        self,
+        context: LogContext,
+        stores: Stores,
+        settings: LogSettings,
+        deliver: Callable[[], None],
+        features: Features | None = None,
     ) -> None:
         leadership = context.leadership
         self.node_id = leadership.gateway if isinstance(leadership, SlotLeadership) else NODE_ID
@@ -72,6 +79,8 @@ class Cluster:
         self.settings = settings
         self.context = context
         self.stores = stores
+        self.features = features or Features(context.catalog, self.node_id)
+        self.features.read()
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -99,7 +108,9 @@ class Cluster:
         if self.leading is not None:
             for topic in self.topics.all():
                 self.leading.place(topic.partitions)
-        self.following = Following(context, self.topics, self.dynamic, stores, self.recovery, self.leading)
+        self.following = Following(
+            context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features
+        )
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
         self._apply_dynamic()
@@ -270,6 +281,18 @@ class Cluster:
         await self.deletion.bury(topic)
         await self.following.take()
 
+    async def change_features(self, decide: Decide) -> None:
+        """Have other levels of features in effect. Raises KafkaError: what `decide` raises, and as
+        `Changes.make`.
+        """
+        await self._changes.make(partial(self._change_features, decide))
+
+    async def _change_features(self, decide: Decide) -> None:
+        try:
+            await self.features.change(decide)
+        finally:
+            await self.following.take()
+
     async def forget_gateway(self, number: int) -> None:
         """Have a gateway that is gone for good be known no more. Raises GatewayRefused, and as
         `Changes.make`.
@@ -295,9 +318,10 @@ class Cluster:
     async def _prefer_leaders(self, wishes: Sequence[Wish]) -> list[KafkaError | None]:
         assert self.preferred is not None, "there is one gateway, which leads everything"
         await self.following.take()  # what others want is seen
-        refused = await self.preferred.put(wishes)
-        await self.following.take()
-        return refused
+        try:
+            return await self.preferred.put(wishes, partial(self.features.compare_level, PREFERRED_LEADERS))
+        finally:
+            await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

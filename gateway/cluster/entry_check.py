@@ -13,6 +13,7 @@ from typing import Any, Final
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.cluster.lineage import Life, Lineage
+from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.segment import Segment
 
@@ -144,6 +145,10 @@ def _lives_before(_name: str, value: bytes) -> None:
     _need(all(map(_is_number, _record(keys.unpack(value)).values())), "value")
 
 
+def _features(_name: str, value: bytes) -> None:
+    unpack_features(value)
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -157,6 +162,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LINEAGE: _lineage,
     keys.LIVES: _life,
     keys.LIVES_BEFORE: _lives_before,
+    keys.FEATURES: _features,
 }
 
 

@@ -49,6 +49,7 @@ NOT_TAKEN: Final = (
     keys.SLOTS,
     keys.GATEWAYS,
     keys.PREFERRED,
+    keys.REGISTERED,
 )
 """What the keys begin with of entries that an import leaves out, or makes itself."""
 
@@ -89,7 +90,7 @@ def lines_of(catalog: Exported) -> Iterator[str]:
     header = {
         "kind": KIND,
         "version": VERSION,
-        "catalog_format": keys.FORMAT,
+        "catalog_format": keys.unpack(catalog.entries[keys.CLUSTER])["format"],
         "cluster": catalog.cluster,
         "lineage": catalog.lineage,
         "life": catalog.life,

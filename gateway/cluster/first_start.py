@@ -12,6 +12,7 @@ from typing import Protocol
 import trio
 
 from gateway.catalog.interface import Catalog, CompareFailed
+from gateway.cluster.features import Features
 from gateway.cluster.identity import cluster_entry, cluster_in, rebuild_catalog
 from gateway.cluster.stores import Stores
 from mesh.data_directory import DataDirectoryRefused
@@ -44,7 +45,12 @@ class FirstStart:
     """`cluster_id` is asked for once, when the presence already runs."""
 
     def __init__(
-        self, settings: FirstStartSettings, catalog: Catalog, stores: Stores, reader: Reader
+        self,
+        settings: FirstStartSettings,
+        catalog: Catalog,
+        stores: Stores,
+        reader: Reader,
+        features: Features,
     ) -> None:
         assert stores.presence is not None
         self._settings = settings
@@ -52,6 +58,7 @@ class FirstStart:
         self._stores = stores
         self._presence = stores.presence
         self._reader = reader
+        self._features = features
 
     async def cluster_id(self) -> str:
         """The cluster's id; without one in the catalog it waits for stores. Raises DataDirectoryRefused."""
@@ -74,12 +81,17 @@ class FirstStart:
         cluster_id = self._cluster_of(seen) or uuid.uuid4().hex
         if self._settings.rebuild_catalog:
             await rebuild_catalog(
-                self._catalog, self._reader, list(seen), accept_loss=self._settings.accept_loss
+                self._catalog,
+                self._reader,
+                list(seen),
+                self._features.check,
+                accept_loss=self._settings.accept_loss,
             )
         self._stores.load()
         there = {entry.incarnation for entry in self._stores.entries}  # of a catalog that was read back
         first = [(incarnation, one.name) for incarnation, one in seen.items() if incarnation not in there]
-        await self._stores.admit(first, cluster_entry(cluster_id))
+        features = self._features.of_new_cluster(rebuilt=self._settings.rebuild_catalog)
+        await self._stores.admit(first, cluster_entry(cluster_id, features))
         return cluster_id
 
     async def _first_stores(self) -> dict[str, Seen]:

@@ -1,5 +1,5 @@
-"""Has memory be as the catalog says: topics, broker configs, the stores that count, and where
-there are several gateways who leads what.
+"""Has memory be as the catalog says: topics, broker configs, the stores that count, the levels of features,
+and where there are several gateways who leads what.
 
 Rule: these change in memory here and nowhere else, after what is durable in the catalog, whoever has changed
 it there. So a gateway's own changes and those of others come in one order, the catalog's. Who has made a
@@ -25,6 +25,7 @@ from gateway.log.partition import Partition
 if TYPE_CHECKING:
     from gateway.catalog.interface import Entry
     from gateway.cluster.dynamic_configs import DynamicConfigs
+    from gateway.cluster.features import Features
     from gateway.cluster.leading import Leading
     from gateway.cluster.stores import Stores
     from gateway.cluster.topics import Topics
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from gateway.log.recovery.recovery import Recovery
     from gateway.log.topic import Topic
 
-FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES)
+FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES)
 """What the keys begin with."""
 
 OF_LEADERSHIP = (
@@ -58,6 +59,7 @@ class Following:
         stores: Stores,
         recovery: Recovery,
         leading: Leading | None = None,
+        features: Features | None = None,
     ) -> None:
         self._context = context
         self._topics = topics
@@ -65,6 +67,7 @@ class Following:
         self._stores = stores
         self._recovery = recovery
         self._leading = leading
+        self._features = features
         self._at = context.catalog.revision
         """Up to here memory is as the catalog is."""
         self._turn = trio.Lock()
@@ -118,6 +121,9 @@ class Following:
                     await self._take_topic(key.removeprefix(keys.TOPICS))
                 elif key.startswith(keys.BROKER_CONFIGS):
                     self._take_configs(key)
+                elif key == keys.FEATURES:
+                    if self._features is not None:
+                        self._features.read()
                 elif self._stores.presence is not None:
                     self._stores.load()
             if self._leading is not None and not all(key.startswith(keys.SEGMENTS) for key in changed):

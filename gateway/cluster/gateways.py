@@ -221,9 +221,18 @@ class SharedGateways:
         self._listeners = {(address.host, address.port): listener for listener, address in listeners.items()}
         self._by_port = {address.port: listener for listener, address in listeners.items()}
         self.version += 1
-        value = pack_gateway(GatewayRecord(name, self._rack, listeners, {}, release))
         key = keys.gateway_key(self._leadership.gateway)
-        while (there := self._catalog.get(key)) is None or there.value != value:
+        while True:
+            there = self._catalog.get(key)
+            # What it can has been said when it was registered (`gateway.cluster.features`).
+            registered = None if there is None else unpack_gateway(there.value)
+            features = {} if registered is None else registered.features
+            record = GatewayRecord(
+                name, self._rack, listeners, features, release, self._leadership.life if features else ""
+            )
+            value = pack_gateway(record)
+            if there is not None and there.value == value:
+                return
             try:
                 await self._catalog.transact(unchanged(self._catalog, [key]), {key: value})
             except CompareFailed:

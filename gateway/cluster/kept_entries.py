@@ -30,6 +30,7 @@ KEPT_PREFIXES: Final = (
     keys.LINEAGE,
     keys.LIVES,
     keys.LIVES_BEFORE,
+    keys.FEATURES,
 )
 """What the keys begin with."""
 

@@ -25,6 +25,9 @@ MAX_GATEWAY_ID: Final = 999
 MAX_EPOCH: Final = 2**31 - 1
 """Kafka's leader epochs have 31 bits."""
 
+MAX_CHANGES: Final = 2**63 - 1
+"""Clients are told the number of changes of the features' levels in 64 bits."""
+
 MAX_SMALL_BYTES: Final = 512
 """A value about a slot, a partition or a life: four short fields, and room for what later releases add."""
 
@@ -35,7 +38,13 @@ MAX_LISTENERS: Final = 32
 """Listeners of one gateway; each is looked at for each Metadata."""
 
 MAX_FEATURES: Final = 64
-"""Features that a gateway names."""
+"""Features that a gateway names, and features whose levels the catalog has."""
+
+MAX_FEATURES_BYTES: Final = 32 * 1024
+"""The value of the levels: their names, and room for what later releases add."""
+
+MAX_LEVEL: Final = 2**15 - 1
+"""Kafka's levels of features have 15 bits."""
 
 MAX_NAME_LENGTH: Final = 255
 """Characters of a name, a rack, or a host: DNS allows no longer one."""
@@ -60,7 +69,8 @@ class GatewayRecord(NamedTuple):
     """What a gateway says of itself when it starts.
 
     `listeners`: their names -> where clients reach them. `features`: their names -> the lowest and the
-    highest level that it can. `release` is its version, for people.
+    highest level that it can; empty: it is of a release that does not say. `release` is its version, for
+    people. `life`: in which of its lives it has said this; "" of a release that does not say.
     """
 
     name: str
@@ -68,6 +78,20 @@ class GatewayRecord(NamedTuple):
     listeners: Mapping[str, Address]
     features: Mapping[str, tuple[int, int]]
     release: str
+    life: str = ""
+
+
+class FinalizedFeatures(NamedTuple):
+    """The levels of features that are in effect, by their names; also of those that only later releases know.
+
+    `epoch` is one more with each change. `release`: of the gateway that has made the last one, for people.
+    `rest`: what a later release says besides, as it stands there.
+    """
+
+    epoch: int
+    levels: Mapping[str, int]
+    release: str = ""
+    rest: Mapping[str, Any] = {}
 
 
 class AliveRecord(NamedTuple):
@@ -117,6 +141,7 @@ def pack_gateway(gateway: GatewayRecord) -> bytes:
         listeners=gateway.listeners,
         features=gateway.features,
         release=gateway.release,
+        **({"life": gateway.life} if gateway.life else {}),
     )
     unpack_gateway(value)
     return value
@@ -128,7 +153,33 @@ def unpack_gateway(value: bytes) -> GatewayRecord:
         value,
         MAX_GATEWAY_BYTES,
         lambda it: GatewayRecord(
-            it.name("name"), it.name("rack"), it.listeners(), it.features(), it.name("release")
+            it.name("name"),
+            it.name("rack"),
+            it.listeners(),
+            it.features(),
+            it.name("release"),
+            it.life() if it.has("life") else "",
+        ),
+    )
+
+
+def pack_features(finalized: FinalizedFeatures) -> bytes:
+    """The value of the levels. Raises BadRecord: nobody could read it."""
+    value = _pack(epoch=finalized.epoch, levels=finalized.levels, release=finalized.release, **finalized.rest)
+    unpack_features(value)
+    return value
+
+
+def unpack_features(value: bytes) -> FinalizedFeatures:
+    """Raises BadRecord."""
+    return _unpack(
+        value,
+        MAX_FEATURES_BYTES,
+        lambda it: FinalizedFeatures(
+            it.number("epoch", 0, MAX_CHANGES),
+            it.finalized_levels(),
+            it.name("release"),
+            it.rest("v", "epoch", "levels", "release"),
         ),
     )
 
@@ -174,6 +225,9 @@ class _Fields:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self._told = told
 
+    def has(self, name: str) -> bool:
+        return name in self._told
+
     def gateway(self) -> int:
         return self.number("gateway", 1, MAX_GATEWAY_ID)
 
@@ -202,6 +256,13 @@ class _Fields:
     def features(self) -> dict[str, tuple[int, int]]:
         features = self._some("features", MAX_FEATURES)
         return {_name(name, "a feature"): _levels(name, value) for name, value in features.items()}
+
+    def finalized_levels(self) -> dict[str, int]:
+        levels = self._some("levels", MAX_FEATURES)
+        return {_name(name, "a feature"): _level(name, value) for name, value in levels.items()}
+
+    def rest(self, *known: str) -> dict[str, Any]:
+        return {name: value for name, value in self._told.items() if name not in known}
 
     def _some(self, name: str, most: int) -> dict[str, Any]:
         """An object of so many entries at most."""
@@ -247,7 +308,13 @@ def _address(name: str, value: Any) -> Address:
 def _levels(name: str, value: Any) -> tuple[int, int]:
     lowest, highest = _pair(name, value, int, int)
     _number(lowest, f"the lowest level of {name}", 0, highest)
-    return lowest, _number(highest, f"the highest level of {name}", 0, 2**15 - 1)
+    return lowest, _number(highest, f"the highest level of {name}", 0, MAX_LEVEL)
+
+
+def _level(name: str, value: Any) -> int:
+    if type(value) is not int:
+        raise BadRecord(f"the level of {_shown(name)} is {_shown(value)}, and should be a number")
+    return _number(value, f"the level of {name}", 0, MAX_LEVEL)
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,6 @@
 """A mesh of real processes: a tower, stores and a gateway, the way an operator starts them."""
 
 import re
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -36,7 +35,7 @@ class StoreProcess(ServerProcess):
         address = self._tower.address
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["store", "--data", str(self.data), "--name", self.name, "--tower", tower]
-        self._spawn([sys.executable, "-m", "dafka.cli", *own, *self.arguments])
+        self._spawn([*self.python, "-m", "dafka.cli", *own, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
@@ -87,7 +86,7 @@ class GatewayProcess(ServerProcess):
         tower = f"{address.host}:{address.port_in}:{address.port_out}"
         own = ["gateway", "--data", str(self.data), "--tower", tower, "--stores", str(self._stores)]
         listen = ["--listen", f"{self.host}:{self.port}"]
-        self._spawn([sys.executable, "-m", "dafka.cli", *own, *listen, *self.arguments])
+        self._spawn([*self.python, "-m", "dafka.cli", *own, *listen, *self.arguments])
 
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +58,10 @@ class ServerProcess:
         """In front of its command from the next start on; must leave the process its id: `strace -D`,
         `ip netns exec`.
         """
-        self._environment = {**os.environ, **(environment or {})}
+        self.python: Sequence[str] = (sys.executable,)
+        """What runs a program of ours, from the next start on: another release has its own."""
+        self.environment: dict[str, str] = {**os.environ, **(environment or {})}
+        """From the next start on."""
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         directory.mkdir(parents=True, exist_ok=True)
@@ -118,7 +122,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=self._environment,
+                env=self.environment,
             )
 
     def _wait_until(self, ready: Callable[[], T | None], timeout: float = START_TIMEOUT_SECONDS) -> T:

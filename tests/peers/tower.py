@@ -1,7 +1,6 @@
 """`dafka tower` as a real process, the way a user starts it."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Self
 
@@ -40,7 +39,7 @@ class TowerProcess(ServerProcess):
     def start(self) -> Self:
         """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
         ports = ("--port-in", str(self.port_in), "--port-out", str(self.port_out))
-        self._spawn([sys.executable, "-m", "dafka.cli", "tower", *ports, *self.arguments])
+        self._spawn([*self.python, "-m", "dafka.cli", "tower", *ports, *self.arguments])
         ready = self._wait_until(lambda: READY.search(self.stdout))
         self.host, self.port_in, self.port_out = ready[1], int(ready[2]), int(ready[3])
         return self

@@ -13,12 +13,14 @@ import trio
 import trio.testing
 
 from gateway.administration.automatic_creation import AutomaticCreation
+from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
 from wireproto.kafka.responses import encode_response
@@ -136,6 +138,7 @@ class FakeBroker:
         self.gateways = OneGateway(NODE_ID)
         self.preferred = None
         self.cluster_id = CLUSTER_ID
+        self.features = Features(MemoryCatalog(), NODE_ID)
         self.topics = FakeTopics()
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
@@ -172,6 +175,10 @@ class FakeBroker:
         self.groups = FakeGroups()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    async def change_features(self, decide: Decide) -> None:
+        await self.features.change(decide)
+        self.features.read()
 
     def create_automatically(self) -> None:
         """Create what Metadata requests have asked for."""

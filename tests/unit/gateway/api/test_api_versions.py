@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import trio
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from gateway.api import api_versions
+from gateway.cluster.feature_levels import LEVELS_BEFORE
 from gateway.common.handlers import Registry, Request
+from gateway.leadership.records import FinalizedFeatures
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 from wireproto.kafka.responses import encode_response
@@ -29,7 +32,14 @@ def a_registry(apis: int = 3) -> Registry:
     return registry
 
 
-def ask(registry: Registry, version: int, body: bytes, correlation_id: int = -7) -> bytes:
+def the_features(finalized: FinalizedFeatures | None = None) -> Any:
+    supported = {"metadata.version": (30, 30), "dafka.first": (0, 300)}
+    return SimpleNamespace(supported=supported, finalized=finalized or LEVELS_BEFORE)
+
+
+def ask(
+    registry: Registry, version: int, body: bytes, correlation_id: int = -7, features: Any = None
+) -> bytes:
     api = registry.lookup(18)
     assert api is not None
     assert api.handler is not None
@@ -39,7 +49,7 @@ def ask(registry: Registry, version: int, body: bytes, correlation_id: int = -7)
 
     async def main() -> Any:
         assert api.handler is not None
-        return await api.handler(request, None)
+        return await api.handler(request, SimpleNamespace(features=features or the_features()))
 
     response = trio.run(main)
     assert isinstance(response, bytes)
@@ -68,8 +78,26 @@ def test_every_registered_api_is_listed(version: int, apis: int) -> None:
         (0, 0, 13), (18, 0, 4), *((key, 1, key - 990) for key in range(1000, 1000 + apis)),
     ]  # fmt: skip
     # To the last byte what kafka-python would have written.
-    same = ApiVersionsResponse(error_code=0, api_keys=decoded.api_keys, throttle_time_ms=0)
+    told = {name: getattr(decoded, name) for name in TOLD if version >= 3}
+    same = ApiVersionsResponse(error_code=0, api_keys=decoded.api_keys, throttle_time_ms=0, **told)
     assert encode_response(same, version, 5)[8:] == body
+
+
+TOLD = ("supported_features", "finalized_features_epoch", "finalized_features")
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("level", [0, 1, 300])
+def test_features_are_told_and_their_levels(version: int, level: int) -> None:
+    """Clients of v3 fail on features whose lowest level is 0; nobody is told of levels that are 0."""
+    finalized = FinalizedFeatures(7, {"metadata.version": 30, "dafka.first": level})
+    body = ask(a_registry(200), version, flexible(), features=the_features(finalized))
+    decoded = ApiVersionsResponse.decode(body, version=version)
+    supported = [(one.name, one.min_version, one.max_version) for one in decoded.supported_features]
+    assert supported == [("metadata.version", 30, 30), ("dafka.first", 0, 300)][: version - 2]
+    told = [(one.name, one.min_version_level, one.max_version_level) for one in decoded.finalized_features]
+    assert told == [("metadata.version", 30, 30), ("dafka.first", level, level)][: 2 if level else 1]
+    assert decoded.finalized_features_epoch == 7
 
 
 @pytest.mark.parametrize(

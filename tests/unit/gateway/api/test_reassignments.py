@@ -8,6 +8,7 @@ from typing import Any, cast
 import trio
 
 from gateway.api import alter_partition_reassignments
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.leading import STAY_SECONDS
 from gateway.cluster.preferred_leaders import PreferredLeaders
 from gateway.leadership.records import Address
@@ -24,6 +25,7 @@ async def gateways(cluster: Cluster) -> tuple[One, One]:
     one, two = await cluster.start(1, "A"), await cluster.start(2, "B")
     for each in (one, two):
         await each.gateways.tell({"PLAINTEXT": Address("a.example", 9092)}, f"host-{each.number}", "1")
+    await one.broker.change_features(lambda _: {PREFERRED_LEADERS: 1})
     await one.broker.create_topic("orders", PARTITIONS, {}, 1)
     await cluster.settle()
     return one, two
@@ -161,6 +163,21 @@ def test_while_nothing_can_be_changed_the_whole_request_says_so(monkeypatch: Any
         request = Reassign(version=1, timeout_ms=1000, topics=[topic(name="orders", partitions=wanted)])
         answer = await ask_async(cast("Any", one.broker), request)
         assert (answer.error_code, answer.error_message) == (ErrorCode.NOT_CONTROLLER, "the catalog is away")
+
+    run(body)
+
+
+def test_while_gateways_of_an_older_release_may_be_there_nothing_is_moved() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, _ = await gateways(cluster)
+        await one.broker.change_features(lambda _: {PREFERRED_LEADERS: 0})
+        topic = Reassign.ReassignableTopic
+        wanted = [topic.ReassignablePartition(partition_index=0, replicas=[2])]
+        request = Reassign(version=1, timeout_ms=1000, topics=[topic(name="orders", partitions=wanted)])
+        answer = await ask_async(cast("Any", one.broker), request)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert "'dafka gateways upgrade' raises it" in answer.error_message
+        assert cluster.catalog.range("/preferred/") == []
 
     run(body)
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures: what is wrong with a level is said in Kafka's words, and nothing changes."""
+"""UpdateFeatures: what is wrong with a level is said in Kafka's words, and what is right takes effect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api.update_features import FEATURES, METADATA
+from gateway.administration.feature_updates import KAFKA
+from gateway.cluster.feature_levels import METADATA
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode
 
@@ -30,7 +31,8 @@ def update(*changes: tuple[str, int, int], version: int = 2, **fields: Any) -> d
             one(feature=name, max_version_level=level, allow_downgrade=kind != UPGRADE)
             for name, level, kind in changes
         ]
-    return ask(FakeBroker(), UpdateFeatures(version=version, feature_updates=made, **fields))
+    broker = fields.pop("broker", None) or FakeBroker()
+    return ask(broker, UpdateFeatures(version=version, feature_updates=made, **fields))
 
 
 def refused(*changes: tuple[str, int, int], version: int = 2) -> str:
@@ -45,7 +47,7 @@ def refused(*changes: tuple[str, int, int], version: int = 2) -> str:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_level_that_a_feature_has_is_no_error(version: int) -> None:
-    wanted = {name: feature.level for name, feature in FEATURES.items()}
+    wanted = {**dict.fromkeys(KAFKA, 0), METADATA: 30}
     answer = update(*[(name, level, UPGRADE) for name, level in wanted.items()], version=version)
     assert (answer["error_code"], answer["error_message"]) == (0, None)
     if version < 2:
@@ -103,3 +105,31 @@ def test_the_first_one_that_is_wrong_is_told_and_the_last_of_equal_names_counts(
     assert METADATA in refused(right, wrong, ("nonsense", 1, UPGRADE))
     assert refused(wrong, (METADATA, 98, UPGRADE)).startswith("Invalid update version 98")
     assert update(wrong, (METADATA, 30, UPGRADE))["error_code"] == 0
+
+
+PREFERRED_LEADERS = "dafka.preferred.leaders"
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_level_is_raised_and_lowered(version: int) -> None:
+    broker = FakeBroker()
+    assert update((PREFERRED_LEADERS, 1, UPGRADE), broker=broker, version=version)["error_code"] == 0
+    assert (broker.features.level(PREFERRED_LEADERS), broker.waits_for_stores) == (1, 1)
+    if version:
+        assert update((PREFERRED_LEADERS, 0, SAFE), broker=broker, version=version)["error_code"] == 0
+        assert broker.features.level(PREFERRED_LEADERS) == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_look_changes_nothing(version: int) -> None:
+    broker = FakeBroker()
+    change = (PREFERRED_LEADERS, 1, UPGRADE)
+    assert update(change, broker=broker, version=version, validate_only=True)["error_code"] == 0
+    assert (broker.features.level(PREFERRED_LEADERS), broker.waits_for_stores) == (0, 0)
+
+
+def test_of_changes_of_which_one_is_wrong_none_is_made() -> None:
+    broker = FakeBroker()
+    answer = update((PREFERRED_LEADERS, 1, UPGRADE), ("share.version", 1, UPGRADE), broker=broker)
+    assert answer["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
+    assert broker.features.level(PREFERRED_LEADERS) == 0

@@ -42,6 +42,8 @@ OWN = {
     keys.STANDBYS: f"{keys.STANDBYS}1/L",
     keys.GATEWAYS: keys.gateway_key(1),
     keys.PREFERRED: keys.preferred_key(TOPIC, 3),
+    keys.FEATURES: keys.FEATURES,
+    keys.REGISTERED: keys.REGISTERED,
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
+from dafka.commands.gateways import feature_lines
 from dafka.operators.gateways import ALONE, GatewayRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.catalog import keys
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.cluster.preferred_leaders import Wish
 from gateway.leadership.records import Address, pack_slot
@@ -124,6 +128,7 @@ def test_what_was_moved_by_hand_is_shown_and_shared_again() -> None:
     async def body(cluster: Cluster) -> None:
         one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
         topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await one.broker.change_features(lambda _: {PREFERRED_LEADERS: 1})
         wishes = [Wish(topic, index, 2) for index in range(PARTITIONS)]
         assert await one.broker.prefer_leaders(wishes) == [None] * PARTITIONS
         row = {"topic": "orders", "preferred": 2}
@@ -168,9 +173,38 @@ def test_a_gateway_with_a_catalog_of_its_own_says_that_it_is_alone() -> None:
         log = FakeLog()
         handlers = GatewayRequestHandlers(log.broker).handlers
         log.broker.topics.all = list
-        for do in handlers:
+        for do in handlers.keys() - {"gateways.features", "gateways.upgrade"}:
             with pytest.raises(OperatorRefused) as refused:
                 await handlers[do]({"gateway": 1})
             assert str(refused.value) == ALONE
 
     trio.run(body)
+
+
+def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
+        await one.broker.features.register(one.life, "a", "")
+        features: Any = await ask(one, "features")
+        expected = {"feature": PREFERRED_LEADERS, "level": 0, "possible": 0, "held_up_by": (2,)}
+        assert expected in features
+        assert await ask(one, "upgrade") == features, "nothing can be raised"
+        listed: Any = await ask(one, "list")
+        assert [PREFERRED_LEADERS in row["features"] for row in listed] == [True, False]
+        name = PREFERRED_LEADERS
+        assert feature_lines(features, listed) == [
+            f"features: {name} 0, metadata.version 30",
+            f"{name} goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
+        ]
+        await two.broker.features.register(two.life, "b", "")
+        features = await ask(two, "features")
+        assert {**expected, "possible": 1, "held_up_by": ()} in features
+        assert feature_lines(features, listed)[1] == (
+            "all gateways can do dafka.preferred.leaders at level 1: 'dafka gateways upgrade' raises it"
+        )
+        upgraded: Any = await ask(two, "upgrade")
+        assert {**expected, "level": 1, "possible": 1, "held_up_by": ()} in upgraded
+        await cluster.settle()
+        assert [each.broker.features.level(PREFERRED_LEADERS) for each in (one, two)] == [1, 1]
+
+    run(body)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import trio
 
 from gateway.catalog import keys
-from gateway.catalog.interface import CompareFailed
+from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.leadership.records import pack_preferred
 from gateway.leadership.slots import SLOTS
@@ -36,7 +36,7 @@ class Scene:
             await self.catalog.transact([], {key: keys.pack({"id": topic.id.hex()})})
 
     async def put(self, *wishes: Wish) -> list[KafkaError | None]:
-        refused = await self.preferred.put(wishes)
+        refused = await self.preferred.put(wishes, lambda: Compare(keys.FEATURES, 0))
         self.preferred.load()
         return refused
 

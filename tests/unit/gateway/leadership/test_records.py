@@ -11,24 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.leadership.records import (
+    MAX_CHANGES,
     MAX_EPOCH,
     MAX_FEATURES,
+    MAX_FEATURES_BYTES,
     MAX_GATEWAY_BYTES,
     MAX_GATEWAY_ID,
+    MAX_LEVEL,
     MAX_LISTENERS,
     MAX_NAME_LENGTH,
     MAX_SMALL_BYTES,
     Address,
     AliveRecord,
     BadRecord,
+    FinalizedFeatures,
     GatewayRecord,
     pack_alive,
+    pack_features,
     pack_gateway,
     pack_preferred,
     pack_slot,
     slot_number,
     slot_text,
     unpack_alive,
+    unpack_features,
     unpack_gateway,
     unpack_preferred,
     unpack_slot,
@@ -37,7 +43,7 @@ from gateway.leadership.slots import SLOTS
 from gateway.leadership.table import Leader
 
 LIFE = "0123456789ABCDEF"
-READERS = (unpack_slot, unpack_preferred, unpack_alive, unpack_gateway)
+READERS = (unpack_slot, unpack_preferred, unpack_alive, unpack_gateway, unpack_features)
 
 GATEWAY_IDS = st.integers(1, MAX_GATEWAY_ID)
 EPOCHS = st.integers(0, MAX_EPOCH)
@@ -69,10 +75,24 @@ def test_a_life_is_read_back(alive: AliveRecord) -> None:
         st.dictionaries(NAMES, st.builds(Address, NAMES.filter(bool), st.integers(1, 65535)), max_size=4),
         st.dictionaries(NAMES, LEVELS, max_size=4),
         NAMES,
+        st.just("") | LIVES,
     )
 )
 def test_a_gateway_is_read_back(gateway: GatewayRecord) -> None:
     assert unpack_gateway(pack_gateway(gateway)) == gateway
+
+
+@given(
+    st.builds(
+        FinalizedFeatures,
+        st.integers(0, MAX_CHANGES),
+        st.dictionaries(NAMES, st.integers(0, MAX_LEVEL), max_size=4),
+        NAMES,
+        st.dictionaries(NAMES.map("later.{}".format), st.none() | st.integers() | NAMES, max_size=2),
+    )
+)
+def test_levels_are_read_back_with_what_a_later_release_adds(finalized: FinalizedFeatures) -> None:
+    assert unpack_features(pack_features(finalized)) == finalized
 
 
 def test_the_bytes_stay_as_they_are() -> None:
@@ -84,6 +104,10 @@ def test_the_bytes_stay_as_they_are() -> None:
     assert pack_gateway(record) == (
         b'{"v":1,"name":"g-1","rack":"a","listeners":{"PLAINTEXT":["h",9092]},"features":{"slots":[1,2]},'
         b'"release":"0.1"}'
+    )
+    assert pack_gateway(record._replace(life=LIFE)).endswith(b',"life":"0123456789ABCDEF"}')
+    assert pack_features(FinalizedFeatures(3, {"dafka.preferred.leaders": 1}, "0.2", {"since": []})) == (
+        b'{"v":1,"epoch":3,"levels":{"dafka.preferred.leaders":1},"release":"0.2","since":[]}'
     )
 
 
@@ -210,6 +234,8 @@ def test_half_a_leader_is_refused(missing: str) -> None:
         {"features": {"f": [0, 2**15]}},
         {"features": {"f": [0, False]}},
         {"features": {str(number): [0, 1] for number in range(MAX_FEATURES + 1)}},
+        {"life": LIFE.lower()},
+        {"life": None},
         {"more": "x" * MAX_GATEWAY_BYTES},
     ],
 )
@@ -217,6 +243,34 @@ def test_what_cannot_be_true_of_a_gateway_is_refused(change: dict[str, Any]) -> 
     assert unpack_gateway(changed(GOOD_GATEWAY, {})).listeners == {"PLAINTEXT": Address("h", 9092)}
     with pytest.raises(BadRecord):
         unpack_gateway(changed(GOOD_GATEWAY, change))
+
+
+GOOD_LEVELS: dict[str, Any] = {"v": 1, "epoch": 3, "levels": {"f": 1}, "release": "0.1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": -1},
+        {"epoch": MAX_CHANGES + 1},
+        {"epoch": True},
+        {"release": None},
+        {"levels": None},
+        {"levels": [["f", 1]]},
+        {"levels": {"f": -1}},
+        {"levels": {"f": MAX_LEVEL + 1}},
+        {"levels": {"f": True}},
+        {"levels": {"f": "1"}},
+        {"levels": {"f\n": 1}},
+        {"levels": {"f" * (MAX_NAME_LENGTH + 1): 1}},
+        {"levels": {str(number): 1 for number in range(MAX_FEATURES + 1)}},
+        {"more": "x" * MAX_FEATURES_BYTES},
+    ],
+)
+def test_what_cannot_be_true_of_levels_is_refused(change: dict[str, Any]) -> None:
+    assert unpack_features(changed(GOOD_LEVELS, {})) == FinalizedFeatures(3, {"f": 1}, "0.1")
+    with pytest.raises(BadRecord):
+        unpack_features(changed(GOOD_LEVELS, change))
 
 
 def test_a_gateway_that_nobody_could_read_is_not_written() -> None:
