@@ -101,7 +101,11 @@ class Channel:
                     self._is_needed = trio.Event()
                     await self._is_needed.wait()
                 began = trio.current_time()
-                await self._connect()
+                try:
+                    await self._connect()
+                except Exception:  # whatever another gateway sends, or is sent, must not end this one
+                    logger.exception("an unexpected failure in the channel to %s", self._who)
+                    self._fail(PeerUnreachable(f"the channel to {self._who} has failed"))
                 if trio.current_time() - began >= MOST_BACKOFF_SECONDS:
                     backoff = FIRST_BACKOFF_SECONDS
                 await trio.sleep(backoff)
@@ -148,6 +152,9 @@ class Channel:
                 self._hand_over(connection, versions, waits)
             except PeerFailed as failure:
                 waits.reply.fail(failure)
+            except Exception:  # what one has to ask must not end what the others have
+                logger.exception("%s cannot be asked %s", self._who, waits.question.name)
+                waits.reply.fail(PeerFailed(f"{waits.question.name} cannot be encoded"))
 
     @staticmethod
     def _hand_over(connection: Connection, versions: Versions, waits: _Waiting) -> None:

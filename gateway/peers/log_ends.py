@@ -88,7 +88,11 @@ class LogEnds:
         while True:
             await self._wanted.wait()
             began = trio.current_time()
-            asked = await self._round()
+            asked = 0
+            try:
+                asked = await self._round()
+            except Exception:  # who only looks must not end what it looks at
+                logger.exception("a round of questions where logs end failed")
             if not self._heard:
                 self._wanted = trio.Event()
             pause = max(ROUND_SECONDS, asked / PARTITIONS_A_SECOND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -292,6 +293,50 @@ def test_one_that_refuses_to_say_what_it_has() -> None:
         header, _ = await other.request()
         await other.answer(header, versions_answer(error=41))
         assert "gateway 3 does not say what it has: error 41" in str(await scene.failure("first"))
+
+    run(body)
+
+
+class Unspeakable(Question):
+    """A request with a number that is out of range."""
+
+    def body(self, version: int) -> bytes:
+        if not version:
+            raise AssertionError("it is asked in a version that both have")
+        raise struct.error("int format requires -2147483648 <= number <= 2147483647")
+
+
+def test_a_request_that_cannot_be_encoded_ends_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(scene: Scene) -> None:
+        wrong = Unspeakable(REQUEST_CLASSES[2](replica_id=-1, isolation_level=0, topics=[]))
+        scene.ask("wrong", wrong, seconds=60)
+        scene.ask("with it", seconds=60)
+        other = await scene.listener.accept()
+        await other.greet()
+        assert "ListOffsets cannot be encoded" in str(await scene.failure("wrong"))
+        assert "gateway 3 cannot be asked ListOffsets" in caplog.text
+        header, _ = await other.request()
+        await other.answer(header, ends_answer(orders={0: 1}))
+        await wait_all_tasks_blocked()
+        assert offset_in(scene.answers["with it"]) == 1
+
+    run(body)
+
+
+def test_a_failure_that_nobody_has_thought_of_is_logged_and_the_channel_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(scene: Scene) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(scene.channel, "_open_stream", None)
+            scene.ask("first", seconds=60)
+            assert isinstance(await scene.failure("first"), PeerUnreachable)
+        assert "an unexpected failure in the channel to gateway 3" in caplog.text
+        other = await scene.connected()
+        header, _ = await other.request()
+        await other.answer(header, ends_answer(orders={0: 1}))
+        await wait_all_tasks_blocked()
+        assert offset_in(scene.answers["first"]) == 1
 
     run(body)
 

@@ -192,6 +192,22 @@ def test_partitions_are_bounded_and_many_of_them_make_rounds_rarer(monkeypatch: 
     run(body)
 
 
+def test_a_round_that_fails_is_logged_and_the_next_one_works(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = cluster.partition(0, 2, end=5)
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "ask", None)
+            cluster.log_ends.of(one)
+            await trio.sleep(SOON)
+        assert "a round of questions where logs end failed" in caplog.text
+        await trio.sleep(ROUND_SECONDS)
+        assert cluster.log_ends.of(one) is not None
+
+    run(body)
+
+
 def test_a_gateway_that_is_alone_asks_nobody() -> None:
     async def main() -> None:
         cluster = Cluster()

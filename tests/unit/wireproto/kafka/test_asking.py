@@ -83,6 +83,17 @@ def test_what_no_answer_can_be_is_refused_before_anything_is_allocated(frame: by
         read(memoryview(frame))
 
 
+@pytest.mark.parametrize("key", ASKED.values(), ids=ASKED)
+@given(version=st.integers(0, 11), body=st.binary(max_size=60))
+@settings(max_examples=200)
+def test_any_bytes_are_an_answer_or_refused(key: int, version: int, body: bytes) -> None:
+    try:
+        answer = decode_answer(key, version, memoryview(HEADER + body))
+    except MalformedAnswer:
+        return
+    assert key == answer.API_KEY
+
+
 def test_an_api_or_a_version_that_is_not_there() -> None:
     for key, version in ((9999, 0), (2, 99)):
         with pytest.raises(MalformedAnswer, match="there is no answer"):
