@@ -107,6 +107,7 @@ class GatewayProcess(Life):
                 last_life,
                 check=self.features.read,
             )
+        self._deaths: SeenDeaths | None = None
         self.stores: Stores
         """As the catalog has them when this process serves: others may have changed it while it waited."""
         self.beacon: Beacon
@@ -184,9 +185,9 @@ class GatewayProcess(Life):
             node_id=self.requests.new_id(),
         )
         if self.alive is not None:
-            deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
-            self.beacon.on_links(deaths.on_link)
-            nursery.start_soon(deaths.run)
+            self._deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
+            self.beacon.on_links(self._deaths.on_link)
+            nursery.start_soon(self._deaths.run)
         await nursery.start(self.beacon.run)
         nursery.start_soon(self.presence.run)
         register_beacon(self.metrics, self.beacon)
@@ -247,5 +248,7 @@ class GatewayProcess(Life):
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }
+        if self._deaths is not None and broker.peers is not None:
+            broker.peers.on_closed(self._deaths.on_closed)
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

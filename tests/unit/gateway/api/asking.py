@@ -152,6 +152,7 @@ class FakeBroker:
             **{
                 "partitions": 1,
                 "rack": "",
+                "gateway_listener": "",
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
