@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -169,6 +170,17 @@ class Kills(Protocol):
         ...
 
 
+def _keep(history: History, directory: Path, seed: int) -> None:
+    """What happened in a round, and what its processes said, for whoever looks for the reason."""
+    kept = Path("build/kills") / str(seed)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    history.save(kept / "history.jsonl")
+    for log in directory.rglob("*.log"):
+        if "db" not in log.parts:
+            shutil.copy(log, kept / "-".join(log.relative_to(directory).parts))
+
+
 def run_rounds(make: Callable[[Path, int, int], Kills], description: str | None, most: int) -> int:
     """Rounds of so many kills at most, as the command line says; the exit code. `make` is given a directory,
     the round's seed, and how many kills it has.
@@ -198,7 +210,7 @@ def run_rounds(make: Callable[[Path, int, int], Kills], description: str | None,
             except AssertionError as error:
                 found = [Problem("did not go on", str(error))]
             if found:
-                one.history.save(Path(f"kills-{seed}.jsonl"))
+                _keep(one.history, Path(directory), seed)
         print(
             f"{count} kills, {one.acked} acknowledged, {one.said}{len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",
