@@ -22,13 +22,13 @@ from tests.faults.workloads import Load
 TOPIC: Final = "killed"
 PARTITIONS: Final = 6
 SIZES: Final = (100, 1000, 6000)
-PAUSE_SECONDS: Final = 0.005
+PAUSE_SECONDS: Final = 0.01
 """Between two records: how much is in flight matters, not how much there is in the end."""
 
-CLIENT_PAUSE_SECONDS: Final = 0.02
-KEYED_PAUSE_SECONDS: Final = 0.02
-COMMIT_PAUSE_SECONDS: Final = 0.2
-WATCH_SECONDS: Final = 0.1
+CLIENT_PAUSE_SECONDS: Final = 0.05
+KEYED_PAUSE_SECONDS: Final = 0.05
+COMMIT_PAUSE_SECONDS: Final = 0.5
+WATCH_SECONDS: Final = 0.2
 """Between two questions to each gateway."""
 
 WAIT_SECONDS: Final = 240.0

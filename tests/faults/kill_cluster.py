@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -137,10 +138,11 @@ class Round:
         if fault.kind in FROM_ITS_END:
             begun = time.monotonic()
             loads.serving.begin(loads.main.sent)
-        self.history.add(Event("is over"))
+        self._say("is over")
         if awaited:
             last = self._await_all(cluster, loads)
             self._took["two at once" if two else fault.kind].append(last - begun)
+            self._say(f"all serve again {last - begun:.2f} s after it began")
         self._revive(cluster)
 
     def _second(self, faults: ClusterFaults, second: Fault) -> None:
@@ -150,7 +152,13 @@ class Round:
 
     def _note(self, kind: str, what: str) -> None:
         self.killed[kind] += 1
+        self._say(what)
+
+    def _say(self, what: str) -> None:
+        """To the history, and beside the logs of the processes, by the same clock."""
         self.history.add(Event(what))
+        with (self._directory / "events.log").open("a") as file:
+            file.write(f"{datetime.now(UTC):%H:%M:%S.%f} {what}\n")
 
     def _await_all(self, cluster: WholeCluster, loads: Loads) -> float:
         """The time at which the last partition served again."""
