@@ -92,14 +92,14 @@ class Loads:
         for client in self._others:
             client.wait_until_it_has_begun()
 
-    def stop(self) -> None:
-        """Everything that was sent has its result. Raises AssertionError."""
+    def stop(self) -> list[Problem]:
+        """Everything that was sent has its result; the clients of which that is not so."""
         self.main.stop()
-        for client in self._others:
-            client.stop()
+        stuck = [problem for client in self._others for problem in client.stop()]
         self._keyed.stop()
         self._commits.stop()
         self._watch.stop()
+        return stuck
 
     def check(self) -> list[Problem]:
         """Reads everything, waits until the group has done the same, and judges."""

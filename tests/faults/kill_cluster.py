@@ -101,7 +101,7 @@ class Round:
                 self._settle(cluster)
                 loads.serving.begin(loads.main.sent)
                 self._await_all(cluster, loads)
-                loads.stop()
+                self._problems += loads.stop()
                 self.acked = loads.acked
                 self._problems += loads.check()
                 self._problems += _stores_differ(cluster)
