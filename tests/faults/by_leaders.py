@@ -36,7 +36,8 @@ def read_by_leaders(
     for partition in range(partitions):
         batches = _stored(addresses, topic, partition)
         for batch in batches:
-            history.add(Led(partition, batch.base_offset, batch.leader_epoch))
+            sender = batch.producer_id, batch.producer_epoch, batch.base_sequence
+            history.add(Led(partition, batch.base_offset, batch.leader_epoch, *sender))
             for offset, record in records_of(batch):
                 producer, number, digest = read_value(record.value)
                 history.add(Seen(partition, offset, producer, number, digest, "end"))

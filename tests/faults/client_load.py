@@ -80,10 +80,10 @@ class ClientLoad:
         told = self._process.stdout
         assert told is not None
         for line in told:
-            number, outcome, *_ = line.rstrip("\n").split("\t")
+            number, outcome, *why = line.rstrip("\n").split("\t")
             if outcome == "error":
                 self.unknown += 1
-                self._history.add(Result(self.name, int(number), "unknown"))
+                self._history.add(Result(self.name, int(number), "unknown", why=" ".join(why)))
             else:
                 self.acked += 1
                 self._history.add(Result(self.name, int(number), "ok", int(outcome)))

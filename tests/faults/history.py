@@ -31,6 +31,8 @@ class Result:
     number: int
     outcome: str
     offset: int = -1
+    why: str = ""
+    """What a client said of a record that it gave up."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,16 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Led:
-    """A batch that was read at the end: the epoch of the leader that has appended it."""
+    """A batch that was read at the end: the epoch of the leader that has appended it, and what it says of the
+    producer.
+    """
 
     partition: int
     offset: int
     epoch: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Load:
             self._settle(Result(self.name, number, "fail"))
         else:
             self.unknown += 1
-            self._settle(Result(self.name, number, "unknown"))
+            self._settle(Result(self.name, number, "unknown", why=str(error)))
 
     def _settle(self, result: Result) -> None:
         self.outcomes[result.number] = result.outcome
