@@ -121,7 +121,7 @@ class GatewayProcess(Life):
 
     async def _take_place(self, nursery: trio.Nursery) -> None:
         if self.alive is not None:
-            self.alive.on_suspended(self._suspend)
+            self.alive.on_suspended(lambda _suspended: self._answer())
             nursery.start_soon(self.alive.run)
             self.health.not_ready("standby: it waits until no other gateway serves")
             await self.alive.take()
@@ -137,10 +137,6 @@ class GatewayProcess(Life):
         if not self.remembering.compared.is_set():
             return "too few stores have said whether the catalog is the newest: it leads nothing before"
         return None
-
-    def _suspend(self, suspended: bool) -> None:
-        if self._server is not None:
-            (self._server.suspend if suspended else self._server.resume)()
 
     async def _hand_over(self, broker: Broker) -> None:
         gateways, leading = broker.gateways, broker.leading
