@@ -8,7 +8,7 @@ a gateway has told its producer that it is durable.
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import count, groupby
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from gateway.catalog import keys
@@ -125,22 +125,19 @@ class LogHistory:
         not, or elsewhere.
         """
         ledger = self._world.history.ledger(partition)
-        records = ledger.records
         found = []
-        places = {}
-        for name, group in groupby(sorted(records), lambda offset: _name(ledger, offset)):
-            offsets = list(group)
-            places[name] = offsets[0]
-            asked = Append(offsets[0], offsets[-1] + 1, records[offsets[0]].epoch)
-            place = partition, name
-            returned = self._acknowledged[place][0] if place in self._acknowledged else NEVER
-            found.append(Operation(name, self._came.get(place, 0), returned, asked, None))
+        places = set()
+        for base, end in pairwise([*sorted(ledger.bases), max(ledger.records, default=-1) + 1]):
+            name = _name(ledger, base)
+            places.add((name, base))
+            when, offset = self._acknowledged.get((partition, name), (NEVER, -1))
+            asked = Append(base, end, ledger.records[base].epoch)
+            # One that was sent again without a producer id may be there twice: one of them is promised.
+            returned = when if offset == base else NEVER
+            found.append(Operation(name, self._came.get((partition, name), 0), returned, asked, None))
         for (log, name), (_, offset) in self._acknowledged.items():
-            if log == partition and places.get(name) != offset:
-                raise BrokenPromise(
-                    f"{name!r} was acknowledged at offset {offset} of {partition}, and is at"
-                    f" {places.get(name)}"
-                )
+            if log == partition and (name, offset) not in places:
+                raise BrokenPromise(f"{name!r} was acknowledged at offset {offset} of {partition}: not there")
         return found
 
 
