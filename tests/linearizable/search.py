@@ -7,17 +7,16 @@ client was cut off, or gave up) may have its moment at any time after it was ask
 
 Theory of operation: Wing and Gong's search, with Lowe's memory. All calls and returns are in a list, in the
 order of their times. The search takes out an operation that was called before anything in the list returned
-and that the model allows next, and goes on from the list's beginning; where that begins with the return of
-what could not be taken out, it puts back what it took last and looks further from there. Which operations
-are out, and in which state the model is then, is all that matters for what is left: it is remembered, and no
-such place is gone through twice.
+and that the model allows next, and goes on with what is left; where there is none, it puts back what it took
+last and tries another one there. Which operations are out, and in which state the model is then, is all that
+matters for what is left: it is remembered, and no such place is gone through twice.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -138,19 +137,37 @@ class _List:
         self.before = [self.first] * (2 * count + 1)
         for one, other in pairwise(order):
             self.after[one], self.before[other] = other, one
-        self.answered = [operation.returned != NEVER for operation in history]
-        self.returns = sum(self.answered)
+        self.returned = [operation.returned for operation in history]
+        self.returns = sum(returned != NEVER for returned in self.returned)
         """How many are still in."""
+
+    def candidates(self) -> Iterator[int]:
+        """Operations that were called before anything that is in returned: those that returned next come
+        first, and those without an answer, which need no place at all, last.
+        """
+        called, at = [], self.after[self.first]
+        while at != self.first and not at % 2:
+            called.append(at // 2)
+            at = self.after[at]
+        return iter(sorted(called, key=self.returned.__getitem__))
+
+    @property
+    def next_return(self) -> int:
+        """The operation that returned first."""
+        at = self.after[self.first]
+        while not at % 2:
+            at = self.after[at]
+        return at // 2
 
     def take_out(self, number: int) -> None:
         self._unlink(2 * number)
-        if self.answered[number]:
+        if self.returned[number] != NEVER:
             self._unlink(2 * number + 1)
             self.returns -= 1
 
     def put_back(self, number: int) -> None:
         """The one that was taken out last, of those that are out."""
-        if self.answered[number]:
+        if self.returned[number] != NEVER:
             self._link(2 * number + 1)
             self.returns += 1
         self._link(2 * number)
@@ -181,21 +198,18 @@ class _Search(Generic[State]):
         self._stuck: Operation | None = None
 
     def run(self) -> Judgement:
-        events = self._list
-        at = events.after[events.first]
-        while events.returns:
-            number, is_return = divmod(at, 2)
-            if is_return:
-                self._note_stuck(number)
-                if not self._taken:
-                    return self._told(Verdict.NOT_LINEARIZABLE)
-                at = self._back()
-            elif self._take(number):
+        levels = [self._list.candidates()]
+        while self._list.returns:
+            if any(map(self._take, levels[-1])):
                 if len(self._seen) > self._max_places:
                     return self._told(Verdict.UNDECIDED)
-                at = events.after[events.first]
-            else:
-                at = events.after[at]
+                levels.append(self._list.candidates())
+                continue
+            self._note_stuck(self._list.next_return)
+            levels.pop()
+            if not levels:
+                return self._told(Verdict.NOT_LINEARIZABLE)
+            self._put_back()
         self._longest, self._stuck = self._order(), None
         return self._told(Verdict.LINEARIZABLE)
 
@@ -213,12 +227,11 @@ class _Search(Generic[State]):
         self._list.take_out(number)
         return True
 
-    def _back(self) -> int:
-        """Put back what was taken last; gives the event to go on from."""
+    def _put_back(self) -> None:
+        """What was taken last."""
         number, self._state = self._taken.pop()
         self._out ^= 1 << number
         self._list.put_back(number)
-        return self._list.after[2 * number]
 
     def _note_stuck(self, number: int) -> None:
         if self._stuck is None or len(self._taken) > len(self._longest):
