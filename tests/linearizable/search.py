@@ -138,18 +138,20 @@ class _List:
         for one, other in pairwise(order):
             self.after[one], self.before[other] = other, one
         self.returned = [operation.returned for operation in history]
+        self._order = [(operation.returned, operation.answered is UNKNOWN) for operation in history]
         self.returns = sum(returned != NEVER for returned in self.returned)
         """How many are still in."""
 
     def candidates(self) -> Iterator[int]:
         """Operations that were called before anything that is in returned: those that returned next come
-        first, and those without an answer, which need no place at all, last.
+        first, and those without an answer, which need no place at all, last. With these in the wrong places a
+        search would try all sets of them.
         """
         called, at = [], self.after[self.first]
         while at != self.first and not at % 2:
             called.append(at // 2)
             at = self.after[at]
-        return iter(sorted(called, key=self.returned.__getitem__))
+        return iter(sorted(called, key=self._order.__getitem__))
 
     @property
     def next_return(self) -> int:
