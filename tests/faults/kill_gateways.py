@@ -14,9 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-
 from gateway.cluster.alive import LEASE_SECONDS
+from tests.clients.leaders import leader_of
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.faults.checker import Problem, check
@@ -91,7 +90,7 @@ class Round:
             commits.stop()
             self.acked = load.acked
             self._read_all()
-            return check(self.history) + keyed.check(self._leader(KEYED_TOPIC, 0)) + commits.check()
+            return check(self.history) + keyed.check(leader_of(self._cluster.bootstrap, KEYED_TOPIC)) + commits.check()
         finally:
             cluster.kill9()
             cluster.wait_until_all_are_gone()
@@ -127,17 +126,6 @@ class Round:
         self._cluster.port_file.unlink(missing_ok=True)
         self._cluster.start()
 
-    def _leader(self, topic: str, partition: int) -> str:
-        """The address of who leads it."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap})
-        while True:
-            leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
-            if leader > 0:
-                return self._cluster.addresses[leader - 1]
-            assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
-            time.sleep(0.1)
-
     def _read_all(self) -> None:
         for partition in range(PARTITIONS):
             for offset, record in self._stored(partition):
@@ -148,7 +136,8 @@ class Round:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                return stored_records(self._leader(TOPIC, partition), TOPIC, partition)
+                leader = leader_of(self._cluster.bootstrap, TOPIC, partition)
+                return stored_records(leader, TOPIC, partition)
             except AssertionError:
                 # A slot goes to its next leader while the shares become even.
                 if time.monotonic() > deadline:
