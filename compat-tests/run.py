@@ -15,7 +15,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.peers
 
-from frameworks.meanwhile import meanwhile
 from harness.cell import FAIL, Cell, run_cell
 from harness.folders import ClientFolder, client_folders
 from harness.report import Report
@@ -29,6 +28,7 @@ from tests.clients.leaders import leader_of
 from tests.clients.stored import stored_batches
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.maven import KAFKA_VERSION
+from tests.peers.meanwhile import meanwhile
 
 # Clients at a time, each with a server of its own.
 JOBS = 2

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from frameworks.checks import SECONDS, same_lines, until
 from frameworks.main import Stage
-from frameworks.meanwhile import meanwhile
+from tests.peers.meanwhile import meanwhile
 
 from kafka_connect.workers import Cluster
 

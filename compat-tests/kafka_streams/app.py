@@ -10,7 +10,7 @@ from pathlib import Path
 from frameworks.checks import SECONDS, equal, until
 from frameworks.java import JavaProcess
 from frameworks.main import Stage
-from frameworks.meanwhile import meanwhile
+from tests.peers.meanwhile import meanwhile
 
 from kafka_streams.lines import Lines, latest, number
 
