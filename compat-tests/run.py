@@ -19,7 +19,7 @@ from harness.cell import FAIL, Cell, run_cell
 from harness.folders import ClientFolder, client_folders
 from harness.report import Report
 from harness.scenarios import Scenario, chosen
-from harness.servers import Gateways, Server, ours
+from harness.servers import Server, ours
 from harness.suite_folders import suite_folders
 from harness.suite_report import SuiteReport
 from harness.suites import run_suite
@@ -27,8 +27,8 @@ from harness.suites import run_suite
 from tests.clients.leaders import leader_of
 from tests.clients.stored import stored_batches
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.gateways import Gateways
 from tests.peers.maven import KAFKA_VERSION
-from tests.peers.meanwhile import meanwhile
 
 # Clients at a time, each with a server of its own.
 JOBS = 2
@@ -166,7 +166,7 @@ def _kills(server: Server, pause_seconds: float | None) -> Iterator[None]:
     if pause_seconds is None or not isinstance(server, Gateways):
         yield
         return
-    with meanwhile(server.kill_next, pause_seconds):
+    with server.killed_in_turn(pause_seconds):
         yield
     print(f"dafka: {server.kills} gateways got a SIGKILL", flush=True)
 
