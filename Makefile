@@ -52,7 +52,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-spark abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -67,6 +67,7 @@ help:
 	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make kills-gateways  the same of several gateways that one process keeps running'
+	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
@@ -119,6 +120,10 @@ kills: $(VENV)/.test-stamp
 
 kills-gateways: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kill_gateways --count $(N) --seed $(SEED)
+
+kills-spark: SECONDS = 120
+kills-spark: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.spark.kills --seconds $(SECONDS)
 
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp

@@ -101,7 +101,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Real clients against dafka standalone, as a table.")
     parser.add_argument("--client", action="append", default=[], help="a folder's name; may be repeated")
     parser.add_argument("--scenario", action="append", default=[], help="a scenario's name; may be repeated")
-    parser.add_argument("--gateways", type=int, default=1, help="of the server, as many stores: 1 is one process")
+    parser.add_argument(
+        "--gateways", type=int, default=1, help="of the server, as many stores: 1 is one process"
+    )
     parser.add_argument(
         "--kill-every",
         type=float,
@@ -142,6 +144,7 @@ def _scenarios(
             names,
             quick=arguments.quick,
             lasting=arguments.kill_every is not None,
+            several=arguments.gateways > 1,
             seconds=arguments.seconds,
             among=client.scenarios,
         )

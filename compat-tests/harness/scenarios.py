@@ -15,7 +15,8 @@ class Scenario:
     """One row of the table.
 
     `quick` ones are run by `make compat QUICK=1` as well. `seconds` is the time limit; one that goes on for a
-    while by itself goes on for `lasts_seconds`, and has that time besides.
+    while by itself goes on for `lasts_seconds`, and has that time besides. `alone`: with one gateway; its
+    client's FINDINGS.md says why.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Scenario:
     quick: bool = True
     seconds: float = LIMIT_SECONDS
     lasts_seconds: float = 0.0
+    alone: bool = False
 
     @property
     def limit_seconds(self) -> float:
@@ -56,17 +58,20 @@ def chosen(
     *,
     quick: bool,
     lasting: bool = False,
+    several: bool = False,
     seconds: float | None = None,
     among: Iterable[Scenario] = SCENARIOS,
 ) -> tuple[Scenario, ...]:
     """Those `among` them that have these names; without names all, or the quick ones, or those that last.
 
-    `seconds`: how long what lasts goes on, instead of its own time.
+    `several` gateways: without what is for one. `seconds`: how long what lasts goes on, instead of its own
+    time.
     """
     found = [
         one
         for one in among
         if (one.name in names if names else (one.quick or not quick) and (one.lasts_seconds or not lasting))
+        and not (several and one.alone)
     ]
     if seconds is None:
         return tuple(found)

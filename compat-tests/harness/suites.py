@@ -69,8 +69,7 @@ def _chosen(suite: SuiteFolder, tests: Sequence[str], *, quick: bool, brokers: i
     chosen = [
         group
         for group in suite.groups
-        if (set(tests) & set(group.tests) if tests else group.quick or not quick)
-        and group.brokers <= brokers
+        if (set(tests) & set(group.tests) if tests else group.quick or not quick) and group.brokers <= brokers
     ]
     # What may take longest begins first, so that nothing waits for it alone.
     return sorted(chosen, key=lambda group: -group.seconds)

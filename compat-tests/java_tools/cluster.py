@@ -65,7 +65,7 @@ def metadata_quorum(tools: Tools) -> None:
     (voter,) = json.loads(told["CurrentVoters"])
     equal(voter["id"], 1, "the voter")
     rows = table(tools.run("kafka-metadata-quorum", "describe", "--replication").lines, "NodeId")
-    states = {number: "Observer" for number in tools.brokers} | {"1": "Leader"}
+    states = dict.fromkeys(tools.brokers, "Observer") | {"1": "Leader"}
     equal({row["NodeId"]: row["Status"] for row in rows}, states, "replication")
     for row in rows:
         equal(row["Lag"], "0", f"lag of {row['NodeId']}")
@@ -123,17 +123,23 @@ def where_it_can_be(tools: Tools, name: str) -> None:
 
 
 def led_by_gateways(tools: Tools, name: str) -> None:
-    """Stores have the copies, and gateways lead: a plan for brokers is made, and what it would move is not."""
+    """Stores have the copies, and gateways lead: a plan for brokers is made, and not carried out."""
     generated = generate(tools, name, ",".join(tools.brokers))
     brokers = sorted(map(int, tools.brokers))
     for found in places(generated[3]).values():
         equal(sorted(found), brokers, "where they should be")
     plan = tools.file("several.json", json.loads(generated[3]))
-    tools.refused(REASSIGN, "--execute", "--reassignment-json-file", plan, words="several gateways, and a partition has one")
+    tools.refused(
+        REASSIGN,
+        "--execute",
+        "--reassignment-json-file",
+        plan,
+        words="several gateways, and a partition has one",
+    )
 
 
 def generate(tools: Tools, topic: str, brokers: str) -> list[str]:
-    """The lines of --generate: where the topic is stands in the second one, where it should be in the fourth."""
+    """The lines of --generate: the second one says where it is, the fourth where it should be."""
     move = tools.file("move.json", {"topics": [{"topic": topic}], "version": 1})
     how = ("--generate", "--topics-to-move-json-file", move, "--broker-list", brokers)
     return tools.run(REASSIGN, *how).lines

@@ -90,9 +90,7 @@ def log_dirs(tools: Tools) -> None:
         """By partition, which one broker tells of: in as many directories as there are copies."""
         *_, last = tools.run("kafka-log-dirs", "--describe", *more).lines
         brokers = json.loads(last)["brokers"]
-        found = [
-            one for broker in brokers for folder in broker["logDirs"] for one in folder["partitions"]
-        ]
+        found = [one for broker in brokers for folder in broker["logDirs"] for one in folder["partitions"]]
         asked.update(str(broker["broker"]) for broker in brokers)
         assert all(one["isFuture"] is False and one["offsetLag"] == 0 for one in found), found
         told = Counter((one["partition"], one["size"]) for one in found)

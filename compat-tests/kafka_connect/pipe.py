@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 
 from frameworks.checks import SECONDS, same_lines, until
 from frameworks.main import Stage
-from tests.peers.meanwhile import meanwhile
 
 from kafka_connect.workers import Cluster
+from tests.peers.meanwhile import meanwhile
 
 LINES_AT_A_TIME = 10
 PAUSE_SECONDS = 0.05

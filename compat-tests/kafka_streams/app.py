@@ -10,9 +10,9 @@ from pathlib import Path
 from frameworks.checks import SECONDS, equal, until
 from frameworks.java import JavaProcess
 from frameworks.main import Stage
-from tests.peers.meanwhile import meanwhile
 
 from kafka_streams.lines import Lines, latest, number
+from tests.peers.meanwhile import meanwhile
 
 PARTITIONS = 2
 # The stream of lines, and what is grouped by word, in each partition.
@@ -22,7 +22,7 @@ COMPACTED_SOON = ("topic.segment.ms=1000", "topic.min.cleanable.dirty.ratio=0.01
 RESULTS = ("counts", "places", "windows", "joined")
 LINES_AT_A_TIME = 5
 PAUSE_SECONDS = 0.1
-# A word's places are written again with each line that has it, so that they grow with the square of the lines.
+# A word's places are written again with each line that has it: bytes grow with the square of the lines.
 SLOW_LINES = 2
 SLOW_PAUSE_SECONDS = 0.4
 

@@ -90,7 +90,11 @@ class Round:
             commits.stop()
             self.acked = load.acked
             self._read_all()
-            return check(self.history) + keyed.check(leader_of(self._cluster.bootstrap, KEYED_TOPIC)) + commits.check()
+            return (
+                check(self.history)
+                + keyed.check(leader_of(self._cluster.bootstrap, KEYED_TOPIC))
+                + commits.check()
+            )
         finally:
             cluster.kill9()
             cluster.wait_until_all_are_gone()

@@ -35,7 +35,7 @@ class Gateways(Supervised):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def restart(self) -> None:
-        """Each gateway, one after the other: whoever leads or coordinates what a client uses is among them."""
+        """Each gateway, one after the other: who leads or coordinates what a client uses is among them."""
         for _ in self.names:
             self.kill_next()
 

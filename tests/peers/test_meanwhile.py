@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from tests.peers.meanwhile import meanwhile
 
 

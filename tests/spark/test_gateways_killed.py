@@ -1,5 +1,6 @@
-"""Each of three gateways gets a SIGKILL while Spark reads, writes and streams; `tests.spark.kills` goes on for
-longer.
+"""Each of three gateways gets a SIGKILL while Spark reads, writes and streams.
+
+`tests.spark.kills` goes on for longer.
 """
 
 from __future__ import annotations

@@ -136,6 +136,13 @@ def test_under_kills_only_what_lasts_is_run_unless_something_is_named() -> None:
     assert chosen([], quick=True, among=[lasts, other]) == (other,)
 
 
+def test_what_is_for_one_gateway_is_not_run_on_several() -> None:
+    one, other = Scenario("one", "", alone=True), Scenario("other", "")
+    assert chosen([], quick=False, among=[one, other]) == (one, other)
+    assert chosen([], quick=False, several=True, among=[one, other]) == (other,)
+    assert chosen(["one"], quick=False, several=True, among=[one, other]) == ()
+
+
 def test_batches_stored_under_another_codec_are_a_failure(tmp_path: Path, server: NoServer) -> None:
     script = "echo check-codec a gzip"
     assert cell(tmp_path, script, server, {"a": {"gzip"}}).outcome == PASS
