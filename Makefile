@@ -23,6 +23,8 @@ FAULTS     ?=
 N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
+# What QUICK=1 runs over several gateways, too.
+QUICK_CLUSTER = --gateways 3 --client kcat --client python_confluent --client franz_go
 GROUPS_ARGS ?=
 # Mutations: every n-th one, and those of these names.
 PART       ?= 1/1
@@ -138,6 +140,7 @@ groups: $(VENV)/.test-stamp
 
 compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
+	$(if $(QUICK),$(if $(COMPAT_ARGS),,$(BIN)/python compat-tests/run.py --quick $(QUICK_CLUSTER)))
 
 pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines

@@ -30,6 +30,9 @@ def cluster(tools: Tools) -> None:
         for number, address in tools.brokers.items()
     ]
     equal(sorted(rows, key=lambda row: row["ID"]), wanted, "endpoints")
+    if tools.several:
+        unregister = ("unregister", *server, "--id", "2")
+        tools.refused("kafka-cluster", *unregister, words="gateway 2 is alive: stop it first")
 
 
 def api_versions(tools: Tools) -> None:
