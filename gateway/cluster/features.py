@@ -120,8 +120,8 @@ class Features:
         if not self.level(feature):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"this needs feature {feature}, which is at level 0 as for gateways of an older release: when "
-                "all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
+                f"this needs feature {feature}, which is at level 0 as for gateways of an older release: "
+                "when all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
             )
         return self.compare()
 
