@@ -23,6 +23,8 @@ FAULTS     ?=
 N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
+# What QUICK=1 runs over several gateways, too.
+QUICK_CLUSTER = --gateways 3 --client kcat --client python_confluent --client franz_go
 GROUPS_ARGS ?=
 # Mutations: every n-th one, and those of these names.
 PART       ?= 1/1
@@ -52,7 +54,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-cluster kills-spark abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -67,6 +69,8 @@ help:
 	@echo 'make alerts  a real Prometheus on a mesh while stores, disks and consumers fail'
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make kills-gateways  the same of several gateways that one process keeps running'
+	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
+	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
@@ -120,6 +124,13 @@ kills: $(VENV)/.test-stamp
 kills-gateways: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kill_gateways --count $(N) --seed $(SEED)
 
+kills-cluster: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.faults.kill_cluster --count $(N) --seed $(SEED)
+
+kills-spark: SECONDS = 120
+kills-spark: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.spark.kills --seconds $(SECONDS)
+
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.abuse --seconds $(SECONDS) --seed $(SEED) $(ABUSE_ARGS)
@@ -133,6 +144,7 @@ groups: $(VENV)/.test-stamp
 
 compat: $(VENV)/.test-stamp
 	$(BIN)/python compat-tests/run.py $(if $(QUICK),--quick) $(COMPAT_ARGS)
+	$(if $(QUICK),$(if $(COMPAT_ARGS),,$(BIN)/python compat-tests/run.py --quick $(QUICK_CLUSTER)))
 
 pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 $(if $(QUICK),-m 'matrix and not long') $(PIPELINE_ARGS) tests/pipelines

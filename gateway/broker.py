@@ -9,11 +9,14 @@ import trio
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.features import Features
+from gateway.cluster.gateways import SharedGateways
 from gateway.cluster.stores import Stores
 from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
+from gateway.peers.log_ends import LogEnds
+from gateway.peers.peers import Peers
 
 
 class Broker(Cluster):
@@ -34,9 +37,21 @@ class Broker(Cluster):
         self.following.on_deleted(self.groups.expiry.topic_deleted)
         if self.leading is not None:
             self.leading.on_moved(self.groups.moved)
+        self.peers = (
+            Peers(self.gateways, self.node_id, settings.gateway_listener)
+            if isinstance(self.gateways, SharedGateways)
+            else None
+        )
+        """Where there are several gateways."""
+        self.log_ends = LogEnds(self.gateways, self.peers)
 
     async def run(self) -> None:
-        """The background work of the log and on topics, for ever. Groups have their own (`groups.run`)."""
+        """The background work of the log, on topics, and with other gateways, for ever. Groups have their own
+        (`groups.run`).
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(super().run)
             nursery.start_soon(self.automatic_creation.run)
+            if self.peers is not None:
+                nursery.start_soon(self.peers.run)
+                nursery.start_soon(self.log_ends.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import traceback
@@ -24,6 +25,8 @@ class Stage:
         self.directory = directory
         self.server = Side(bootstrap)
         self.processes: list[JavaProcess] = []
+        self.seconds = float(os.environ.get("COMPAT_SECONDS", "0"))
+        """How long work goes on, in a scenario that lasts."""
         self._id = uuid.uuid4().hex[:8]
 
     def name(self, what: str) -> str:

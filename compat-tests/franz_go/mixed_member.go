@@ -68,7 +68,7 @@ func (m *mixedMember) connect(arguments []string) (*kgo.Client, error) {
 		chosen = append(chosen, balancers[protocol]())
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(arguments[0]), kgo.ClientID(m.name), kgo.ConsumerGroup(arguments[2]), kgo.ConsumeTopics(m.topic),
+		kgo.SeedBrokers(strings.Split(arguments[0], ",")...), kgo.ClientID(m.name), kgo.ConsumerGroup(arguments[2]), kgo.ConsumeTopics(m.topic),
 		kgo.Balancers(chosen...), kgo.SessionTimeout(milliseconds(arguments[5])),
 		kgo.RebalanceTimeout(milliseconds(arguments[6])), kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -24,7 +25,7 @@ type server struct{ bootstrap string }
 // client makes a producer, a consumer or both.
 func (s *server) client(options ...kgo.Opt) (*kgo.Client, error) {
 	base := []kgo.Opt{
-		kgo.SeedBrokers(s.bootstrap),
+		kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from harness.folders import ClientFolder
 from harness.scenarios import Scenario
+from harness.servers import Server
 
 PASS, FAIL, NOT_IN_CLIENT = "pass", "fail", "not in this client"
 NOT_IN_CLIENT_STATUS = 77
@@ -22,17 +22,6 @@ KILL_SERVER, RESTARTED = "kill-server", "restarted"
 CHECK_CODEC = "check-codec"
 """`check-codec TOPIC CODEC`: all batches of partition 0 must be stored so, once the program has passed."""
 WORDS_CHARACTERS = 2000
-
-
-class Server(Protocol):
-    """What `tests.peers` starts: killed and started again on the same port and data."""
-
-    @property
-    def bootstrap(self) -> str: ...
-
-    def kill9(self) -> None: ...
-
-    def start(self) -> object: ...
 
 
 @dataclass
@@ -61,7 +50,8 @@ def run_cell(
     start = time.monotonic()
     # A JVM that gets a SIGKILL leaves its native libraries behind, megabytes each.
     with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as temporary:
-        status, talk = _run(client, {**client.environment(home), "TMPDIR": temporary}, scenario, server)
+        more = {"TMPDIR": temporary, "COMPAT_SECONDS": str(scenario.lasts_seconds)}
+        status, talk = _run(client, {**client.environment(home), **more}, scenario, server)
     outcome, words = _judged(status, talk, scenario)
     if outcome == PASS:
         outcome, words = _codecs_judged(talk, server, codecs_of)
@@ -83,7 +73,7 @@ def _run(
     )
     talk = _Talk(process, server)
     try:
-        status: int | None = process.wait(scenario.seconds)
+        status: int | None = process.wait(scenario.limit_seconds)
     except subprocess.TimeoutExpired:
         status = None
     finally:
@@ -96,7 +86,7 @@ def _judged(status: int | None, talk: "_Talk", scenario: Scenario) -> tuple[str,
     if talk.server_failed:
         return FAIL, f"{talk.errors}\n{talk.server_failed}"
     if status is None:
-        return FAIL, f"{talk.errors}\nstill running after {scenario.seconds:g} s"
+        return FAIL, f"{talk.errors}\nstill running after {scenario.limit_seconds:g} s"
     if status == NOT_IN_CLIENT_STATUS:
         return NOT_IN_CLIENT, talk.errors
     if status != 0:
@@ -156,11 +146,10 @@ class _Talk:
                     self.codecs.append((rest[0], rest[1]))
 
     def _restarted(self) -> bool:
-        """Kill the server, start it and say so; False where there is no going on."""
+        """Have the server killed and started, and say so; False where there is no going on."""
         assert self._process.stdin is not None
-        self._server.kill9()
         try:
-            self._server.start()
+            self._server.restart()
         except Exception as failure:
             self.server_failed = f"the server did not come back: {failure}"
             end_session(self._process)

@@ -61,7 +61,7 @@ class ClientFolder:
             "COMPAT_HOME": str(home),
             # The Python of the project itself, for clients that have none of their own.
             "COMPAT_PYTHON": sys.executable,
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": f"{HERE}:{HERE.parent}",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 

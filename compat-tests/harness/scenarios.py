@@ -1,24 +1,35 @@
 """The table of scenarios that all clients share. README.md says what a client's program does in each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # A scenario that hangs is ended then. None takes as long on a quiet machine.
 LIMIT_SECONDS = 120.0
+# What goes on for a while writes so much as it does in that time: where the server is away, it takes longer.
+KILLED_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
 class Scenario:
     """One row of the table.
 
-    `quick` ones are run by `make compat QUICK=1` as well. `seconds` is the time limit.
+    `quick` ones are run by `make compat QUICK=1` as well. `seconds` is the time limit; one that goes on for a
+    while by itself goes on for `lasts_seconds`, and has that time besides. `alone`: with one gateway; its
+    client's FINDINGS.md says why.
     """
 
     name: str
     shows: str
     quick: bool = True
     seconds: float = LIMIT_SECONDS
+    lasts_seconds: float = 0.0
+    alone: bool = False
+
+    @property
+    def limit_seconds(self) -> float:
+        """What still runs then is ended."""
+        return self.seconds + KILLED_FACTOR * self.lasts_seconds
 
 
 SCENARIOS = (
@@ -42,6 +53,26 @@ SCENARIOS = (
 )
 
 
-def chosen(names: list[str], *, quick: bool, among: Iterable[Scenario] = SCENARIOS) -> tuple[Scenario, ...]:
-    """Those `among` them that have these names; without names all, or the quick ones."""
-    return tuple(one for one in among if (one.name in names if names else one.quick or not quick))
+def chosen(
+    names: list[str],
+    *,
+    quick: bool,
+    lasting: bool = False,
+    several: bool = False,
+    seconds: float | None = None,
+    among: Iterable[Scenario] = SCENARIOS,
+) -> tuple[Scenario, ...]:
+    """Those `among` them that have these names; without names all, or the quick ones, or those that last.
+
+    `several` gateways: without what is for one. `seconds`: how long what lasts goes on, instead of its own
+    time.
+    """
+    found = [
+        one
+        for one in among
+        if (one.name in names if names else (one.quick or not quick) and (one.lasts_seconds or not lasting))
+        and not (several and one.alone)
+    ]
+    if seconds is None:
+        return tuple(found)
+    return tuple(replace(one, lasts_seconds=seconds) if one.lasts_seconds else one for one in found)

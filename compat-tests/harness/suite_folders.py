@@ -23,7 +23,8 @@ GROUP_LIMIT_SECONDS = 300.0
 class Group:
     """What one call of the suite's program runs: the suite has no smaller choice than that.
 
-    `parts` are pieces of its one test that are run one after the other, because the others are left out.
+    `parts` are pieces of its one test that are run one after the other, because the others are left out. It
+    asks for a server of so many `brokers`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Group:
     seconds: float
     quick: bool
     parts: tuple[str, ...] = ()
+    brokers: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class SuiteFolder:
             float(self.about["seconds"].get(name, GROUP_LIMIT_SECONDS)),
             name in self.about["quick"],
             tuple(self.about["parts"].get(name, ())),
+            int(self.about.get("brokers", {}).get(name, 1)),
         )
 
 

@@ -18,46 +18,61 @@ def cluster(tools: Tools) -> None:
     (line,) = tools.run("kafka-cluster", "cluster-id", *server).lines
     assert re.fullmatch(r"Cluster ID: [\w-]{16,}", line), line
     rows = table(tools.run("kafka-cluster", "list-endpoints", *server).lines, "ID")
-    host, _, port = tools.bootstrap.rpartition(":")
-    wanted = {
-        "ID": "1",
-        "HOST": host,
-        "PORT": port,
-        "RACK": "null",
-        "STATE": "unfenced",
-        "ENDPOINT_TYPE": "broker",
-    }
-    equal(rows, [wanted], "endpoints")
+    wanted = [
+        {
+            "ID": number,
+            "HOST": address.rpartition(":")[0],
+            "PORT": address.rpartition(":")[2],
+            "RACK": "null",
+            "STATE": "unfenced",
+            "ENDPOINT_TYPE": "broker",
+        }
+        for number, address in tools.brokers.items()
+    ]
+    equal(sorted(rows, key=lambda row: row["ID"]), wanted, "endpoints")
+    if tools.several:
+        unregister = ("unregister", *server, "--id", "2")
+        tools.refused("kafka-cluster", *unregister, words="gateway 2 is alive: stop it first")
 
 
 def api_versions(tools: Tools) -> None:
     """Whatever is offered is a version that the client of the same release can use."""
     said = tools.run("kafka-broker-api-versions").out
-    assert said.startswith(f"{tools.bootstrap} (id: 1 rack: null isFenced: false) -> ("), said[:200]
+    heads = {line for line in said.splitlines() if line.endswith(" -> (")}
+    wanted = {
+        f"{address} (id: {number} rack: null isFenced: false) -> ("
+        for number, address in tools.brokers.items()
+    }
+    equal(heads, wanted, "brokers")
     found = re.findall(r"^\s(\w+)\((\d+)\): (\d+)(?: to (\d+))? \[usable: (\d+)\]", said, re.MULTILINE)
     usable = {name: (int(key), int(best)) for name, key, _, _, best in found}
-    for name, wanted in (
+    for name, key_and_best in (
         ("Produce", (0, 13)),
         ("Fetch", (1, 18)),
         ("Metadata", (3, 13)),
         ("JoinGroup", (11, 9)),
     ):
-        equal(usable.get(name), wanted, f"key and best version of {name}")
+        equal(usable.get(name), key_and_best, f"key and best version of {name}")
     assert "node too" not in said, said
 
 
 def metadata_quorum(tools: Tools) -> None:
-    """One voter, who leads, and nobody behind."""
+    """One voter, who leads, and nobody behind; other gateways observe."""
     status = dict(
         line.split(":", 1) for line in tools.run("kafka-metadata-quorum", "describe", "--status").lines
     )
     told = {name: value.strip() for name, value in status.items()}
-    equal((told["LeaderId"], told["MaxFollowerLag"], told["CurrentObservers"]), ("1", "0", "[]"), "status")
+    equal((told["LeaderId"], told["MaxFollowerLag"]), ("1", "0"), "status")
+    observers = [str(one["id"]) for one in json.loads(told["CurrentObservers"])]
+    equal(observers, list(tools.brokers)[1:], "observers")
     (voter,) = json.loads(told["CurrentVoters"])
     equal(voter["id"], 1, "the voter")
-    (row,) = table(tools.run("kafka-metadata-quorum", "describe", "--replication").lines, "NodeId")
-    equal((row["NodeId"], row["Lag"], row["Status"]), ("1", "0", "Leader"), "replication")
-    assert int(row["LogEndOffset"]) >= int(told["HighWatermark"]) > 0, (row, told)
+    rows = table(tools.run("kafka-metadata-quorum", "describe", "--replication").lines, "NodeId")
+    states = dict.fromkeys(tools.brokers, "Observer") | {"1": "Leader"}
+    equal({row["NodeId"]: row["Status"] for row in rows}, states, "replication")
+    for row in rows:
+        equal(row["Lag"], "0", f"lag of {row['NodeId']}")
+        assert int(row["LogEndOffset"]) >= int(told["HighWatermark"]) > 0, (row, told)
 
 
 def leader_election(tools: Tools) -> None:
@@ -77,13 +92,21 @@ def leader_election(tools: Tools) -> None:
 
 
 def reassign_partitions(tools: Tools) -> None:
-    """With one broker every partition is where it can be: a reassignment to there is done at once."""
     name = tools.topic(2)
     equal(tools.run(REASSIGN, "--list").lines, ["No partition reassignments found."], "reassignments")
-    move = tools.file("move.json", {"topics": [{"topic": name}], "version": 1})
-    generated = tools.run(
-        REASSIGN, "--generate", "--topics-to-move-json-file", move, "--broker-list", "1"
-    ).lines
+    if tools.several:
+        led_by_gateways(tools, name)
+    else:
+        where_it_can_be(tools, name)
+    elsewhere = ("--execute", "--reassignment-json-file", plan_of(tools, name, 7))
+    tools.refused(REASSIGN, *elsewhere, words="Unknown broker id 7")
+    nothing = ("--execute", "--reassignment-json-file", plan_of(tools, "no-such-topic", 1))
+    tools.refused(REASSIGN, *nothing, words="UnknownTopicOrPartitionException")
+
+
+def where_it_can_be(tools: Tools, name: str) -> None:
+    """With one broker every partition is where it can be: a reassignment to there is done at once."""
+    generated = generate(tools, name, "1")
     equal(places(generated[1]), {(name, 0): [1], (name, 1): [1]}, "where they are")
     equal(places(generated[3]), {(name, 0): [1], (name, 1): [1]}, "where they should be")
     plan = plan_of(tools, name, 1)
@@ -100,10 +123,29 @@ def reassign_partitions(tools: Tools) -> None:
     left = tools.run("kafka-configs", "--describe", "--topic", name).out
     assert "throttled" not in left, left
     tools.run(REASSIGN, "--cancel", "--reassignment-json-file", plan)
-    elsewhere = ("--execute", "--reassignment-json-file", plan_of(tools, name, 7))
-    tools.refused(REASSIGN, *elsewhere, words="Unknown broker id 7")
-    nothing = ("--execute", "--reassignment-json-file", plan_of(tools, "no-such-topic", 1))
-    tools.refused(REASSIGN, *nothing, words="UnknownTopicOrPartitionException")
+
+
+def led_by_gateways(tools: Tools, name: str) -> None:
+    """Stores have the copies, and gateways lead: a plan for brokers is made, and not carried out."""
+    generated = generate(tools, name, ",".join(tools.brokers))
+    brokers = sorted(map(int, tools.brokers))
+    for found in places(generated[3]).values():
+        equal(sorted(found), brokers, "where they should be")
+    plan = tools.file("several.json", json.loads(generated[3]))
+    tools.refused(
+        REASSIGN,
+        "--execute",
+        "--reassignment-json-file",
+        plan,
+        words="several gateways, and a partition has one",
+    )
+
+
+def generate(tools: Tools, topic: str, brokers: str) -> list[str]:
+    """The lines of --generate: the second one says where it is, the fourth where it should be."""
+    move = tools.file("move.json", {"topics": [{"topic": topic}], "version": 1})
+    how = ("--generate", "--topics-to-move-json-file", move, "--broker-list", brokers)
+    return tools.run(REASSIGN, *how).lines
 
 
 def places(text: str) -> dict[tuple[str, int], list[int]]:
@@ -145,7 +187,7 @@ def features(tools: Tools) -> None:
     before = _levels(tools)
     assert before["metadata.version"]
     # Each server has one that nothing of the other scenarios needs.
-    name = "dafka.overrides" if "dafka.overrides" in before else "streams.version"
+    name = "dafka.preferred.leaders" if "dafka.overrides" in before else "streams.version"
     to = ("--feature", f"{name}=")
     raised = ("upgrade", to[0], f"{to[1]}1")
     tools.run(tool, *raised)

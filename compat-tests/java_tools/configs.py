@@ -15,7 +15,8 @@ BROKER: Final = ("--broker", "1")
 
 def configs(tools: Tools) -> None:
     topic_configs(tools)
-    broker_default(tools, BROKER, "DYNAMIC_BROKER_CONFIG")
+    if not tools.several:  # a topic's configs are asked of any broker, and each answers with its own
+        broker_default(tools, BROKER, "DYNAMIC_BROKER_CONFIG")
     broker_default(tools, ("--broker-defaults",), "DYNAMIC_DEFAULT_BROKER_CONFIG")
     throttles(tools)
     everything = shown(tools, *BROKER, "--all")

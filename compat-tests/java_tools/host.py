@@ -72,9 +72,16 @@ class Tools:
         self.bootstrap = bootstrap
         self.folder = folder
         """For the files that tools read."""
+        self.brokers = {str(number): one for number, one in enumerate(bootstrap.split(","), start=1)}
+        """Addresses by id: those of a cluster are told in the order of their ids."""
         self._host = subprocess.Popen(
             _java("ToolHost"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
+
+    @property
+    def several(self) -> bool:
+        """Several brokers: then others, the stores, are what Replicas shows."""
+        return len(self.brokers) > 1
 
     def __enter__(self) -> Self:
         return self

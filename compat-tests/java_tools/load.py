@@ -92,7 +92,7 @@ def client_compatibility(tools: Tools) -> None:
                  "idempotent-producer")  # fmt: skip
     flags = [part for one in supported for part in (f"--{one}-supported", "True")]
     said = tools.run(
-        "kafka-client-compatibility-test", "--topic", name, "--num-cluster-nodes", "1",
+        "kafka-client-compatibility-test", "--topic", name, "--num-cluster-nodes", str(len(tools.brokers)),
         "--expect-record-too-large-exception", "False", *flags,
     )  # fmt: skip
     assert said.lines[-1].startswith("SUCCESS"), said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Final
 
 from frameworks.checks import equal, until
@@ -83,19 +84,26 @@ def log_dirs(tools: Tools) -> None:
     tools.produce(name, "k:" + "x" * 500, "k:" + "y" * 500, "k:" + "z" * 500)
     full = next(place for (_, place), end in shown(tools, "--topic", name).items() if end == 3)
 
+    asked: set[str] = set()
+
     def sizes(*more: str) -> dict[str, int]:
+        """By partition, which one broker tells of: in as many directories as there are copies."""
         *_, last = tools.run("kafka-log-dirs", "--describe", *more).lines
-        (broker,) = json.loads(last)["brokers"]
-        equal(broker["broker"], 1, "the broker")
-        found = [one for folder in broker["logDirs"] for one in folder["partitions"]]
+        brokers = json.loads(last)["brokers"]
+        found = [one for broker in brokers for folder in broker["logDirs"] for one in folder["partitions"]]
+        asked.update(str(broker["broker"]) for broker in brokers)
         assert all(one["isFuture"] is False and one["offsetLag"] == 0 for one in found), found
-        return {one["partition"]: one["size"] for one in found}
+        told = Counter((one["partition"], one["size"]) for one in found)
+        copies = {count for (partition, _), count in told.items() if partition.startswith(f"{name}-")}
+        assert copies <= {len(tools.brokers)}, f"not {len(tools.brokers)} copies: {told}"
+        return dict(list(told))
 
     until(lambda: sorted(sizes("--topic-list", name)) == [f"{name}-0", f"{name}-1"], "both partitions")
     found = sizes("--topic-list", name)
     equal(found[f"{name}-{1 - full}"], 0, "bytes of the empty one")
     assert 1500 < found[f"{name}-{full}"] < 2000, found
-    assert set(found) <= set(sizes("--broker-list", "1")), "all topics"
+    assert set(found) <= set(sizes("--broker-list", ",".join(tools.brokers))), "all topics"
+    equal(asked, set(tools.brokers), "brokers")
     equal(sizes("--topic-list", "no-such-topic"), {}, "no such topic")
     tools.refused(
         "kafka-log-dirs", "--describe", "--broker-list", "1,7", words="The given brokers do not exist .* 7"

@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager
 
 from frameworks.checks import SECONDS, same_lines, until
 from frameworks.main import Stage
-from frameworks.meanwhile import meanwhile
 
 from kafka_connect.workers import Cluster
+from tests.peers.meanwhile import meanwhile
 
 LINES_AT_A_TIME = 10
 PAUSE_SECONDS = 0.05
+SLOW_PAUSE_SECONDS = 0.2
 
 
 class Pipe:
@@ -57,6 +58,12 @@ class Pipe:
     def appending(self) -> AbstractContextManager[None]:
         """Lines come until the end of the block."""
         return meanwhile(lambda: self.append(LINES_AT_A_TIME), PAUSE_SECONDS)
+
+    def append_slowly(self, seconds: float) -> None:
+        """Lines come for so long: always the same ones."""
+        for _ in range(round(seconds / SLOW_PAUSE_SECONDS)):
+            self.append(LINES_AT_A_TIME)
+            time.sleep(SLOW_PAUSE_SECONDS)
 
     def await_some(self) -> None:
         """More in the output than now."""

@@ -161,6 +161,16 @@ def gateway_killed(stage: Stage) -> None:
     pipe.check_exact()
 
 
+def lasting(stage: Stage) -> None:
+    """Two workers; the runner may kill the server meanwhile, which hits neither of them."""
+    pipe = started(stage, workers=2, **PATIENT)
+    pipe.append_slowly(stage.seconds)
+    pipe.await_all()
+    for worker in pipe.cluster.workers:
+        worker.process.stop()
+    pipe.check_exact()
+
+
 def all_killed(stage: Stage) -> None:
     pipe = started(stage, workers=1, **SHORT_SESSIONS, **COMPACTED_SOON)
     (worker,) = pipe.cluster.workers
@@ -226,6 +236,7 @@ SCENARIOS = {
     "gateway-killed": gateway_killed,
     "all-killed": all_killed,
     "mirror": mirror,
+    "lasting": lasting,
 }
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from pathlib import Path
 from frameworks.checks import SECONDS, equal, until
 from frameworks.java import JavaProcess
 from frameworks.main import Stage
-from frameworks.meanwhile import meanwhile
 
 from kafka_streams.lines import Lines, latest, number
+from tests.peers.meanwhile import meanwhile
 
 PARTITIONS = 2
 # The stream of lines, and what is grouped by word, in each partition.
@@ -22,6 +22,9 @@ COMPACTED_SOON = ("topic.segment.ms=1000", "topic.min.cleanable.dirty.ratio=0.01
 RESULTS = ("counts", "places", "windows", "joined")
 LINES_AT_A_TIME = 5
 PAUSE_SECONDS = 0.1
+# A word's places are written again with each line that has it: bytes grow with the square of the lines.
+SLOW_LINES = 2
+SLOW_PAUSE_SECONDS = 0.4
 
 
 class App:
@@ -60,6 +63,12 @@ class App:
     def writing(self) -> AbstractContextManager[None]:
         """Lines come until the end of the block."""
         return meanwhile(lambda: self.write(LINES_AT_A_TIME), PAUSE_SECONDS)
+
+    def write_slowly(self, seconds: float) -> None:
+        """Lines come for so long, and longer where the server lets them wait: always the same ones."""
+        for _ in range(round(seconds / SLOW_PAUSE_SECONDS)):
+            self.write(SLOW_LINES)
+            time.sleep(SLOW_PAUSE_SECONDS)
 
     def await_some_results(self) -> None:
         """More of them than now."""

@@ -138,6 +138,23 @@ def gateway_killed(stage: Stage) -> None:
     app.check_exact()
 
 
+def lasting(stage: Stage) -> None:
+    """Two instances; the runner may kill the server meanwhile, which hits neither of them."""
+    app = App(stage)
+    first, second = (app.instance(name, LONG_SESSION) for name in ("first", "second"))
+    first.start()
+    second.start()
+    await_tasks(len(TASKS) // 2, first, second)
+    app.write_slowly(stage.seconds)
+    app.await_all()
+    second.stop()
+    await_tasks(len(TASKS), first)
+    app.write(100)
+    app.await_all()
+    first.stop()
+    app.check_exact()
+
+
 def check_internal_topics(app: App) -> None:
     """Streams makes them itself, with configs of its own."""
     policies = {
@@ -164,6 +181,7 @@ SCENARIOS = {
     "standby-takes-over": standby_takes_over,
     "reset": reset,
     "gateway-killed": gateway_killed,
+    "lasting": lasting,
 }
 
 if __name__ == "__main__":

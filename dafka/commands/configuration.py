@@ -21,7 +21,7 @@ from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
 from dafka.settings import EPHEMERAL, GatewaySettings, Settings
 
 Made = TypeVar("Made")
-WithTopics = TypeVar("WithTopics", Settings, GatewaySettings)
+Serving = TypeVar("Serving", Settings, GatewaySettings)
 
 CONFIG_VARIABLE: Final = "DAFKA_CONFIG"
 BOOTSTRAP_VARIABLE: Final = "DAFKA_BOOTSTRAP"
@@ -73,10 +73,22 @@ def _made(**values: Any) -> Settings:
     return Settings(**{**EPHEMERAL, **values})
 
 
-def with_partitions(settings: WithTopics) -> WithTopics:
+def with_partitions(settings: Serving) -> Serving:
     """Topics to create without a number of partitions get the default one."""
     topics = tuple((name, partitions or settings.partitions) for name, partitions in settings.topics)
     return dataclasses.replace(settings, topics=topics)
+
+
+def with_known_listener(settings: Serving) -> Serving:
+    """Raises ConfigurationError: other gateways are to be asked by a listener that this one does not have."""
+    name = settings.gateway_listener
+    names = [one.name for one in settings.listen]
+    if name and name not in names:
+        raise ConfigurationError(
+            f"--gateway-listener {name} is none of --listen, which has {', '.join(names)}: each gateway "
+            "listens where the others ask it"
+        )
+    return settings
 
 
 def with_one_catalog(settings: GatewaySettings) -> GatewaySettings:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load, with_one_catalog, with_partitions
+from dafka.commands.configuration import load, with_known_listener, with_one_catalog, with_partitions
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
@@ -41,7 +41,8 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
     """Serve until a signal; the exit code. With a subcommand, only that is done."""
     if context.invoked_subcommand is not None:
         return None
-    settings = with_partitions(with_one_catalog(load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config)))
+    settings = load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config)
+    settings = with_partitions(with_one_catalog(with_known_listener(settings)))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.gateway import run  # loads ZeroMQ, which --help has no need of

@@ -22,6 +22,14 @@ machine is taken away, say. It goes on to answer clients. --stop has it lead its
 dafka gateways drain 2 --wait 60 && sudo systemctl stop dafka-gateway
 """
 
+PREFERRED_HELP: Final = """Show the partitions that were moved to a certain gateway
+(kafka-reassign-partitions), which leads them whenever it can.
+"""
+
+SHARE_HELP: Final = """Have the gateways share TOPIC's partitions evenly again, where some were
+moved to a certain gateway (kafka-reassign-partitions); `dafka gateways preferred` shows which.
+"""
+
 LOOK_SECONDS: Final = 0.5
 """Between two looks whether a gateway is drained."""
 
@@ -141,6 +149,38 @@ def remove(gateway: int, data: Path) -> None:
     """Remove one gateway."""
     _ask(data, "gateways.remove", gateway=gateway)
     click.echo(f"gateway {gateway} is forgotten")
+
+
+@gateways.command(short_help="Show who was chosen to lead what.", help=PREFERRED_HELP)
+@gateway_data_option
+@json_option
+def preferred(data: Path, as_json: bool) -> None:
+    """List preferred leaders."""
+    found = _ask(data, "gateways.preferred")
+    if as_json:
+        print_json(found)
+        return
+    rows: list[Sequence[object]] = [
+        (
+            entry["topic"],
+            entry["partition"],
+            entry["preferred"],
+            entry["leader"] if entry["leader"] > 0 else "-",
+            "moves" if entry["moving"] else "leads" if entry["leader"] == entry["preferred"] else "away",
+        )
+        for entry in found
+    ]
+    print_table(("topic", "partition", "preferred", "leader", "state"), rows)
+
+
+@gateways.command(short_help="Share a topic evenly again.", help=SHARE_HELP)
+@click.argument("topic")
+@click.option("--partition", metavar="N", type=click.IntRange(0), help="This one alone.")
+@gateway_data_option
+def share(topic: str, partition: int | None, data: Path) -> None:
+    """Take preferred leaders back."""
+    told = _ask(data, "gateways.share", topic=topic, partition=partition)
+    click.echo(f"{told['partitions']} partitions of {topic} are shared evenly again")
 
 
 def _leads(data: Path, gateway: int) -> int:

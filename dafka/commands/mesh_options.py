@@ -95,6 +95,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "partitions": OPTIONS["partitions"],
     "topics": OPTIONS["topics"],
     "rack": OPTIONS["rack"],
+    "gateway_listener": OPTIONS["gateway_listener"],
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
     "trust_batches": OPTIONS["trust_batches"],

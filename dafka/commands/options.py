@@ -108,6 +108,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_name,
         metavar="NAME",
     ),
+    "gateway_listener": Option(
+        "The name of the listener by which gateways ask each other; without it the first one of --listen "
+        "whose name the other one has, too.",
+        parsing.parse_name,
+        metavar="NAME",
+    ),
     "auto_create_topics": Option(
         "Create a topic when a client that allows it asks for one that is not there. Spark's source never "
         "does: create its topics first.",

@@ -1,4 +1,4 @@
-"""The gateway's side of `dafka gateways list|upgrade|drain|remove`: what it answers."""
+"""The gateway's side of `dafka gateways`: what it answers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gateway.broker import Broker
 from gateway.cluster.feature_levels import FeatureState, supported_by
 from gateway.cluster.gateway_orders import GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import Living, SharedGateways
+from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.leadership.records import MAX_GATEWAY_ID, GatewayRecord
 from wireproto.kafka.errors import KafkaError
 
@@ -43,6 +44,8 @@ class GatewayRequestHandlers:
             "gateways.upgrade": self._upgrade,
             "gateways.drain": self._drain,
             "gateways.remove": self._remove,
+            "gateways.preferred": self._preferred,
+            "gateways.share": self._share,
         }
 
     async def _list(self, _request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -119,6 +122,43 @@ class GatewayRequestHandlers:
         except GatewayRefused as error:
             raise OperatorRefused(error.message) from None
         return {"id": number}
+
+    async def _preferred(self, _request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every partition that somebody wants a certain gateway to lead."""
+        preferred = self._wishes()
+        return [
+            {
+                "topic": topic.name,
+                "partition": index,
+                "preferred": gateway,
+                "leader": self._gateways.leader(topic.id, index),
+                "moving": preferred.moving(topic, index) is not None,
+            }
+            for topic, index, gateway in preferred.all()
+        ]
+
+    async def _share(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Nobody wants a certain gateway any more to lead a topic's partitions, or one of them."""
+        preferred, name, partition = self._wishes(), request.get("topic"), request.get("partition")
+        topic = self._broker.topics.get(name) if isinstance(name, str) else None
+        if topic is None:
+            raise OperatorRefused(
+                f"there is no topic {name!r}: 'dafka topics list' shows those that there are"
+            )
+        if partition is not None and (type(partition) is not int or partition < 0):
+            raise OperatorRefused("a partition is named by its number, 0 to one less than there are")
+        indexes = preferred.of_topic(topic.id).keys()
+        wishes = [Wish(topic, index, None) for index in indexes if partition in (None, index)]
+        try:
+            await self._broker.prefer_leaders(wishes)
+        except KafkaError as error:
+            raise OperatorRefused(error.message) from None
+        return {"partitions": len(wishes)}
+
+    def _wishes(self) -> PreferredLeaders:
+        if self._orders is None or self._broker.preferred is None:
+            raise OperatorRefused(ALONE)
+        return self._broker.preferred
 
     def _asked_of(self, request: dict[str, Any]) -> tuple[int, GatewayOrders]:
         """The gateway that a request is about."""

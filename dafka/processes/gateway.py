@@ -107,6 +107,7 @@ class GatewayProcess(Life):
                 last_life,
                 check=self.features.read,
             )
+        self._deaths: SeenDeaths | None = None
         self.stores: Stores
         """As the catalog has them when this process serves: others may have changed it while it waited."""
         self.beacon: Beacon
@@ -120,7 +121,7 @@ class GatewayProcess(Life):
 
     async def _take_place(self, nursery: trio.Nursery) -> None:
         if self.alive is not None:
-            self.alive.on_suspended(self._suspend)
+            self.alive.on_suspended(lambda _suspended: self._answer())
             nursery.start_soon(self.alive.run)
             self.health.not_ready("standby: it waits until no other gateway serves")
             await self.alive.take()
@@ -136,10 +137,6 @@ class GatewayProcess(Life):
         if not self.remembering.compared.is_set():
             return "too few stores have said whether the catalog is the newest: it leads nothing before"
         return None
-
-    def _suspend(self, suspended: bool) -> None:
-        if self._server is not None:
-            (self._server.suspend if suspended else self._server.resume)()
 
     async def _hand_over(self, broker: Broker) -> None:
         gateways, leading = broker.gateways, broker.leading
@@ -184,9 +181,9 @@ class GatewayProcess(Life):
             node_id=self.requests.new_id(),
         )
         if self.alive is not None:
-            deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
-            self.beacon.on_links(deaths.on_link)
-            nursery.start_soon(deaths.run)
+            self._deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
+            self.beacon.on_links(self._deaths.on_link)
+            nursery.start_soon(self._deaths.run)
         await nursery.start(self.beacon.run)
         nursery.start_soon(self.presence.run)
         register_beacon(self.metrics, self.beacon)
@@ -247,5 +244,7 @@ class GatewayProcess(Life):
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }
+        if self._deaths is not None and broker.peers is not None:
+            broker.peers.on_closed(self._deaths.on_closed)
         await nursery.start(serve_admin, self.directory.path, handlers)
         await super()._recover(broker, nursery)

@@ -332,6 +332,16 @@ class Life(abc.ABC):
             )
         server.shut_down()
 
+    def _answer(self) -> None:
+        """Have clients answered, unless this process lacks what it serves with."""
+        if self._server is not None:
+            (self._server.resume if self._lacks() is None else self._server.suspend)()
+
+    async def _answer_once_compared(self) -> None:
+        """The stores may say only after the start whether the catalog is the newest."""
+        await self.remembering.wait_compared()
+        self._answer()
+
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
@@ -343,9 +353,9 @@ class Life(abc.ABC):
             produce_gate=broker.context.window_gate,
             hurry=broker.wake_parked,
         )
-        if self._lacks() is not None:
-            server.suspend()
+        self._answer()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)
             await nursery.start(_serve_clients, server, sockets, nursery)

@@ -15,16 +15,18 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import thread_time
 from typing import Final, TypeAlias
 
 import trio
 
 from gateway.broker import Broker
-from gateway.groups.lag import LagClock, PartitionLag, TopicLag
+from gateway.groups.lag import LagClock, Moment, PartitionLag, TopicLag, lag_elsewhere
 from gateway.groups.records import NO_TOPIC_ID, CommittedOffset
 from gateway.groups.served import Group
 from gateway.log.partition import Partition, PartitionState
+from gateway.log.segments_elsewhere import segment_at
 
 SLICE_SECONDS: Final = 0.001
 """Work before others have their turn."""
@@ -195,15 +197,28 @@ class Survey:
                 continue
             if offset.topic_id not in (NO_TOPIC_ID, topic.id):
                 continue  # of an earlier topic of this name
-            partition = topic.partitions[index]
-            if partition.state in UNKNOWN_END:
+            one = self._lag(topic.partitions[index], offset.offset)
+            if one is None:
+                lag.add_unknown(offset.offset)
                 continue
-            one = self._clock.lag(partition, offset.offset, trio.current_time(), time.time())
             lag.add(one)
             if self.by_partition:
                 self._keep(found, (*key, str(index)), one)
-        if lag.partitions:
+        if lag.partitions or lag.unknown:
             found.groups[key] = lag
+
+    def _lag(self, partition: Partition, committed: int) -> PartitionLag | None:
+        """None where nobody knows at present where the log ends."""
+        moment = Moment(trio.current_time(), time.time())
+        if partition.state is PartitionState.ELSEWHERE:
+            heard = self._broker.log_ends.of(partition)
+            if heard is None:
+                return None
+            segment = partial(segment_at, self._broker.context.catalog, partition)
+            return lag_elsewhere(heard, committed, moment, segment)
+        if partition.state is PartitionState.RECOVERING:
+            return None
+        return self._clock.lag(partition, committed, moment)
 
     @staticmethod
     def _keep(found: Findings, key: tuple[str, str, str], lag: PartitionLag) -> None:
@@ -211,10 +226,6 @@ class Survey:
             found.partitions.append((key, lag))
         else:
             found.dropped["group_partition",] += 1
-
-
-UNKNOWN_END: Final = (PartitionState.RECOVERING, PartitionState.ELSEWHERE)
-"""Where the log ends is not known yet, or only at its leader."""
 
 
 class _Pace:

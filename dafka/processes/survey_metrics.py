@@ -27,8 +27,13 @@ def _topics(read: Callable[[TopicFigures], float]) -> Callable[[Survey], Iterato
     return lambda survey: ((name, read(topic)) for name, topic in survey.found.topics.items())
 
 
-def _lags(read: Callable[[TopicLag], float]) -> Callable[[Survey], Iterator[tuple[GroupTopic, float]]]:
+def _groups(read: Callable[[TopicLag], float]) -> Callable[[Survey], Iterator[tuple[GroupTopic, float]]]:
     return lambda survey: ((key, read(lag)) for key, lag in survey.found.groups.items())
+
+
+def _lags(read: Callable[[TopicLag], float]) -> Callable[[Survey], Iterator[tuple[GroupTopic, float]]]:
+    """Of those only of which anything is known: what is not known is not 0."""
+    return lambda survey: ((key, read(lag)) for key, lag in survey.found.groups.items() if lag.partitions)
 
 
 def _each(
@@ -114,7 +119,14 @@ LAG: Final[Sequence[Figure[Survey]]] = (
     Gauge(
         "dafka_group_position_records",
         "Sum of a group's committed offsets over the partitions of a topic: how fast it grows is its pace.",
-        _lags(lambda lag: lag.position),
+        _groups(lambda lag: lag.position),
+        ("group", "topic"),
+    ),
+    Gauge(
+        "dafka_group_lag_unknown_partitions",
+        "Partitions in which a group has committed, and whose log's end is not known at present: they are in "
+        "no sum of its lag.",
+        _groups(lambda lag: lag.unknown),
         ("group", "topic"),
     ),
 )

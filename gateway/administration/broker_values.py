@@ -30,6 +30,7 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),
         "group.max.size": str(settings.group_max_size),
         "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
+        "inter.broker.listener.name": settings.gateway_listener or None,
         "listeners": address,
         "log.cleaner.backoff.ms": str(settings.compaction_backoff_ms),
         "log.retention.check.interval.ms": str(settings.retention_check_interval_ms),

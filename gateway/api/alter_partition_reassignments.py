@@ -1,12 +1,16 @@
-"""AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455).
+"""AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455): which gateway is to lead a partition.
 
 Behaviour
+  An assignment names one gateway: it leads the partition from a moment later on, after the one that leads it
+  now has handed it over, and again whenever it has been away. ListPartitionReassignments lists those that are
+  still on their way; to cancel one (null) has it stay where it is, and is NO_REASSIGNMENT_IN_PROGRESS for
+  any other. A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or less:
+  REQUEST_TIMED_OUT for all of them.
+
+Differs from Kafka
   Which stores keep a partition is its leader's choice, segment by segment, and a store is replaced by
-  `dafka store replace`. Which gateway leads it is the choice of all of them together. So there is nothing to
-  reassign: an assignment that names its leader and nobody else is what the partition has already, no error,
-  and nothing changes. Any other one is INVALID_REPLICA_ASSIGNMENT, with Kafka's words, or with what to do
-  instead. To cancel (null) is NO_REASSIGNMENT_IN_PROGRESS. A partition that is not there is
-  UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or less: REQUEST_TIMED_OUT for all of them.
+  `dafka store replace`: an assignment of several is INVALID_REPLICA_ASSIGNMENT. So is one of a partition that
+  is led together with another one which was moved elsewhere (`gateway.cluster.preferred_leaders`).
 
 Version notes
   v1 may forbid to change the replication factor (KIP-860), which happens never.
@@ -14,11 +18,13 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.administration.topic_creation import bad_assignment, check_replicas
+from gateway.administration.topic_creation import check_replicas
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
+from gateway.cluster.preferred_leaders import Wish
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
@@ -28,11 +34,6 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
-
-BY_THEMSELVES = (
-    "Gateways share the partitions among themselves, evenly, and none can be moved alone. To have a gateway "
-    "lead nothing: 'dafka gateways drain ID'. Copies are kept by stores: 'dafka store replace OLD NEW'"
-)
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
 _Topic: Any = _Answer.ReassignableTopicResponse
@@ -46,39 +47,61 @@ _Partition: Any = _Topic.ReassignablePartitionResponse
     max_version=1,
 )
 async def alter_partition_reassignments(request: Request, broker: Broker) -> Response:
-    """Judge each assignment; none of them changes anything."""
+    """Judge each assignment, and have those be wanted that can be."""
     body = request.body
     check_elements(sum(1 + len(topic.partitions) for topic in body.topics), "partitions")
-    done = 0
+    whole = KafkaError(ErrorCode.REQUEST_TIMED_OUT) if body.timeout_ms <= 0 else None
     topics: list[Any] = []
-    timed_out = body.timeout_ms <= 0
+    wishes: list[tuple[Any, Wish]] = []
     for topic in body.topics:
         await request.work.before(ELEMENT)
         partitions = []
         for wanted in topic.partitions:
             await request.work.before(ELEMENT)
-            done += 1
-            error, message = ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NONE, None
+            index = wanted.partition_index
+            result = _Partition(partition_index=index, error_code=ErrorCode.NONE, error_message=None)
+            partitions.append(result)
             try:
-                if not timed_out:
-                    _check(broker, topic.name, wanted)
+                if whole is not None:
+                    raise whole
+                wishes.append((result, _wish(broker, topic.name, wanted)))
             except KafkaError as refused:
-                error, message = refused.code, refused.message
-            partitions.append(
-                _Partition(partition_index=wanted.partition_index, error_code=error, error_message=message)
-            )
+                result.error_code, result.error_message = refused.code, refused.message
         topics.append(_Topic(name=topic.name, partitions=partitions))
+    try:
+        await _carry_out(broker, wishes)
+    except KafkaError as error:
+        whole = error
     answer = _Answer(
         throttle_time_ms=0,
         allow_replication_factor_change=body.allow_replication_factor_change,
-        error_code=ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NONE,
-        error_message=None if topics else "",  # as Kafka says it
+        error_code=ErrorCode.NONE if whole is None else whole.code,
+        error_message=_said(whole, topics),
         responses=topics,
     )
-    return await answer_of(done + len(topics), request, answer)
+    return await answer_of(sum(1 + len(topic.partitions) for topic in topics), request, answer)
 
 
-def _check(broker: Broker, name: str, wanted: Any) -> None:
+def _said(whole: KafkaError | None, topics: Sequence[Any]) -> str | None:
+    """As Kafka says it where the time is over, or nothing is wrong."""
+    if whole is not None and whole.code != ErrorCode.REQUEST_TIMED_OUT:
+        return whole.message
+    return None if topics else ""
+
+
+async def _carry_out(broker: Broker, wishes: Sequence[tuple[Any, Wish]]) -> None:
+    """Have these be wanted, and note at each result what is against it. Raises KafkaError: nothing can be
+    changed at present.
+    """
+    if not wishes or broker.preferred is None:
+        return
+    against = await broker.prefer_leaders([wish for _, wish in wishes])
+    for (result, _), refused in zip(wishes, against, strict=True):
+        if refused is not None:
+            result.error_code, result.error_message = refused.code, refused.message
+
+
+def _wish(broker: Broker, name: str, wanted: Any) -> Wish:
     """As `ReplicationControlManager.alterPartitionReassignment`. Raises KafkaError."""
     topic = broker.topics.get(name)
     if topic is None:
@@ -88,7 +111,8 @@ def _check(broker: Broker, name: str, wanted: Any) -> None:
         message = f"Unable to find partition {name}:{wanted.partition_index}."
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     if wanted.replicas is None:
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        if broker.preferred is None or broker.preferred.moving(topic, wanted.partition_index) is None:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        return Wish(topic, wanted.partition_index, None)
     check_replicas(broker, wanted.replicas)
-    if list(wanted.replicas) != [broker.gateways.leader(topic.id, wanted.partition_index)]:
-        raise bad_assignment(BY_THEMSELVES)
+    return Wish(topic, wanted.partition_index, wanted.replicas[0])

@@ -5,7 +5,8 @@ Behaviour
   as it says when it is asked, and per partition the bytes of the batches that it keeps: of all segments that
   it is a member of, the open one included. A store that does not answer is KAFKA_STORAGE_ERROR, without
   partitions. Null means all partitions; one that is not there is passed over. Nothing lags, and no log is a
-  future one.
+  future one. Each of several gateways tells of the partitions that it leads, as tools ask all of them and add
+  up what they say; and each tells of all disks.
 
 Version notes
   v2 is flexible. v3 has an error for the whole answer, v4 the disk, v5 whether the directory is cordoned:
@@ -86,10 +87,10 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
 
 
 async def _asked(request: Request, broker: Broker) -> list[Partition]:
-    """The partitions that are asked about and that there are, each once."""
-    topics = broker.topics
+    """The partitions that are asked about and that this gateway leads, each once."""
+    topics, leads = broker.topics, broker.gateways.leads
     if request.body.topics is None:
-        return [partition for topic in topics.all() for partition in topic.partitions]
+        return [partition for topic in topics.all() for partition in topic.partitions if leads(partition)]
     found: dict[Partition, None] = {}
     for asked in request.body.topics:
         await request.work.before(ELEMENT * (1 + (len(asked.partitions) >> 4)))
@@ -97,7 +98,7 @@ async def _asked(request: Request, broker: Broker) -> list[Partition]:
         if topic is not None:
             count = len(topic.partitions)
             found.update({topic.partitions[i]: None for i in set(asked.partitions) if 0 <= i < count})
-    return list(found)
+    return [partition for partition in found if leads(partition)]
 
 
 async def _ask_disk(broker: Broker, store: StoreEntry, disks: dict[str, Disk]) -> None:

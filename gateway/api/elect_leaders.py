@@ -3,8 +3,10 @@
 Behaviour
   A partition that has a leader is ELECTION_NOT_NEEDED, one that is not there UNKNOWN_TOPIC_OR_PARTITION. One
   whose leader's life is over has PREFERRED_LEADER_NOT_AVAILABLE or, of an unclean election,
-  ELIGIBLE_LEADERS_NOT_AVAILABLE: the other gateways take it in a moment. Asked for all partitions (null),
-  every topic is answered without partitions, as Kafka does for those that need none.
+  ELIGIBLE_LEADERS_NOT_AVAILABLE: the other gateways take it in a moment. PREFERRED_LEADER_NOT_AVAILABLE as
+  well while the gateway that it was moved to (AlterPartitionReassignments) does not lead it: it is away, or
+  takes it by itself in a moment. Asked for all partitions (null), every topic is answered without partitions,
+  as Kafka does for those that need none.
 
 Version notes
   v0 elects the preferred replica. v1 names the kind of election (0 preferred, 1 unclean; anything else is
@@ -28,6 +30,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.log.topic import Topic
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -80,4 +83,18 @@ def _result(broker: Broker, name: str, kind: int, index: int) -> Any:
         if kind == UNCLEAN:
             error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
         message = "Its gateway is gone: another one takes it by itself, ask again in a moment"
+    elif kind == PREFERRED and (away := _preferred_is_away(broker, topic, index)):
+        error, message = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, away
     return _Partition(partition_id=index, error_code=error, error_message=message)
+
+
+def _preferred_is_away(broker: Broker, topic: Topic, index: int) -> str | None:
+    """Why the preferred leader does not lead a partition, if it does not."""
+    if broker.preferred is None:
+        return None
+    preferred = broker.preferred.of(topic, index)
+    if preferred in (None, broker.gateways.leader(topic.id, index)):
+        return None
+    if broker.preferred.moving(topic, index) is not None:
+        return f"It is being handed over to gateway {preferred}, ask again in a moment"
+    return f"Gateway {preferred} cannot lead it at present; it takes it by itself when it can"

@@ -54,6 +54,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.STANDBYS: Demand.KEY,
     keys.SLOTS: Demand.KEY,
     keys.GATEWAYS: Demand.KEY,
+    keys.PREFERRED: Demand.KEY,
     keys.FEATURES: Demand.KEY,
     keys.REGISTERED: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,

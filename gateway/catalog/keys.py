@@ -27,6 +27,7 @@
 /standbys/<gateway id>/<life>         that a process waits to take a gateway's place
 /gateways/<gateway id>                what a gateway says of itself (`gateway.leadership.records`)
 /slots/<slot>                         who leads the partitions of a slot (`gateway.leadership`)
+/preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
 
@@ -62,6 +63,7 @@ MISSED = "/missed/"
 STANDBYS = "/standbys/"
 SLOTS = "/slots/"
 GATEWAYS = "/gateways/"
+PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
 
@@ -113,6 +115,16 @@ def standbys_of(gateway: int) -> str:
 
 def gateway_key(gateway: int) -> str:
     return f"{GATEWAYS}{gateway}"
+
+
+def preferred_key(topic_id: bytes, index: int) -> str:
+    return f"{PREFERRED}{topic_id.hex()}/{index:06d}"
+
+
+def of_preferred(key: str) -> tuple[bytes, int]:
+    """The topic's id and the partition's index of a `preferred_key`. Raises ValueError: it is none."""
+    topic_id, _, index = key.removeprefix(PREFERRED).partition("/")
+    return bytes.fromhex(topic_id), int(index)
 
 
 def store_life_key(incarnation: str) -> str:

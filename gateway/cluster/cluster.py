@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -13,11 +13,13 @@ from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.following import Following
 from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
+from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
@@ -301,6 +303,25 @@ class Cluster:
             raise GatewayRefused(ErrorCode.INVALID_REQUEST, IS_ALIVE.format(number))
         else:
             raise GatewayRefused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no gateway {number}")
+
+    @property
+    def preferred(self) -> PreferredLeaders | None:
+        """Who is to lead which partitions, where there are several gateways."""
+        return None if self.leading is None else self.leading.preferred
+
+    async def prefer_leaders(self, wishes: Sequence[Wish]) -> list[KafkaError | None]:
+        """Have certain of several gateways lead certain partitions; what is against each, as
+        `gateway.cluster.preferred_leaders.PreferredLeaders.put`. Raises KafkaError: as `Changes.make`.
+        """
+        return await self._changes.make(partial(self._prefer_leaders, wishes))
+
+    async def _prefer_leaders(self, wishes: Sequence[Wish]) -> list[KafkaError | None]:
+        assert self.preferred is not None, "there is one gateway, which leads everything"
+        await self.following.take()  # what others want is seen
+        try:
+            return await self.preferred.put(wishes, partial(self.features.compare_level, PREFERRED_LEADERS))
+        finally:
+            await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

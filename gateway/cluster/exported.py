@@ -48,6 +48,7 @@ NOT_TAKEN: Final = (
     keys.STANDBYS,
     keys.SLOTS,
     keys.GATEWAYS,
+    keys.PREFERRED,
     keys.REGISTERED,
 )
 """What the keys begin with of entries that an import leaves out, or makes itself."""

@@ -20,13 +20,14 @@ from gateway.leadership.records import MAX_LEVEL, FinalizedFeatures, GatewayReco
 
 METADATA: Final = "metadata.version"
 
-OVERRIDES: Final = "dafka.overrides"
-"""Partitions with a leader, or a leader epoch, of their own, besides their slot's."""
+PREFERRED_LEADERS: Final = "dafka.preferred.leaders"
+"""Gateways that administrators want to lead certain partitions (`gateway.cluster.preferred_leaders`): who
+does not know of them gives a slot away again."""
 
 Supported: TypeAlias = Mapping[str, tuple[int, int]]
 """Feature -> the lowest and the highest level that a gateway can do. One that is not there: only 0."""
 
-OF_THIS_RELEASE: Final[Supported] = {METADATA: (30, 30), OVERRIDES: (0, 1)}
+OF_THIS_RELEASE: Final[Supported] = {METADATA: (30, 30), PREFERRED_LEADERS: (0, 1)}
 
 OF_RELEASES_BEFORE: Final[Supported] = {METADATA: (30, 30)}
 """Of those that do not say what they can."""

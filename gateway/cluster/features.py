@@ -33,7 +33,7 @@ from gateway.catalog.interface import Compare, CompareFailed, unchanged
 from gateway.cluster.feature_levels import (
     LEVELS_BEFORE,
     OF_THIS_RELEASE,
-    OVERRIDES,
+    PREFERRED_LEADERS,
     FeatureState,
     Supported,
     are_as_before,
@@ -54,7 +54,7 @@ from gateway.leadership.records import (
     unpack_gateway,
 )
 from mesh.data_directory import EXIT_DATA_REFUSED
-from wireproto.kafka.errors import KafkaError
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog, Entry
@@ -70,7 +70,7 @@ try:
 except ValueError as error:
     raise SystemExit(f"{VARIABLE}: {error}") from None
 
-NEEDING: Final[Mapping[str, str]] = {OVERRIDES: "/overrides/"}
+NEEDING: Final[Mapping[str, str]] = {PREFERRED_LEADERS: keys.PREFERRED}
 """Feature -> what the keys begin with that need it: while there are some its level is not lowered."""
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,18 @@ class Features:
     def compare(self) -> Compare:
         """That the levels are those that were read last: for a transaction that puts what needs one."""
         return Compare(keys.FEATURES, self._revision)
+
+    def compare_level(self, feature: str) -> Compare:
+        """That a feature is in effect: for a transaction that puts what needs it. Raises KafkaError:
+        UNSUPPORTED_VERSION, not all gateways can do it, or nobody has said yet that all are to.
+        """
+        if not self.level(feature):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"this needs feature {feature}, which is at level 0 as for gateways of an older release: "
+                "when all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
+            )
+        return self.compare()
 
     def read(self) -> None:
         """Take what the catalog says. Raises FeatureMissing: this gateway cannot do it."""

@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES)
 """What the keys begin with."""
 
-OF_LEADERSHIP = (keys.SLOTS, keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.LIVES, keys.GATEWAYS)
+OF_LEADERSHIP = (
+    keys.SLOTS,
+    keys.ALIVE,
+    keys.DRAINING,
+    keys.LEAVING,
+    keys.LIVES,
+    keys.GATEWAYS,
+    keys.PREFERRED,
+)
 """The same of what several gateways go by."""
 
 
@@ -104,6 +112,7 @@ class Following:
             changed = self._changed_keys()
             for key in changed:
                 if key.startswith(OF_LEADERSHIP):
+                    self._take_preferred(key)
                     continue
                 if key.startswith(keys.SEGMENTS):
                     self._take_segment(key)
@@ -128,8 +137,17 @@ class Following:
         except HistoryLost:
             there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
             changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all()), keys.SLOTS]
+            changed.append(keys.PREFERRED)
         followed = FOLLOWED if self._leading is None else (*FOLLOWED, *OF_LEADERSHIP, keys.SEGMENTS)
         return [key for key in dict.fromkeys(changed) if key.startswith(followed)]
+
+    def _take_preferred(self, key: str) -> None:
+        if self._leading is None or not key.startswith(keys.PREFERRED):
+            return
+        if key == keys.PREFERRED:
+            self._leading.preferred.load()
+        else:
+            self._leading.preferred.take(key)
 
     def _take_segment(self, key: str) -> None:
         """Where partitions are kept that others lead is told by each gateway."""

@@ -11,7 +11,7 @@ leads has no leader for those who cannot reach it, as in Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from gateway.catalog import keys
@@ -155,6 +155,11 @@ class SharedGateways:
         self.living: Mapping[int, Living] = {}
         """By id."""
         self.version = 0
+        self.own_listeners: Sequence[str] = ()
+        """The names of this one's own, in the order in which they were given."""
+        self.release = ""
+        """This one's, once it has told how it is reached."""
+        self._on_changed: list[Callable[[], None]] = []
         self._catalog = catalog
         self._leadership = leadership
         self._rack = rack
@@ -189,6 +194,12 @@ class SharedGateways:
         if living != self.living or by_slot != self._by_slot:
             self.living, self._by_slot = living, by_slot
             self.version += 1
+            for tell in self._on_changed:
+                tell()
+
+    def on_changed(self, tell: Callable[[], None]) -> None:
+        """Have this called when `living`, or who leads what, is another one."""
+        self._on_changed.append(tell)
 
     def _is_leaving(self, number: int, life: str) -> bool:
         there = self._catalog.get(keys.leaving_key(number))
@@ -220,6 +231,7 @@ class SharedGateways:
         """
         self._listeners = {(address.host, address.port): listener for listener, address in listeners.items()}
         self._by_port = {address.port: listener for listener, address in listeners.items()}
+        self.own_listeners, self.release = tuple(listeners), release
         self.version += 1
         key = keys.gateway_key(self._leadership.gateway)
         while True:

@@ -2,9 +2,8 @@
 
 Kept is what nobody else knows: stores learn of segments by OPEN, CLOSE and DELETE, and say of them what they
 have themselves. So segments and the notes about them (`/segments/`, `/closing/`, `/compacting/`, `/dropped/`,
-`/left-over/`, `/replacing/`) are not kept; who leads what (`/slots/`) is decided anew. A log that has no
-segment has its end and its producers in
-`/partitions/` and `/producers/`.
+`/left-over/`, `/replacing/`) are not kept; who leads what (`/slots/`, `/preferred/`) is decided anew. A log
+that has no segment has its end and its producers in `/partitions/` and `/producers/`.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ import trio
 
 from gateway.catalog.interface import CatalogLost
 from gateway.cluster.handing_over import HandingOver
+from gateway.cluster.preferred_leaders import PreferredLeaders
 from gateway.leadership.balance import Gateway
 from gateway.leadership.next_table import Move, next_moves
 from gateway.leadership.records import BadRecord
@@ -83,6 +84,7 @@ class Leading:
         topics: Topics,
         recovery: Recovery,
     ) -> None:
+        self.preferred = PreferredLeaders(context.catalog, topics, gateways)
         self._context = context
         self._gateways = gateways
         self._leadership = leadership
@@ -237,6 +239,8 @@ class Leading:
 
     async def _change(self) -> _Plan:
         """One look; what was done."""
+        if self._leadership.is_keeper():
+            await self.preferred.forget()
         plan = await self._plan(self._gateways.living)
         counter = self._context.epoch_counter
         if plan.take:
@@ -297,7 +301,8 @@ class Leading:
     async def _occupancy(self) -> Occupancy:
         occupancy = Occupancy()
         for done, topic in enumerate(self._topics.all(), 1):
-            occupancy.add(TopicShape(topic.id, len(topic.partitions)))
+            preferred = self.preferred.of_topic(topic.id)
+            occupancy.add(TopicShape(topic.id, len(topic.partitions), preferred))
             if not done % TOPICS_A_TURN:
                 await trio.lowlevel.checkpoint()
         return occupancy

@@ -1,7 +1,8 @@
 """Finds out that another gateway's process is gone, before its lease is over.
 
 The system closes the connections of a process that ends, and refuses new ones. So a gateway whose link goes
-down, and whose port refuses `ATTEMPTS` connections, is **missed**: each that finds so puts a key under its
+down, or that ends a connection by which it is asked (`gateway.peers`), and whose port on the mesh refuses
+`ATTEMPTS` connections, is **missed**: each that finds so puts a key under its
 own lease (`/missed/<gateway>/<by>`). Whom most of the others miss loses its place: one of them deletes the
 key that says that it is alive, and everything goes on as if its lease were over. A machine that is gone, or
 cut off, refuses nothing: there the lease decides.
@@ -45,7 +46,7 @@ ANSWER_SECONDS: Final = 0.5
 """How long each may take: where nobody refuses, nothing is known."""
 
 AGAIN_SECONDS: Final = 1.0
-"""Between two looks at one whose link is down, and that is not missed."""
+"""Between two looks at one whose link is down, and that is not missed; or whose link is up, and that is."""
 
 MOST_NODES: Final = 1000
 """Nodes whose links are down that are remembered: more than there are gateways."""
@@ -54,7 +55,9 @@ logger = logging.getLogger(__name__)
 
 
 class SeenDeaths:
-    """One gateway life's. `on_link` is told of the mesh's links; `run` has to run."""
+    """One gateway life's. `on_link` is told of the mesh's links, `on_closed` of other connections that ended;
+    `run` has to run.
+    """
 
     def __init__(
         self,
@@ -69,22 +72,36 @@ class SeenDeaths:
         self._is_gone = is_gone or refuses_connections
         self._down: dict[str, Endpoint] = {}
         """By life: where the node was whose link is down; of any node, gateways' or not."""
+        self._up: dict[str, Endpoint] = {}
+        """The same of those whose links are up."""
+        self._suspected: dict[str, Endpoint] = {}
+        """Those of them that are to be looked at once, or that refuse connections although the link is up."""
         self._changed = trio.Event()
 
     def on_link(self, node: str, endpoint: Endpoint, live: bool) -> None:
         """The link to a node has come up, or has gone down."""
-        if live:
-            self._down.pop(life_of(node), None)
-        elif len(self._down) < MOST_NODES:
-            self._down[life_of(node)] = endpoint
+        life = life_of(node)
+        for known in (self._down, self._up, self._suspected):
+            known.pop(life, None)
+        known = self._up if live else self._down
+        if len(known) < MOST_NODES:
+            known[life] = endpoint
         self._changed.set()
+
+    def on_closed(self, life: str) -> None:
+        """A gateway has ended a connection, or its system has. Whether it is gone its port on the mesh says:
+        clients' ports are closed by one that stops in order, too.
+        """
+        if (endpoint := self._up.get(life)) is not None:
+            self._suspected[life] = endpoint
+            self._changed.set()
 
     async def run(self) -> None:
         """Miss who is gone, and have those lose their places whom most miss, for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._judge)
             while True:
-                with trio.move_on_after(AGAIN_SECONDS if self._down else math.inf):
+                with trio.move_on_after(AGAIN_SECONDS if self._down or self._suspected else math.inf):
                     await self._changed.wait()
                 self._changed = trio.Event()
                 await self._look()
@@ -95,14 +112,24 @@ class SeenDeaths:
         """At all whose links are down; and take back what is not so any more."""
         living = self._living()
         for gateway, life in living.items():
-            endpoint = self._down.get(life)
-            if endpoint is None or gateway == self._gateway or self._misses(gateway, life):
+            endpoint = self._where(life)
+            if endpoint is None or gateway == self._gateway:
                 continue
-            if await self._is_gone(endpoint) and self._down.get(life) == endpoint:
+            is_missed = self._misses(gateway, life)
+            if is_missed and life in self._down:
+                continue  # until its link is up again
+            if not await self._is_gone(endpoint):
+                self._suspected.pop(life, None)
+            elif self._where(life) == endpoint and not is_missed:
                 await self._miss(gateway, life)
-        for life in self._down.keys() - set(living.values()):
-            del self._down[life]  # no gateway, or none any more
+        for nodes in (self._down, self._suspected):
+            for life in nodes.keys() - set(living.values()):
+                del nodes[life]  # no gateway, or none any more
         await self._take_back()
+
+    def _where(self, life: str) -> Endpoint | None:
+        """Where a gateway is to be looked at; None: there is no reason to."""
+        return self._down.get(life) or self._suspected.get(life)
 
     def _misses(self, gateway: int, life: str) -> bool:
         there = self._catalog.get(keys.missed_key(gateway, self._gateway))
@@ -119,7 +146,7 @@ class SeenDeaths:
     async def _take_back(self) -> None:
         for entry in self._catalog.range(keys.MISSED):
             found = keys.missed_in(entry.key)
-            if found is None or found[1] != self._gateway or _life_in(entry) in self._down:
+            if found is None or found[1] != self._gateway or self._where(_life_in(entry)) is not None:
                 continue
             try:
                 await self._catalog.transact([Compare(entry.key, entry.mod_revision)], {}, [entry.key])

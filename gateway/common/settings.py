@@ -16,6 +16,10 @@ class LogSettings:
     rack: str = ""
     """Where the gateway stands: a zone, a machine, a rack; Kafka's `broker.rack`. "": nobody has said."""
 
+    gateway_listener: str = ""
+    """The name of the listener by which other gateways are asked; Kafka's `inter.broker.listener.name`. "":
+    the first one whose name both have."""
+
     auto_create_topics: bool = True
     """Create a topic that a client asks for and allows to create; Kafka's `auto.create.topics.enable`."""
 

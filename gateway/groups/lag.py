@@ -1,20 +1,26 @@
 """How far consumer groups are behind the ends of the logs: in records, and in seconds.
 
-Both ends of the difference are in this process and are read in one turn, so lag is never negative and never
-compares numbers of different moments. The lag in seconds is the age of the first record that the group has
-not committed: 0 when there is none. It needs no timestamps of records (`gateway.log.append_times`); for what
-was appended before this gateway started the times of its segments have to do.
+Of what this gateway leads both ends of the difference are in this process and are read in one turn; of what
+others lead the end is what they have said last (`gateway.peers.log_ends`). Lag is never negative, and where
+it is not known it is in no sum. The lag in seconds is the age of the first record that the group has not
+committed: 0 when there is none. It needs no timestamps of records (`gateway.log.append_times`); for what was
+appended before this gateway started, or asked the leader first, the times of segments have to do.
 
 A partition without a committed offset has no lag: nobody knows from where the group would read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from gateway.log.append_times import AppendTimes
 from gateway.log.partition import Partition
+
+if TYPE_CHECKING:
+    from gateway.log.segment import Segment
+    from gateway.peers.heard import HeardEnds
 
 MAX_WATCHED_PARTITIONS: Final = 20_000
 """Partitions whose append times are remembered, a kibibyte each at most; of others the lag in seconds goes by
@@ -32,6 +38,9 @@ class TopicLag:
     position: int = 0
     """The sum of its committed offsets."""
     partitions: int = 0
+    """Those whose lag is known."""
+    unknown: int = 0
+    """Partitions that it has committed in and whose end nobody knows at present: they are in no sum."""
 
     def add(self, lag: PartitionLag) -> None:
         self.records += lag.records
@@ -39,6 +48,11 @@ class TopicLag:
         self.lost += lag.lost
         self.position += lag.committed
         self.partitions += 1
+
+    def add_unknown(self, committed: int) -> None:
+        """A partition of which nobody knows where its log ends."""
+        self.position += committed
+        self.unknown += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,16 @@ class PartitionLag:
     seconds: float
     lost: int
     committed: int
+
+
+class Moment(NamedTuple):
+    """`now` is in seconds of a clock that only goes forward, `wall` the same moment since 1970."""
+
+    now: float
+    wall: float
+
+
+SegmentAt: TypeAlias = Callable[[int], "Segment | None"]
 
 
 class LagClock:
@@ -74,10 +98,9 @@ class LagClock:
         for partition in self._times.keys() - self._lowest.keys():
             del self._times[partition]
 
-    def lag(self, partition: Partition, committed: int, now: float, wall: float) -> PartitionLag:
-        """The lag of a group that has committed `committed`. `now` is in seconds of a clock that only goes
-        forward, `wall` the same moment since 1970.
-        """
+    def lag(self, partition: Partition, committed: int, moment: Moment) -> PartitionLag:
+        """The lag of a group that has committed `committed`."""
+        now, wall = moment
         end, start = partition.high_watermark, partition.log_start_offset
         times = self._times_of(partition, committed, end, now)
         unread = max(committed, start)
@@ -86,7 +109,8 @@ class LagClock:
         appended = None if times is None else times.appended(unread)
         if appended is None:
             first = None if times is None else times.first
-            appended = _by_segments(partition, unread, (end, now) if first is None else first, now - wall)
+            segment = partition.chain.segment_at(unread)
+            appended = _by_segment(segment, unread, first or (end, now), now - wall)
         return PartitionLag(end - unread, max(0.0, now - appended), max(0, start - committed), committed)
 
     def _times_of(self, partition: Partition, committed: int, end: int, now: float) -> AppendTimes | None:
@@ -103,11 +127,27 @@ class LagClock:
         return times
 
 
-def _by_segments(partition: Partition, offset: int, known: tuple[int, float], shift: float) -> float:
+def lag_elsewhere(heard: HeardEnds, committed: int, moment: Moment, segment_at: SegmentAt) -> PartitionLag:
+    """The same in a partition that another gateway leads, by what that one has said last. `segment_at`: the
+    segment that an offset is in, as the catalog has it.
+    """
+    records, lost = heard.lag(committed), heard.lost(committed)
+    if not records:
+        return PartitionLag(0, 0.0, lost, committed)
+    unread = max(committed, heard.start)
+    appended = heard.times.appended(unread)
+    if appended is None:
+        if heard.before is None or heard.before[0] != unread:
+            first = heard.times.first or (heard.end, heard.heard_at)
+            heard.before = unread, _by_segment(segment_at(unread), unread, first, moment.now - moment.wall)
+        appended = heard.before[1]
+    return PartitionLag(records, max(0.0, moment.now - appended), lost, committed)
+
+
+def _by_segment(segment: Segment | None, offset: int, known: tuple[int, float], shift: float) -> float:
     """When `offset` was appended, by the time when its segment was opened, and when what came after it was
     there: `known`, or the time when the segment was closed. `shift` is what to add to a time since 1970.
     """
-    segment = partition.chain.segment_at(offset)
     if segment is None:
         return known[1]
     opened = segment.opened_ms / 1000 + shift

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gateway.log.partition import PartitionState
+from gateway.peers.heard import UNKNOWN
+
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.groups.served import Group
     from gateway.http.turns import Turns
+    from gateway.log.partition import Partition
 
 OFFSETS_A_ROUND: Final = 10_000
 """Offsets that a round looks at, and the rest of a group's: 5 ms."""
@@ -58,9 +62,16 @@ class LostOffsets:
                 continue
             for index, committed in list(offsets.items()):
                 if index < len(topic.partitions):
-                    lost += committed.offset < topic.partitions[index].log_start_offset
+                    lost += committed.offset < self._start(topic.partitions[index])
                 done += 1
                 if not done % OFFSETS_A_BREATH:
                     await turns.breathe()
         await turns.breathe()
         return lost
+
+    def _start(self, partition: Partition) -> int:
+        """Where its log begins; -1 where only its leader knows, and has not said so."""
+        if partition.state is not PartitionState.ELSEWHERE:
+            return partition.log_start_offset
+        heard = self._broker.log_ends.of(partition)
+        return UNKNOWN if heard is None else heard.start

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.groups.served import Group
     from gateway.http.turns import Turns
+    from gateway.log.partition import Partition
 
 MAX_POINTS: Final = 60
 """Points of a trend: a minute."""
@@ -60,10 +61,11 @@ class Trends(Rounds):
 
 
 async def lag_of(broker: Broker, group: Group, turns: Turns) -> int | None:
-    """A group's whole lag, None if it has committed nothing that is there, or where another
-    gateway leads one of its partitions. The caller works.
+    """A group's whole lag, None if it has committed nothing that is there, or where nobody knows at present
+    where one of its partitions ends. The caller works.
     """
     lag: int | None = None
+    all_known = True
     done = 0
     for name, offsets in list(group.offsets.topics()):
         topic = broker.topics.get(name)
@@ -71,11 +73,19 @@ async def lag_of(broker: Broker, group: Group, turns: Turns) -> int | None:
             continue
         for index, offset in list(offsets.items()):
             if index < len(topic.partitions):
-                partition = topic.partitions[index]
-                if partition.state is PartitionState.ELSEWHERE:
-                    return None  # its leader knows
-                lag = (lag or 0) + max(0, partition.high_watermark - offset.offset)
+                end = _end(broker, topic.partitions[index])
+                if end is None:
+                    all_known = False  # the others are looked at, so that they are asked for together
+                else:
+                    lag = (lag or 0) + max(0, end - offset.offset)
             done += 1
             if not done % OFFSETS_A_BREATH:
                 await turns.breathe()
-    return lag
+    return lag if all_known else None
+
+
+def _end(broker: Broker, partition: Partition) -> int | None:
+    if partition.state is PartitionState.ELSEWHERE:
+        heard = broker.log_ends.of(partition)
+        return None if heard is None else heard.end
+    return None if partition.state is PartitionState.RECOVERING else partition.high_watermark

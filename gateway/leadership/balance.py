@@ -12,6 +12,9 @@ more than `1 / SLACK` of what a gateway leads. Each move makes one of these inte
 before it no larger, so moves come to an end, from wherever they begin; and counts that differ by one are left
 alone, so that nothing moves to and fro.
 
+A slot that somebody has moved to a gateway (`Occupancy.preferred`) counts for evenness, and stays there while
+that one is there for it.
+
 Where several gateways are as good, partitions of a topic go to the racks that lead fewest of it, and then as
 the gateways follow one another round the ring of slots. A rack alone is no reason to move anything: gateways
 keep no records, and a rack that is lost takes no more than its gateways' share of leaders.
@@ -71,12 +74,7 @@ class Balance:
         self._occupancy = occupancy
         self._racks = [gateway.rack for gateway in gateways]
         self._in_all = [0] * len(gateways)
-        self._by_topic = [[0] * len(gateways) for _ in occupancy.overridden]
-        for topic, overridden in enumerate(occupancy.overridden):
-            for gateway, partitions in overridden.items():
-                if gateway in self.places:
-                    self._by_topic[topic][self.places[gateway]] += partitions
-                    self._in_all[self.places[gateway]] += partitions
+        self._by_topic = [[0] * len(gateways) for _ in range(occupancy.topics)]
 
     def put(self, slot: int, place: int) -> None:
         """This gateway leads the slot."""
@@ -94,9 +92,15 @@ class Balance:
         """The place whose turn a slot is round the ring: where it goes while nothing is in it."""
         return slot % len(self.ids)
 
+    def preferred(self, slot: int) -> int | None:
+        """The place where somebody wants a slot to be; None also while the gateway is not there for it."""
+        gateway = self._occupancy.preferred(slot)
+        return None if gateway is None else self.places.get(gateway)
+
     def best(self, slot: int) -> int:
         """The place where a slot that nobody leads goes best."""
-        return self._best(slot, self._costs(slot))
+        preferred = self.preferred(slot)
+        return self._best(slot, self._costs(slot)) if preferred is None else preferred
 
     def better(self, slot: int, place: int) -> tuple[Gain, int] | None:
         """Where a slot would go better than at `place`, which leads it, and what that gains."""

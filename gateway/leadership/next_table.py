@@ -5,15 +5,18 @@ In this order, each kind only with what the ones before have changed:
 1. a slot whose leader's life is over stays with that gateway, if it is alive again (`Why.BACK`);
 2. others whose leader is not alive go where they go best, the heaviest first (`Why.GONE`);
 3. slots of a gateway that is draining go where they go best (`Why.DRAINING`);
-4. slots with partitions move while that makes the table more even (`Why.UNEVEN`,
+4. slots that somebody wants elsewhere go there (`Why.PREFERRED`);
+5. other slots with partitions move while that makes the table more even (`Why.UNEVEN`,
    `gateway.leadership.balance`), those first that gain most;
-5. slots without partitions go back to the gateway whose turn they are round the ring, so that topics which
+6. slots without partitions go back to the gateway whose turn they are round the ring, so that topics which
    are created later are even at once (`Why.FREE`). Nobody notices: there is nothing to lead.
 
-Rule: 1 and 2 move nothing that a living gateway leads, and 4 goes on from wherever others have stopped, so
-whoever does the first few moves, and looks again, comes to an end that is as good. Two gateways may go by
-tables of different moments; comparing and setting each slot decides, and what both have moved too much moves
-back once.
+A slot goes best where somebody wants it, if that gateway may be given slots.
+
+Rule: 1 and 2 move nothing that a living gateway leads, 5 leaves alone what 4 has moved and goes on from
+wherever others have stopped, so whoever does the first few moves, and looks again, comes to an end that is as
+good. Two gateways may go by tables of different moments; comparing and setting each slot decides, and what
+both have moved too much moves back once.
 
 Where all gateways that are alive are draining, they go on leading: the slots have nobody else.
 """
@@ -38,6 +41,7 @@ class Why(Enum):
     BACK = "its gateway has begun a new life"
     GONE = "its gateway is gone"
     DRAINING = "its gateway is draining"
+    PREFERRED = "somebody wants it there"
     UNEVEN = "another gateway leads less"
     FREE = "nothing is in it"
 
@@ -94,6 +98,7 @@ class _NextTable:
         yield from self._all_of(self._orphans, Why.GONE)
         draining = [slot for slot in range(SLOTS) if self._owners[slot] not in places]
         yield from self._all_of(draining, Why.DRAINING)
+        yield from self._wanted_elsewhere()
         yield from self._uneven()
         yield from self._free()
 
@@ -111,13 +116,21 @@ class _NextTable:
             best = self._balance.best(slot) if self._weights[slot] else self._balance.turn(slot)
             yield self._put(slot, best, why)
 
+    def _wanted_elsewhere(self) -> Iterator[Move | None]:
+        balance = self._balance
+        for slot in range(SLOTS):
+            place, wanted = balance.places[self._owners[slot]], balance.preferred(slot)
+            if wanted is not None and wanted != place:
+                balance.take_out(slot, place)
+                yield self._put(slot, wanted, Why.PREFERRED)
+
     def _uneven(self) -> Iterator[Move | None]:
         """The move that gains most, and so on, until none gains anything."""
         balance = self._balance
         while True:
             most: tuple[Gain, int, int] | None = None
             for slot in range(SLOTS):
-                if self._weights[slot]:
+                if self._weights[slot] and balance.preferred(slot) is None:
                     better = balance.better(slot, balance.places[self._owners[slot]])
                     if better is not None and (most is None or better[0] > most[0]):
                         most = (better[0], slot, better[1])

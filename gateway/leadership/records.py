@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from gateway.leadership.next_table import NOBODY
 from gateway.leadership.slots import SLOTS
-from gateway.leadership.table import Leader, Override
+from gateway.leadership.table import Leader
 
 VERSION: Final = 1
 """Of all values here."""
@@ -30,7 +29,7 @@ MAX_CHANGES: Final = 2**63 - 1
 """Clients are told the number of changes of the features' levels in 64 bits."""
 
 MAX_SMALL_BYTES: Final = 512
-"""A value about a slot, an override or a life: four short fields, and room for what later releases add."""
+"""A value about a slot, a partition or a life: four short fields, and room for what later releases add."""
 
 MAX_GATEWAY_BYTES: Final = 16 * 1024
 """A value about a gateway: its listeners' names and hosts."""
@@ -114,22 +113,14 @@ def unpack_slot(value: bytes) -> Leader:
     return _unpack(value, MAX_SMALL_BYTES, lambda it: Leader(it.gateway(), it.life(), it.epoch()))
 
 
-def pack_override(override: Override) -> bytes:
-    """The value of a partition's override."""
-    if override.gateway == NOBODY:
-        return _pack(epoch=override.epoch)
-    return _pack(epoch=override.epoch, gateway=override.gateway, life=override.life)
+def pack_preferred(gateway: int) -> bytes:
+    """The value that says which gateway is to lead a partition."""
+    return _pack(gateway=gateway)
 
 
-def unpack_override(value: bytes) -> Override:
+def unpack_preferred(value: bytes) -> int:
     """Raises BadRecord."""
-
-    def override(it: _Fields) -> Override:
-        if it.has("gateway") or it.has("life"):
-            return Override(it.epoch(), it.gateway(), it.life())
-        return Override(it.epoch())
-
-    return _unpack(value, MAX_SMALL_BYTES, override)
+    return _unpack(value, MAX_SMALL_BYTES, lambda it: it.gateway())
 
 
 def pack_alive(alive: AliveRecord) -> bytes:

@@ -20,7 +20,7 @@ SLOTS: Final = 1024
 once.
 """
 
-NO_OVERRIDES: Final[Mapping[int, int]] = MappingProxyType({})
+NO_PREFERENCES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 def slot_of(topic_id: bytes, index: int) -> int:
@@ -34,13 +34,13 @@ def first_slot(topic_id: bytes) -> int:
 
 
 class TopicShape(NamedTuple):
-    """A topic's partitions. `overridden` are those that are led by a gateway of their own, and not by their
-    slot's: partition -> gateway id.
+    """A topic's partitions. `preferred` are those that somebody wants a certain gateway to lead: partition ->
+    gateway id.
     """
 
     id: bytes
     partitions: int
-    overridden: Mapping[int, int] = NO_OVERRIDES
+    preferred: Mapping[int, int] = NO_PREFERENCES
 
 
 class Occupancy:
@@ -48,27 +48,33 @@ class Occupancy:
 
     def __init__(self, topics: Iterable[TopicShape] = ()) -> None:
         self.contents: list[list[tuple[int, int]]] = [[] for _ in range(SLOTS)]
-        """By slot: (topic, how many of its partitions are led with the slot)."""
+        """By slot: (topic, how many of its partitions are in the slot)."""
         self.weights = [0] * SLOTS
-        """By slot: the partitions that are led with it."""
-        self.overridden: list[dict[int, int]] = []
-        """By topic: gateway id -> how many partitions it leads by overrides."""
+        """By slot: the partitions that are in it."""
+        self.topics = 0
+        """How many there are."""
+        self._preferred: dict[int, tuple[bytes, int, int]] = {}
+        """By slot: the partition, and its preferred leader."""
         for topic in topics:
             self.add(topic)
 
     def add(self, topic: TopicShape) -> None:
         """Count one more."""
-        number, first = len(self.overridden), first_slot(topic.id)
-        counts: dict[int, int] = {}
-        overridden: dict[int, int] = {}
-        for index in range(topic.partitions):
-            gateway = topic.overridden.get(index)
-            if gateway is not None:
-                overridden[gateway] = overridden.get(gateway, 0) + 1
-            else:
-                slot = (first + index) % SLOTS
-                counts[slot] = counts.get(slot, 0) + 1
-        for slot, count in counts.items():
-            self.contents[slot].append((number, count))
+        first = first_slot(topic.id)
+        laps, rest = divmod(topic.partitions, SLOTS)
+        for step in range(min(topic.partitions, SLOTS)):
+            slot, count = (first + step) % SLOTS, laps + (step < rest)
+            self.contents[slot].append((self.topics, count))
             self.weights[slot] += count
-        self.overridden.append(overridden)
+        self.topics += 1
+        for index, gateway in topic.preferred.items():
+            if 0 <= index < topic.partitions:
+                slot, wish = (first + index) % SLOTS, (topic.id, index, gateway)
+                self._preferred[slot] = min(wish, self._preferred.get(slot, wish))
+
+    def preferred(self, slot: int) -> int | None:
+        """The gateway that is to lead a slot, if somebody has said so of one of its partitions; of several
+        that disagree the first one's, in the order of topics' ids and partitions.
+        """
+        wish = self._preferred.get(slot)
+        return None if wish is None else wish[2]

@@ -28,6 +28,7 @@ from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     KEPT_DONE,
     KEPT_STORAGE_ERROR,
+    LOOKUP_MAX_TIMESTAMP,
     NOTHING_REMEMBERED,
     STATUS_ANSWER_FULL,
     STATUS_DONE,
@@ -210,6 +211,9 @@ class Server:
                 sequence, row = ranges.search(
                     self._database, request.address, request.kind, request.target, bound
                 )
+                if bound < request.bound and (sequence < 0 or request.kind == LOOKUP_MAX_TIMESTAMP):
+                    # What is missing here may have it: only who has all of it can tell.
+                    status, sequence, row = STATUS_NOT_HERE, -1, b""
         except StoreCorrupt as error:
             status = self._met(error, request.address)
         found = AddressStatus(request.address, status, sequence, row)

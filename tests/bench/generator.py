@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tests.peers.cache import cached_folder
-from tests.peers.go import go_program
+from tests.peers.go import built
 
 SOURCES = Path(__file__).parent / "go"
 GO_MOD = SOURCES / "go.mod"
-BUILD_SECONDS = 600.0
 # Beside the time that it is told to run: to connect, to finish, to read what there is.
 RUN_SECONDS = 1_800.0
 
@@ -43,14 +40,7 @@ class Load:
 
 def program() -> Path:
     """The generator's program, built if its sources are new."""
-    sources = sorted([*SOURCES.glob("*.go"), GO_MOD, SOURCES / "go.sum"])
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:8]
-    return cached_folder(f"bench-generator-{digest}", _build) / "generator"
-
-
-def _build(folder: Path) -> None:
-    command = [go_program(GO_MOD), "build", "-mod=readonly", "-o", str(folder / "generator"), "."]
-    _output(command, BUILD_SECONDS, SOURCES)
+    return built(SOURCES, "bench-generator")
 
 
 def run(role: str, **options: Any) -> Load:
@@ -63,8 +53,8 @@ def run(role: str, **options: Any) -> Load:
     return Load(**{field.name: values[field.name.replace("_", "")] for field in fields(Load)})
 
 
-def _output(command: list[str], timeout: float, cwd: Path | None = None) -> str:
-    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+def _output(command: list[str], timeout: float) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     if result.returncode != 0:
         words = " ".join(command)
         raise AssertionError(f"{words} ended with {result.returncode}:\n{result.stderr[-4000:]}")

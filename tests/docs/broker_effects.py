@@ -26,6 +26,7 @@ BY_OPTION: Final[dict[str, str]] = {
     "group.max.session.timeout.ms": "--group-max-session-timeout-ms",
     "group.max.size": "--group-max-size",
     "group.min.session.timeout.ms": "--group-min-session-timeout-ms",
+    "inter.broker.listener.name": "--gateway-listener",
     "listeners": "--listen",
     "log.cleaner.backoff.ms": "--compaction-backoff-ms",
     "log.retention.check.interval.ms": "--retention-check-interval-ms",

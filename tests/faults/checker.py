@@ -1,9 +1,10 @@
 """Judges a history: was every promise kept? Pure, and itself tested with histories that break each promise.
 
 The categories are those of Jepsen's Kafka checker (`jepsen/src/jepsen/tests/kafka.clj`) that apply without
-groups and transactions: lost, duplicate, inconsistent offset, phantom (a record that nobody sent), skipped
-and non-monotonic (of a reader's offsets; "reordered" of a producer's records), high watermark back, members
-differ; and some of our own. The reader named "end" reads everything after the last fault.
+transactions: lost, duplicate, inconsistent offset, phantom (a record that nobody sent), unseen (by a group),
+skipped and non-monotonic (of a reader's offsets; "reordered" of a producer's records), high watermark and
+leader epoch back, members differ; and some of our own. The reader named "end" reads everything after the last
+fault.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from tests.faults.history import Operation, Result, Seen, Sent, Watermark
+from tests.faults.history import Asked, Epoch, Led, Operation, Result, Seen, Sent, Watermark
 
 END = "end"
 Key = tuple[str, int]
+T = TypeVar("T")
 Place = tuple[int, int]
 
 
@@ -47,6 +50,7 @@ def check(history: Iterable[Operation], *, idempotent: bool = True) -> list[Prob
     facts.problems += _inconsistent_offsets(facts)
     facts.problems += _lost(facts)
     facts.problems += _gaps(facts)
+    facts.problems += _unseen(facts)
     if idempotent:
         facts.problems += _duplicates(facts)
         facts.problems += _reordered(facts)
@@ -55,8 +59,9 @@ def check(history: Iterable[Operation], *, idempotent: bool = True) -> list[Prob
 
 def _collect(history: Iterable[Operation]) -> _Facts:
     facts = _Facts()
-    watermarks: dict[int, int] = {}
+    told = _Told()
     for operation in history:
+        facts.problems += told.hear(operation)
         match operation:
             case Sent(producer, number):
                 facts.sent[producer, number] = operation
@@ -66,16 +71,44 @@ def _collect(history: Iterable[Operation]) -> _Facts:
                 facts.failed.add((producer, number))
             case Seen():
                 facts.seen.append(operation)
-            case Watermark(partition, offset):
-                before = watermarks.get(partition, 0)
-                if offset < before:
-                    detail = f"partition {partition}: {offset} after {before}"
-                    facts.problems.append(Problem("high watermark back", detail))
-                watermarks[partition] = max(before, offset)
             case _:
                 pass
-    facts.problems += _below_watermark(facts, watermarks)
+    facts.problems += _below_watermark(facts, told.watermarks)
     return facts
+
+
+class _Told:
+    """What servers have told, which never goes back."""
+
+    def __init__(self) -> None:
+        self.watermarks: dict[int, int] = {}
+        """The highest that any has told."""
+        self._when_asked: dict[str, dict[int, int]] = {}
+        """The same, when this server was asked: two answers at once may be in any order."""
+        self._epochs: dict[tuple[str, int], int] = {}
+        """By server: one may hear of a new leader later than another."""
+        self._log: dict[int, int] = {}
+
+    def hear(self, operation: Operation) -> Iterator[Problem]:
+        match operation:
+            case Asked(server):
+                self._when_asked[server] = dict(self.watermarks)
+            case Watermark(partition, offset, server):
+                before = self._when_asked.get(server, self.watermarks).get(partition, 0)
+                if offset < before:
+                    where = f"partition {partition}{f' at {server}' if server else ''}"
+                    yield Problem("high watermark back", f"{where}: {offset} after {before}")
+                self.watermarks[partition] = max(self.watermarks.get(partition, 0), offset)
+            case Epoch(partition, epoch, server):
+                yield from self._epoch(self._epochs, (server, partition), epoch)
+            case Led(partition, offset, epoch):
+                yield from self._epoch(self._log, partition, epoch, f" at {offset}")
+
+    def _epoch(self, highest: dict[T, int], place: T, epoch: int, where: str = "") -> Iterator[Problem]:
+        before = highest.get(place, -1)
+        if epoch < before:
+            yield Problem("leader epoch back", f"{place}{where}: {epoch} after {before}")
+        highest[place] = max(before, epoch)
 
 
 def _below_watermark(facts: _Facts, watermarks: dict[int, int]) -> Iterator[Problem]:
@@ -139,6 +172,21 @@ def _gaps(facts: _Facts) -> Iterator[Problem]:
             kind = "skipped" if one.offset > expected else "non-monotonic"
             yield Problem(kind, f"{reader}: {one.offset}, expected {expected}")
         last[reader] = one.offset
+
+
+def _unseen(facts: _Facts) -> Iterator[Problem]:
+    """The members of a group have read together what there is."""
+    groups: dict[str, set[Place]] = defaultdict(set)
+    everything: set[Place] = set()
+    for one in facts.seen:
+        group, slash, _ = one.reader.partition("/")
+        if slash:
+            groups[group].add((one.partition, one.offset))
+        elif one.reader == END:
+            everything.add((one.partition, one.offset))
+    for group, found in groups.items():
+        for place in sorted(everything - found):
+            yield Problem("unseen", f"{place} by group {group}")
 
 
 def _duplicates(facts: _Facts) -> Iterator[Problem]:

@@ -31,6 +31,8 @@ class Result:
     number: int
     outcome: str
     offset: int = -1
+    why: str = ""
+    """What a client said of a record that it gave up."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,46 @@ class Seen:
     number: int
     digest: str
     reader: str = "end"
+    """Members of a group have its name, a slash, and what differs with each assignment."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A server was asked what it says next: what others had said before that, it knows."""
+
+    server: str
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """A partition's high watermark as the server told it."""
+    """A partition's high watermark as the server told it: the only one, or one that was `Asked`."""
 
     partition: int
     offset: int
+    server: str = ""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A partition's leader epoch as one server told it."""
+
+    partition: int
+    epoch: int
+    server: str
+
+
+@dataclass(frozen=True)
+class Led:
+    """A batch that was read at the end: the epoch of the leader that has appended it, and what it says of the
+    producer.
+    """
+
+    partition: int
+    offset: int
+    epoch: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
 
 
 @dataclass(frozen=True)
@@ -60,8 +94,10 @@ class Event:
     what: str
 
 
-Operation = Sent | Result | Seen | Watermark | Event
-KINDS: dict[str, type[Operation]] = {kind.__name__: kind for kind in (Sent, Result, Seen, Watermark, Event)}
+Operation = Sent | Result | Seen | Asked | Watermark | Epoch | Led | Event
+KINDS: dict[str, type[Operation]] = {
+    kind.__name__: kind for kind in (Sent, Result, Seen, Asked, Watermark, Epoch, Led, Event)
+}
 
 
 class History:

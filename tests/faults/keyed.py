@@ -37,7 +37,7 @@ class KeyedLoad:
     """An idempotent producer in a thread of its own: one partition, so that the order of a key is one."""
 
     def __init__(self, bootstrap: str, copies: int, *, pause: float, seed: int) -> None:
-        create_replicated_topic(bootstrap, KEYED_TOPIC, 1, copies, **OFTEN)
+        create_replicated_topic(bootstrap.split(",", 1)[0], KEYED_TOPIC, 1, copies, **OFTEN)
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,

@@ -14,17 +14,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-
 from gateway.cluster.alive import LEASE_SECONDS
-from tests.clients.stored import create_replicated_topic, stored_records
-from tests.differential.batches import Record
+from tests.clients.stored import create_replicated_topic
+from tests.faults.by_leaders import leader_of, read_by_leaders
 from tests.faults.checker import Problem, check
 from tests.faults.committing import CommitLoad
-from tests.faults.history import Event, History, Seen
+from tests.faults.history import Event, History
 from tests.faults.keyed import KEYED_TOPIC, KeyedLoad
 from tests.faults.kills import run_rounds
-from tests.faults.workloads import Load, read_value
+from tests.faults.workloads import Load
 from tests.peers.supervised import Supervised
 
 TOPIC = "killed"
@@ -90,8 +88,9 @@ class Round:
             keyed.stop()
             commits.stop()
             self.acked = load.acked
-            self._read_all()
-            return check(self.history) + keyed.check(self._leader(KEYED_TOPIC, 0)) + commits.check()
+            read_by_leaders(cluster.addresses, TOPIC, self.history, PARTITIONS)
+            leader = leader_of(cluster.addresses, KEYED_TOPIC, 0)
+            return check(self.history) + keyed.check(leader) + commits.check()
         finally:
             cluster.kill9()
             cluster.wait_until_all_are_gone()
@@ -126,34 +125,6 @@ class Round:
         self._cluster.wait_until_all_are_gone()
         self._cluster.port_file.unlink(missing_ok=True)
         self._cluster.start()
-
-    def _leader(self, topic: str, partition: int) -> str:
-        """The address of who leads it."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap})
-        while True:
-            leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
-            if leader > 0:
-                return self._cluster.addresses[leader - 1]
-            assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
-            time.sleep(0.1)
-
-    def _read_all(self) -> None:
-        for partition in range(PARTITIONS):
-            for offset, record in self._stored(partition):
-                producer, number, digest = read_value(record.value)
-                self.history.add(Seen(partition, offset, producer, number, digest, "end"))
-
-    def _stored(self, partition: int) -> list[tuple[int, Record]]:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while True:
-            try:
-                return stored_records(self._leader(TOPIC, partition), TOPIC, partition)
-            except AssertionError:
-                # A slot goes to its next leader while the shares become even.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
 
 
 if __name__ == "__main__":

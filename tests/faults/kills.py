@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -169,6 +170,18 @@ class Kills(Protocol):
         ...
 
 
+def _keep(history: History, problems: Sequence[Problem], directory: Path, seed: int) -> None:
+    """What happened in a round, and what its processes said, for whoever looks for the reason."""
+    kept = Path("build/kills") / str(seed)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    history.save(kept / "history.jsonl")
+    (kept / "problems.log").write_text("".join(f"{problem}\n" for problem in problems))
+    for log in directory.rglob("*.log"):
+        if "db" not in log.parts:
+            shutil.copy(log, kept / "-".join(log.relative_to(directory).parts))
+
+
 def run_rounds(make: Callable[[Path, int, int], Kills], description: str | None, most: int) -> int:
     """Rounds of so many kills at most, as the command line says; the exit code. `make` is given a directory,
     the round's seed, and how many kills it has.
@@ -198,7 +211,7 @@ def run_rounds(make: Callable[[Path, int, int], Kills], description: str | None,
             except AssertionError as error:
                 found = [Problem("did not go on", str(error))]
             if found:
-                one.history.save(Path(f"kills-{seed}.jsonl"))
+                _keep(one.history, found, Path(directory), seed)
         print(
             f"{count} kills, {one.acked} acknowledged, {one.said}{len(found)} problems, "
             f"{time.monotonic() - began:.0f} s",

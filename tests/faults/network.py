@@ -11,8 +11,9 @@ import itertools
 import os
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 import pytest
@@ -40,8 +41,28 @@ class Host:
         return ["ip", "netns", "exec", self.name]
 
     def drop(self, other: Host, way: str) -> None:
-        """`way` is add or del: packets from here to the other are dropped."""
+        """`way` is add or del: packets from here to the other are dropped, and who connects is told."""
         ip("-n", self.name, "route", way, "blackhole", f"{other.address}/32")
+
+    def ignore(self, other: Host, way: str) -> None:
+        """`way` is add or del: packets from the other are dropped here, and it notices nothing."""
+        rule = ["INPUT", "-s", other.address, "-j", "DROP"]
+        command = [*self.prefix, "iptables", "-w", {"add": "-A", "del": "-D"}[way], *rule]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+class Outside(Host):
+    """This machine itself, where the clients are. Its own routes are left alone: the other end drops."""
+
+    @property
+    def prefix(self) -> list[str]:
+        return []
+
+    def drop(self, other: Host, way: str) -> None:
+        other.ignore(self, way)
+
+    def ignore(self, other: Host, way: str) -> None:
+        other.drop(self, way)
 
 
 class Network:
@@ -84,6 +105,11 @@ class Network:
         ip("-n", name, "link", "set", "eth0", "up")
         return host
 
+    @property
+    def outside(self) -> Outside:
+        """This machine, as the hosts see it."""
+        return Outside("outside", f"{self._net}.254")
+
     def another_address(self, host: Host) -> str:
         """One more address of a host."""
         address = f"{self._net}.{100 + next(self._more)}"
@@ -106,17 +132,26 @@ class Network:
 
 
 @contextmanager
-def cut(ones: Sequence[Host], others: Sequence[Host], *, back: bool = True) -> Iterator[None]:
-    """Nothing gets from `ones` to `others`; with `back`, nor the other way. Heals itself."""
+def cut(
+    ones: Sequence[Host], others: Sequence[Host], *, back: bool = True, silent: bool = False
+) -> Iterator[None]:
+    """Nothing gets from `ones` to `others`; with `back`, nor the other way. Heals itself.
+
+    Args:
+        silent: who connects is not told that there is no way.
+    """
     pairs = [(one, other) for one in ones for other in others]
     if back:
         pairs += [(other, one) for one, other in pairs]
-    done: list[tuple[Host, Host]] = []
+    drops: list[Callable[[str], None]] = [
+        partial(other.ignore, one) if silent else partial(one.drop, other) for one, other in pairs
+    ]
+    done: list[Callable[[str], None]] = []
     try:
-        for one, other in pairs:
-            one.drop(other, "add")
-            done.append((one, other))
+        for drop in drops:
+            drop("add")
+            done.append(drop)
         yield
     finally:
-        for one, other in done:
-            one.drop(other, "del")
+        for drop in done:
+            drop("del")

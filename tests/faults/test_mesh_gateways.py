@@ -340,6 +340,25 @@ def test_one_that_finds_no_store_is_given_nothing(gateways: Gateways) -> None:
             lost.kill9()
 
 
+def test_one_that_finds_too_few_stores_answers_when_they_are_back(gateways: Gateways) -> None:
+    """It leads nothing before they have said whether its catalog is the newest, and its share after that."""
+    gateways.wait_for_leaders({1, 2, 3}, at=1)
+    third, away = gateways.all[3], gateways.mesh.stores[:2]
+    third.kill9()
+    for store in away:
+        store.kill9()
+    third.launch()
+    third.wait_for_log("too few stores have said whether this catalog is the newest")
+    third.wait_ready()
+    for store in away:
+        store.start()
+    gateways.wait_for_leaders({1, 2, 3}, at=1)
+    assert gateways.leaders(at=3) == gateways.leaders(at=1)
+    sender = Sender(gateways)
+    sender.send_until_all_partitions_acknowledge()
+    sender.finish(gateways)
+
+
 def test_one_with_a_catalog_of_its_own_is_refused(gateways: Gateways, tmp_path: Path) -> None:
     """So is a number of its own for one that shares no catalog."""
     elsewhere = GatewayProcess(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient, TopicPartition
 
 from tests.faults.several_gateways import PARTITIONS, SECONDS, TOPIC, Sender, clients_of, create, read
 from tests.peers.process import ServerEnded
@@ -127,6 +128,28 @@ def test_an_operator_drains_one_under_load_and_not_for_good(three: Three) -> Non
     assert three.ask("drain", "2", "--stop").communicate(timeout=SECONDS)[1] == ""
     three.wait_until_even()
     sender.send_until_all_partitions_acknowledge()
+    sender.finish(three)
+
+
+def test_partitions_are_moved_by_hand_under_load_and_back_after_a_kill(three: Three) -> None:
+    three.wait_until_even()
+    sender = Sender(three)
+    sender.send_until_all_partitions_acknowledge()
+    admin = KafkaAdminClient(bootstrap_servers=three.addresses[0])
+    everything = {TopicPartition(TOPIC, index): [2] for index in range(PARTITIONS)}
+    assert admin.alter_partition_reassignments(everything) == dict.fromkeys(everything)
+    sender.send_until(lambda: set(three.leaders()) == {2})
+    assert admin.list_partition_reassignments() == {}
+    sender.send_until_all_partitions_acknowledge()
+    three.kill("gateway-2")
+    sender.send_until(lambda: 2 not in three.leaders())
+    three.wait_until_it_serves_again("gateway-2")
+    sender.send_until(lambda: set(three.leaders()) == {2})
+    shared = three.ask("share", TOPIC).communicate(timeout=SECONDS)
+    assert shared == (f"{PARTITIONS} partitions of {TOPIC} are shared evenly again\n", "")
+    three.wait_until_even()
+    sender.send_until_all_partitions_acknowledge()
+    admin.close()
     sender.finish(three)
 
 

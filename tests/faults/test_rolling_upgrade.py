@@ -34,7 +34,7 @@ OLD_PYTHON: Final = os.environ.get("DAFKA_TEST_OLD_PYTHON")
 OLD_FEATURES: Final = "metadata.version:30-30"
 """What a release can that has the levels of features, and none of its own yet."""
 
-FEATURE: Final = "dafka.overrides"
+FEATURE: Final = "dafka.preferred.leaders"
 INVALID_UPDATE_VERSION: Final = 95
 DATA_REFUSED: Final = 3
 

@@ -6,7 +6,7 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -59,8 +59,10 @@ class Load:
         sizes: Sequence[int] = (100, 1000, 20_000),
         pause: float = 0.0005,
         seed: int = 1,
+        acknowledged: Callable[[int, int], None] = lambda _partition, _number: None,
         **settings: Any,
     ) -> None:
+        """`acknowledged` is told the partition and number of each record that is."""
         base = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -77,6 +79,7 @@ class Load:
         self._topic, self._history = topic, history
         self._partitions, self._sizes, self._pause = partitions, sizes, pause
         self._random = random.Random(seed)
+        self._acknowledged = acknowledged
         self._stop = threading.Event()
         self._number = 0
         self.acked = self.failed = self.unknown = 0
@@ -120,12 +123,13 @@ class Load:
         if error is None:
             self.acked += 1
             self._settle(Result(self.name, number, "ok", message.offset() or 0))
+            self._acknowledged(number % self._partitions, number)
         elif error.code() in CERTAIN:
             self.failed += 1
             self._settle(Result(self.name, number, "fail"))
         else:
             self.unknown += 1
-            self._settle(Result(self.name, number, "unknown"))
+            self._settle(Result(self.name, number, "unknown", why=str(error)))
 
     def _settle(self, result: Result) -> None:
         self.outcomes[result.number] = result.outcome

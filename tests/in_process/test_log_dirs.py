@@ -98,6 +98,25 @@ def test_a_store_that_is_away_is_told_so(stores: WithStores, monkeypatch: pytest
     stores(body)
 
 
+def test_what_another_gateway_leads_is_told_by_that_one(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tools ask each gateway, and add up what they say; each says how full the disks are."""
+
+    async def body(made: Cluster) -> None:
+        async with made.gateway(monkeypatch) as (gateway, client):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 2, {}, 3)
+            assert (await produce(client, batch()))[0] == 0
+            monkeypatch.setattr(gateway.broker.gateways, "leads", lambda partition: partition.index == 0)
+            for asked in (None, {"orders": [0, 1]}):
+                found = await ask(client, asked)
+                assert [list(sizes(one)) for one in found.values()] == [[("orders", 0)]] * 3
+                assert all(one.total_bytes > 0 for one in found.values())
+
+    stores(body)
+
+
 def test_a_partition_stays_in_the_directories_where_it_is_told_to_be(
     stores: WithStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:

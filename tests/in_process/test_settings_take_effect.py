@@ -115,6 +115,11 @@ async def rack(client: Client) -> None:
     assert broker.rack == (await shown(client.client))["broker.rack"] == "zone-b"
 
 
+async def gateway_listener(client: Client) -> None:
+    """Shown; who is asked by it: tests/unit/gateway/peers."""
+    assert (await shown(client.client))["inter.broker.listener.name"] == "PLAINTEXT"
+
+
 async def session_timeouts(client: Client) -> None:
     """From half a second to a minute."""
     await client.coordinator("timeouts")
@@ -193,6 +198,7 @@ SETTINGS: dict[str, Any] = {
     "auto_create_topics": False,
     "compaction_backoff_ms": 20,
     "fetch_session_slots": 1,
+    "gateway_listener": "PLAINTEXT",
     "group_initial_rebalance_delay_ms": DELAY_MS,
     "group_max_session_timeout_ms": 60_000,
     "group_max_size": 1,
@@ -210,6 +216,7 @@ EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "group.max.session.timeout.ms": session_timeouts,
     "group.max.size": group_max_size,
     "group.min.session.timeout.ms": session_timeouts,
+    "inter.broker.listener.name": gateway_listener,
     "listeners": listeners,
     "log.cleaner.backoff.ms": compaction_backoff,
     "log.retention.check.interval.ms": retention_checks,

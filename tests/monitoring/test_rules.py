@@ -138,6 +138,9 @@ SCENES = {
         25,
         40,
     ),
+    "DafkaGroupLagUnknown": Scene(
+        {f"dafka_group_lag_unknown_partitions{{{GROUP}}}": "0x5 1x2 0x5 4x30"}, 27, 31
+    ),
     "DafkaGroupLostRecords": Scene({f"dafka_group_lost_records{{{GROUP}}}": "0x5 7x20"}, 6, 8),
     "DafkaGroupsRebalance": Scene(
         {

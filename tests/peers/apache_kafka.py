@@ -94,6 +94,11 @@ class ApacheKafka(ServerProcess):
         self._wait_until(lambda: broker_count("127.0.0.1", self.port) or None)
         return self
 
+    def restart(self) -> Self:
+        """SIGKILL if it still runs, and start it again on the same ports and data."""
+        self.kill9()
+        return self.start()
+
     def __exit__(self, *_exc: object) -> None:
         self.kill9()
         if self._temporary:

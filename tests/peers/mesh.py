@@ -20,6 +20,12 @@ GATEWAY_READY = re.compile(r"^Kafka is ready on (\S+):(\d+).*\n", re.MULTILINE)
 ALL_BYTES = 1 << 30
 
 
+def _to(*towers: TowerProcess) -> list[str]:
+    """The options that name them."""
+    addresses = [tower.address for tower in towers]
+    return [f"--tower={one.host}:{one.port_in}:{one.port_out}" for one in addresses]
+
+
 class StoreProcess(ServerProcess):
     """A running `dafka store`; its data stays over restarts."""
 
@@ -28,13 +34,13 @@ class StoreProcess(ServerProcess):
         self.name = name
         self.data = directory / "data"
         self._tower = tower
+        self.more_towers: list[TowerProcess] = []
+        """Those that stand in for it."""
         self.arguments = list(arguments)
 
     def launch(self) -> None:
         """Start it without waiting."""
-        address = self._tower.address
-        tower = f"{address.host}:{address.port_in}:{address.port_out}"
-        own = ["store", "--data", str(self.data), "--name", self.name, "--tower", tower]
+        own = ["store", "--data", str(self.data), "--name", self.name, *_to(self._tower, *self.more_towers)]
         self._spawn([*self.python, "-m", "dafka.cli", *own, *self.arguments])
 
     def start(self) -> Self:
@@ -73,6 +79,8 @@ class GatewayProcess(ServerProcess):
         self.data = directory / "data"
         self.host, self.port = "127.0.0.1", 0
         self._tower = tower
+        self.more_towers: list[TowerProcess] = []
+        """Those that stand in for it."""
         self._stores = stores
         self.arguments = list(arguments)
 
@@ -82,9 +90,8 @@ class GatewayProcess(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting."""
-        address = self._tower.address
-        tower = f"{address.host}:{address.port_in}:{address.port_out}"
-        own = ["gateway", "--data", str(self.data), "--tower", tower, "--stores", str(self._stores)]
+        own = ["gateway", "--data", str(self.data), "--stores", str(self._stores)]
+        own += _to(self._tower, *self.more_towers)
         listen = ["--listen", f"{self.host}:{self.port}"]
         self._spawn([*self.python, "-m", "dafka.cli", *own, *listen, *self.arguments])
 

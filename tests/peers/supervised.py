@@ -34,17 +34,7 @@ class Supervised(ServerProcess):
 
     def stay_on_its_ports(self) -> None:
         """From the next start on gateways have ports that follow each other, the same ones each time."""
-        while True:
-            (first,) = free_ports(1)
-            try:
-                with ExitStack() as held:
-                    for port in range(first, first + MOST_GATEWAYS):
-                        made = held.enter_context(socket.socket())
-                        made.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            self.listen = f"127.0.0.1:{first}"
-            return
+        self.listen = f"127.0.0.1:{free_ports_in_a_row(MOST_GATEWAYS)}"
 
     def launch(self) -> None:
         """Start it without waiting."""
@@ -82,6 +72,20 @@ class Supervised(ServerProcess):
         while left := [name for name, pid in self.pids.items() if _is_there(pid)]:
             assert time.monotonic() < deadline, f"left: {left}"
             time.sleep(0.01)
+
+
+def free_ports_in_a_row(count: int) -> int:
+    """The first of so many that follow each other and are free at this moment."""
+    while True:
+        (first,) = free_ports(1)
+        try:
+            with ExitStack() as held:
+                for port in range(first, first + count):
+                    made = held.enter_context(socket.socket())
+                    made.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
 
 
 def _is_there(pid: int) -> bool:

@@ -36,10 +36,14 @@ class TowerProcess(ServerProcess):
     def __exit__(self, *_exc: object) -> None:
         self.kill9()
 
-    def start(self) -> Self:
-        """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
+    def launch(self) -> None:
+        """Start it without waiting."""
         ports = ("--port-in", str(self.port_in), "--port-out", str(self.port_out))
         self._spawn([*self.python, "-m", "dafka.cli", "tower", *ports, *self.arguments])
+
+    def start(self) -> Self:
+        """Start it and wait for the line that says it serves. Raises ServerEnded if it refused to."""
+        self.launch()
         ready = self._wait_until(lambda: READY.search(self.stdout))
         self.host, self.port_in, self.port_out = ready[1], int(ready[2]), int(ready[3])
         return self

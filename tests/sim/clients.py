@@ -195,6 +195,7 @@ class Producer:
                 return
             self._answer(batch, attempt, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
+        self.world.asked.batch_came(self.partition, batch.name)
         view = memoryview(bytearray(batch.content))
         try:
             append = partition.append(read_header(view), view, batch.acks, life.broker.context.now_ms())
@@ -215,6 +216,7 @@ class Producer:
         if append.error is ErrorCode.NONE and batch.acks == -1:
             # The gateway says so: whether the answer arrives or not, the promise is given.
             self.world.history.on_acknowledged(partition, batch.name, append.base_offset)
+            self.world.asked.batch_acknowledged(self.partition, batch.name, append.base_offset)
         self._answer(batch, attempt, append.error)
 
     def _answer(self, batch: Batch, attempt: int, error: ErrorCode) -> None:

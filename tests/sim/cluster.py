@@ -44,11 +44,13 @@ from tests.sim.fetch_sessions import plain_answer
 from tests.sim.gateway_node import Life, state_of
 from tests.sim.groups import Commits, audit, start_clients
 from tests.sim.history import History
+from tests.sim.log_history import LogHistory
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, NEVER, Fault, Plan
+from tests.sim.readers import LogReader
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import CRC_OFFSET
@@ -86,6 +88,8 @@ class World:
         self.network.on_record = self.history.on_published
         self.catalog_file = CatalogFile()
         self.catalog_file.on_segment = self.history.on_segment
+        self.asked = LogHistory(self)
+        self.catalog_file.on_transaction = self.asked.on_transaction
         self.members = [Member(self, number) for number in range(plan.stores)]
         self.lives: list[Life] = []
         self.working = True
@@ -164,6 +168,7 @@ class World:
             for name in sorted({producer.partition for producer in self.producers}):
                 Passers(self, name).begin()
         start_clients(self)
+        LogReader(self).begin()
 
     def _write_topics(self) -> None:
         """The catalog as a gateway has made it that created these topics."""
@@ -236,6 +241,7 @@ class World:
                 self.nursery.start_soon(self._audit)
             if not waiting:
                 invariants.check_all(self)
+                self.asked.judge()
                 self.loop.end()
                 return
             if self.loop.now > self._healed_at + SETTLE_SECONDS:
@@ -454,6 +460,7 @@ class World:
         if life is None or self._gateway_down:
             return
         life.zombie = True
+        self.asked.deposed(life)
         self.catalog_file.crash(keep=self.random.random() < 0.5)
         self.loop.after(fault.seconds, life.kill)
         self.start_gateway()

@@ -149,6 +149,11 @@ class Life:
         context.wall_offset_ms = world.random.randint(-5000, 5000)
         return context
 
+    @property
+    def answers(self) -> bool:
+        """Whether it answers clients."""
+        return self.serving and not self.over
+
     def adjust_topics(self) -> None:
         """Segments smaller than the config allows, so that a short schedule has many."""
         for topic in self.broker.topics.all():

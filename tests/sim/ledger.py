@@ -53,15 +53,16 @@ class Ledger:
         self.compacted = compacted
         self._partition = partition
         self._keeps_tombstones = keeps_tombstones
-        self._bases: set[int] = set()
+        self.bases: set[int] = set()
+        """Where its batches begin."""
         self._producers: dict[tuple[int, int], int] = {}
 
     def add(self, content: bytes) -> None:
         """A batch as it was produced is in the log for good."""
         header, records = opened(content)
-        if header.base_offset in self._bases:
+        if header.base_offset in self.bases:
             return
-        self._bases.add(header.base_offset)
+        self.bases.add(header.base_offset)
         if header.producer_id >= 0:
             name = header.producer_id, header.base_sequence
             known = self._producers.setdefault(name, header.base_offset)

@@ -71,7 +71,10 @@ def swap_steps(plan: Plan) -> tuple[int, int]:
     steps: list[int] = []
     world = cluster.World(plan)
 
+    on_transaction = world.catalog_file.on_transaction
+
     def look(transaction: Transaction) -> None:
+        on_transaction(transaction)
         if any(key.startswith((keys.COMPACTING, keys.SEGMENT_TOMBSTONES)) for key in transaction.entries):
             steps.append(world.loop.steps)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tests.clients.sample import small_records
@@ -19,6 +16,7 @@ from tests.differential.servers import our_server
 from tests.spark.frames import as_records, numbered, read_stream, topic_stream
 from tests.spark.program import Program
 from tests.spark.test_streams import finish, sink, to_parquet
+from tests.spark.writer import Writer
 
 pytestmark = pytest.mark.slow
 DRIVER = [sys.executable, "-m", "tests.spark.driver"]
@@ -47,38 +45,6 @@ def test_driver_killed(spark: SparkSession, bootstrap: str, topic: str, tmp_path
     # The driver that starts again is this session's: all it has of the first is the checkpoint.
     finish(to_parquet(topic_stream(spark, bootstrap, topic, per_batch="150"), tmp_path, availableNow=True))
     assert as_records(sink(spark, tmp_path)) == {(topic, 0): numbered(wanted)}
-
-
-class Writer:
-    """An idempotent producer that writes at a steady pace and remembers what was acknowledged."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        settings = {"enable.idempotence": True, "linger.ms": 5, "reconnect.backoff.max.ms": 200}
-        self._producer = Producer({"bootstrap.servers": bootstrap, **settings})
-        self._topic, self._partitions = topic, partitions
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.acked: dict[bytes, tuple[int, int]] = {}
-        self._thread.start()
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if self._stop.wait(0.002):
-                return
-            partition = number % self._partitions
-            self._producer.produce(
-                self._topic, b"record %d" % number, partition=partition, on_delivery=self._done
-            )
-            self._producer.poll(0)
-
-    def _done(self, error: Any, message: Any) -> None:
-        assert error is None, error
-        self.acked[message.value()] = (message.partition(), message.offset())
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(60) == 0
 
 
 def wait_for_rows(query: Any, rows: int) -> None:

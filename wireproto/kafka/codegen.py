@@ -181,6 +181,8 @@ class _Writer:
 
     def string_or_bytes(self, field: Any, target: str) -> None:
         is_bytes = field.type_str in _BYTES_TYPES
+        if not is_bytes and field.type_str != "string":
+            raise NotImplementedError(f"{field.name} is a {field.type_str}, which no decoder reads yet")
         self.length(field, target, "int32" if is_bytes else "int16", 4 if is_bytes else 2)
         if self.flexible and not is_bytes:
             self.line(f"    if n > {MAX_STRING_BYTES}: refuse_length({field.name!r}, n)")

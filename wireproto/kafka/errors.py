@@ -184,3 +184,10 @@ class MalformedRequest(Exception):
 
     The message says what was wrong. It quotes no more than 64 characters that the client chose.
     """
+
+
+class MalformedAnswer(Exception):
+    """The bytes are not an answer to what was asked; the connection they came from is closed.
+
+    The message says what was wrong. It quotes no more than 64 characters that the other side chose.
+    """

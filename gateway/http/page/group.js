@@ -95,7 +95,7 @@ function partitions(data, query) {
 
 /** The strip of what is kept; offsets that are deleted take no room here. */
 function progress(row) {
-  if (row.missing || row.end === null) return null;
+  if (row.missing || row.end === null || row.start === null) return null;
   const start = BigInt(row.start);
   const moved = (offset) => (offset === null ? null : BigInt(offset) - start);
   return strip({ start: 0, end: moved(row.end), until: moved(row.end), read: moved(row.committed) ?? 0n });

@@ -67,13 +67,17 @@ function reads(group) {
 /** How many offsets are not read yet, in words where that is no number. */
 export function lag(row) {
   if (row.lag_not_loaded) return "not loaded";
-  if (row.lag === null) return "no commit";
+  if (row.lag === null) return isUnknown(row) ? NOT_KNOWN : "no commit";
+  if (row.lag_unknown > 0) return el("span", { class: "late" }, `at least ${count(row.lag)}`);
   return row.lag === "0" ? "0" : el("span", { class: "late" }, count(row.lag));
 }
+
+/** Something is committed, and the gateway that leads the log has not said where that ends. */
+const isUnknown = (row) => row.lag_unknown > 0 || (row.committed ?? null) !== null;
 
 /** How long the first unread record has waited. */
 export function behind(row) {
   if (row.behind_start) return tag("lost records", "wrong");
-  if (row.lag === null) return "no commit";
+  if (row.lag === null && !isUnknown(row)) return "no commit";
   return row.lag_seconds === null ? NOT_KNOWN : duration(row.lag_seconds);
 }

@@ -107,6 +107,7 @@ async def group_row(view: View, group: Group, *, most: int = MAX_LISTED_OFFSETS)
         "lag": None if sums is None or sums.lag is None else str(sums.lag),
         "lag_seconds": None if sums is None else sums.seconds,
         "behind_start": None if sums is None else sums.behind_start,
+        "lag_unknown": None if sums is None else sums.unknown,
         "lag_not_loaded": too_many,
     }
 
@@ -120,6 +121,8 @@ class _Sums(NamedTuple):
     lag: int | None
     seconds: float | None
     behind_start: int
+    unknown: int
+    """Partitions that are there, and whose leader has not said where they end."""
 
 
 async def _sums(view: View, group: Group) -> _Sums:
@@ -127,7 +130,7 @@ async def _sums(view: View, group: Group) -> _Sums:
     now = now_ms()
     lag: int | None = None
     seconds: float | None = None
-    behind = 0
+    behind = unknown = 0
     for done, (topic, index, committed) in enumerate(list(_offsets(group)), 1):
         one = partition_lag(view.broker, topic, index, committed, now)
         if one.lag is not None:
@@ -135,9 +138,10 @@ async def _sums(view: View, group: Group) -> _Sums:
         if one.seconds is not None:
             seconds = max(seconds or 0.0, one.seconds)
         behind += one.behind_start
+        unknown += one.lag is None and one.missing is None
         if not done % STEPS:
             await view.turns.breathe()
-    return _Sums(lag, seconds, behind)
+    return _Sums(lag, seconds, behind, unknown)
 
 
 def _offsets(group: Group) -> Iterator[tuple[str, int, CommittedOffset]]:

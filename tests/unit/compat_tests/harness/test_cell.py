@@ -16,17 +16,14 @@ SECONDS = 20.0
 
 
 class NoServer:
-    """Counts its lives."""
+    """Tells how often it was killed and started."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
+        self.restarts = 0
         self.bootstrap = "127.0.0.1:1"
 
-    def kill9(self) -> None:
-        self.done.append("killed")
-
-    def start(self) -> None:
-        self.done.append("started")
+    def restart(self) -> None:
+        self.restarts += 1
 
 
 @pytest.fixture
@@ -108,7 +105,7 @@ def test_what_a_program_leaves_in_its_temporary_folder_goes(
 def test_the_server_is_killed_and_started_when_the_program_says_so(tmp_path: Path, server: NoServer) -> None:
     script = 'echo kill-server; read line; [ "$line" = restarted ]'
     assert cell(tmp_path, script, server).outcome == PASS
-    assert server.done == ["killed", "started"]
+    assert server.restarts == 1
 
 
 def test_a_server_that_does_not_come_back_is_a_failure_with_its_words(
@@ -117,10 +114,33 @@ def test_a_server_that_does_not_come_back_is_a_failure_with_its_words(
     def refuse() -> None:
         raise AssertionError("the log cannot be read")
 
-    monkeypatch.setattr(server, "start", refuse)
+    monkeypatch.setattr(server, "restart", refuse)
     found = cell(tmp_path, "echo kill-server; read line; exit 0", server)
     assert found.outcome == FAIL
     assert "the log cannot be read" in found.words
+
+
+def test_what_lasts_is_told_how_long_and_has_that_time_besides(tmp_path: Path, server: NoServer) -> None:
+    lasts = Scenario("lasts", "lasts", seconds=1.0, lasts_seconds=60.0)
+    (longer,) = chosen(["lasts"], quick=False, seconds=90.0, among=[lasts])
+    assert (lasts.limit_seconds, longer.limit_seconds) == (181.0, 271.0)
+    client = folder(tmp_path, '[ "$COMPAT_SECONDS" = 90.0 ]')
+    assert run_cell(client, tmp_path, longer, server, lambda *_: set()).outcome == PASS
+
+
+def test_under_kills_only_what_lasts_is_run_unless_something_is_named() -> None:
+    lasts, other = Scenario("lasts", "", quick=False, lasts_seconds=60.0), Scenario("other", "")
+    assert chosen([], quick=False, lasting=True, among=[lasts, other]) == (lasts,)
+    assert chosen(["other"], quick=False, lasting=True, seconds=5.0, among=[lasts, other]) == (other,)
+    assert chosen([], quick=False, among=[lasts, other]) == (lasts, other)
+    assert chosen([], quick=True, among=[lasts, other]) == (other,)
+
+
+def test_what_is_for_one_gateway_is_not_run_on_several() -> None:
+    one, other = Scenario("one", "", alone=True), Scenario("other", "")
+    assert chosen([], quick=False, among=[one, other]) == (one, other)
+    assert chosen([], quick=False, several=True, among=[one, other]) == (other,)
+    assert chosen(["one"], quick=False, several=True, among=[one, other]) == ()
 
 
 def test_batches_stored_under_another_codec_are_a_failure(tmp_path: Path, server: NoServer) -> None:

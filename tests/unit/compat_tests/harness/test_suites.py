@@ -176,11 +176,11 @@ class FakeServers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[tuple[object, ...]] = []
-        monkeypatch.setattr(suites, "Standalone", self._ours)
+        monkeypatch.setattr(suites, "our_server", self._ours)
         monkeypatch.setattr(suites, "ApacheKafka", self._kafka)
 
-    def _ours(self, _data: None, *arguments: str) -> AbstractContextManager[SimpleNamespace]:
-        self.started.append(("ours", *arguments))
+    def _ours(self, gateways: int, *arguments: str) -> AbstractContextManager[SimpleNamespace]:
+        self.started.append(("ours" if gateways == 1 else f"{gateways} of ours", *arguments))
         return nullcontext(SimpleNamespace(bootstrap="ours"))
 
     def _kafka(self, properties: dict[str, str]) -> AbstractContextManager[SimpleNamespace]:
@@ -234,6 +234,20 @@ def test_each_run_has_fresh_servers_of_the_kind_that_its_tests_need(
     ]
     assert sorted(servers.started) == sorted(2 * wanted)
     assert (tmp_path / "out" / suite.name / "kafka-2" / "03-one-no-auto-create.json").is_file()
+
+
+def test_what_asks_for_several_brokers_is_run_on_several_and_not_on_one_kafka(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: FakeServers
+) -> None:
+    suite_in_cache(tmp_path, monkeypatch)
+    (tmp_path / "suite.toml").write_text(f"{ABOUT}\n[brokers]\n02 = 3\n")
+    suite = SuiteFolder(tmp_path)
+    alone = suites.run_suite(suite, tmp_path / "out", jobs=1)
+    assert alone.tests == ("01_first", "01_second", "03_fourth")
+    cluster = suites.run_suite(suite, tmp_path / "out", jobs=1, gateways=3)
+    assert cluster.ours[0]["02_third"].outcome == FAIL
+    assert cluster.kafka == []
+    assert {one[0] for one in servers.started} == {"ours", "3 of ours"}
 
 
 def test_quick_ones_and_named_ones_are_run_alone(

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.commands.configuration import ConfigurationError, load, load_settings, of_one_kind
+from dafka.commands.configuration import (
+    ConfigurationError,
+    load,
+    load_settings,
+    of_one_kind,
+    with_known_listener,
+)
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import (
     MAX_CLIENT_CONNECTIONS,
@@ -41,6 +47,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "partitions": ("7", 7),
     "topics": ("a:3,b", (("a", 3), ("b", 1))),
     "rack": ("zone-b", "zone-b"),
+    "gateway_listener": ("INSIDE", "INSIDE"),
     "auto_create_topics": ("false", False),
     "relax_replication_factor": ("true", True),
     "trust_batches": ("true", True),
@@ -137,6 +144,15 @@ def test_what_is_of_one_process_and_of_several_does_not_mix(wrong: dict[str, Any
     with pytest.raises(ConfigurationError, match=said):
         of_one_kind(Settings(**wrong))
     assert of_one_kind(Settings(gateways=2, stores=3)).stores == 3
+
+
+def test_gateways_ask_each_other_by_a_listener_that_is_there() -> None:
+    inside, outside = ListenerSpec("INSIDE", "127.0.0.1", 0), ListenerSpec("PLAINTEXT", "127.0.0.1", 0)
+    for name in ("", "INSIDE", "PLAINTEXT"):
+        settings = Settings(listen=(outside, inside), gateway_listener=name)
+        assert with_known_listener(settings) is settings
+    with pytest.raises(ConfigurationError, match="--gateway-listener OTHER is none of --listen, which has"):
+        with_known_listener(GatewaySettings(listen=(outside, inside), gateway_listener="OTHER"))
 
 
 def test_without_anything_the_defaults_hold() -> None:

@@ -136,6 +136,7 @@ class FakeBroker:
     def __init__(self, *, stores: int = 1, **settings: Any) -> None:
         self.node_id = NODE_ID
         self.gateways = OneGateway(NODE_ID)
+        self.preferred = None
         self.cluster_id = CLUSTER_ID
         self.features = Features(MemoryCatalog(), NODE_ID)
         self.topics = FakeTopics()
@@ -151,6 +152,7 @@ class FakeBroker:
             **{
                 "partitions": 1,
                 "rack": "",
+                "gateway_listener": "",
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,

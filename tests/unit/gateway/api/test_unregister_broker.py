@@ -1,9 +1,9 @@
-"""UnregisterBroker: who is gone for good is forgotten; and no partition is moved by hand."""
+"""UnregisterBroker: who is gone for good is forgotten."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from gateway.catalog import keys
 from gateway.cluster.cluster import Cluster as Gateway
@@ -15,7 +15,6 @@ from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode
 
 Unregister = request_class(64)
-Reassign = request_class(45)
 
 
 async def unregister(broker: Any, number: int) -> tuple[int, str | None]:
@@ -73,24 +72,5 @@ def test_a_gateway_that_has_its_catalog_for_itself_knows_nobody_else() -> None:
         broker.forget_gateway = partial(Gateway.forget_gateway, broker)
         assert (await unregister(broker, 1))[0] == ErrorCode.INVALID_REQUEST
         assert (await unregister(broker, 2))[0] == ErrorCode.BROKER_ID_NOT_REGISTERED
-
-    run(body)
-
-
-def test_a_partition_is_not_moved_to_another_gateway_by_hand_and_it_is_said_why() -> None:
-    async def body(cluster: Cluster) -> None:
-        one, _two = await gateways(cluster)
-        topic = Reassign.ReassignableTopic
-        wanted = [
-            topic.ReassignablePartition(partition_index=index, replicas=[1]) for index in range(PARTITIONS)
-        ]
-        request = Reassign(version=1, timeout_ms=1000, topics=[topic(name="orders", partitions=wanted)])
-        answer = await ask_async(cast("Any", one.broker), request)
-        (found,) = answer.responses
-        refused = {
-            each.partition_index: each.error_message for each in found.partitions if each.error_code == 39
-        }
-        assert refused.keys() == set(range(PARTITIONS)) - one.led
-        assert all("dafka gateways drain" in message for message in refused.values())
 
     run(body)

@@ -107,29 +107,29 @@ def test_the_first_one_that_is_wrong_is_told_and_the_last_of_equal_names_counts(
     assert update(wrong, (METADATA, 30, UPGRADE))["error_code"] == 0
 
 
-OVERRIDES = "dafka.overrides"
+PREFERRED_LEADERS = "dafka.preferred.leaders"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_level_is_raised_and_lowered(version: int) -> None:
     broker = FakeBroker()
-    assert update((OVERRIDES, 1, UPGRADE), broker=broker, version=version)["error_code"] == 0
-    assert (broker.features.level(OVERRIDES), broker.waits_for_stores) == (1, 1)
+    assert update((PREFERRED_LEADERS, 1, UPGRADE), broker=broker, version=version)["error_code"] == 0
+    assert (broker.features.level(PREFERRED_LEADERS), broker.waits_for_stores) == (1, 1)
     if version:
-        assert update((OVERRIDES, 0, SAFE), broker=broker, version=version)["error_code"] == 0
-        assert broker.features.level(OVERRIDES) == 0
+        assert update((PREFERRED_LEADERS, 0, SAFE), broker=broker, version=version)["error_code"] == 0
+        assert broker.features.level(PREFERRED_LEADERS) == 0
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_look_changes_nothing(version: int) -> None:
     broker = FakeBroker()
-    change = (OVERRIDES, 1, UPGRADE)
+    change = (PREFERRED_LEADERS, 1, UPGRADE)
     assert update(change, broker=broker, version=version, validate_only=True)["error_code"] == 0
-    assert (broker.features.level(OVERRIDES), broker.waits_for_stores) == (0, 0)
+    assert (broker.features.level(PREFERRED_LEADERS), broker.waits_for_stores) == (0, 0)
 
 
 def test_of_changes_of_which_one_is_wrong_none_is_made() -> None:
     broker = FakeBroker()
-    answer = update((OVERRIDES, 1, UPGRADE), ("share.version", 1, UPGRADE), broker=broker)
+    answer = update((PREFERRED_LEADERS, 1, UPGRADE), ("share.version", 1, UPGRADE), broker=broker)
     assert answer["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
-    assert broker.features.level(OVERRIDES) == 0
+    assert broker.features.level(PREFERRED_LEADERS) == 0

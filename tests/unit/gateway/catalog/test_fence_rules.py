@@ -41,6 +41,7 @@ OWN = {
     keys.MISSED: f"{keys.MISSED}1/2",
     keys.STANDBYS: f"{keys.STANDBYS}1/L",
     keys.GATEWAYS: keys.gateway_key(1),
+    keys.PREFERRED: keys.preferred_key(TOPIC, 3),
     keys.FEATURES: keys.FEATURES,
     keys.REGISTERED: keys.REGISTERED,
 }

@@ -12,7 +12,7 @@ import trio.testing
 from gateway.catalog import keys
 from gateway.catalog.fenced import FencedCatalog
 from gateway.catalog.interface import Compare, unchanged
-from gateway.cluster.feature_levels import LEVELS_BEFORE, METADATA, OVERRIDES, FeatureState, can_do
+from gateway.cluster.feature_levels import LEVELS_BEFORE, METADATA, PREFERRED_LEADERS, FeatureState, can_do
 from gateway.cluster.features import FeatureMissing, Features
 from gateway.cluster.identity import cluster_entry
 from gateway.leadership.records import (
@@ -268,8 +268,8 @@ def test_one_that_has_the_catalog_for_itself_is_the_only_one() -> None:
 def test_what_needs_a_feature_is_told() -> None:
     async def body(scene: Scene) -> None:
         one = scene.gateway(1)
-        await scene.memory.transact([], {"/overrides/a/1": b"{}", "/overrides/a/2": b"{}"})
-        assert one.state().in_use == {OVERRIDES: "the catalog has /overrides/a/1, and maybe more"}
+        await scene.memory.transact([], {"/preferred/a/1": b"{}", "/preferred/a/2": b"{}"})
+        assert one.state().in_use == {PREFERRED_LEADERS: "the catalog has /preferred/a/1, and maybe more"}
 
     run(body)
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog import interface, keys
-from gateway.cluster.feature_levels import OVERRIDES
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
 from gateway.cluster.stores import StoreEntry
 from gateway.leadership.records import FinalizedFeatures, pack_features
@@ -274,11 +274,11 @@ def test_who_was_away_for_long_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_level_is_in_effect_everywhere_when_the_catalog_has_it() -> None:
     async def body(two: Two) -> None:
-        assert two.second.features.level(OVERRIDES) == 0
-        await two.first.change_features(lambda _: {OVERRIDES: 1})
-        assert two.first.features.level(OVERRIDES) == 1
+        assert two.second.features.level(PREFERRED_LEADERS) == 0
+        await two.first.change_features(lambda _: {PREFERRED_LEADERS: 1})
+        assert two.first.features.level(PREFERRED_LEADERS) == 1
         await wait_all_tasks_blocked()
-        assert two.second.features.level(OVERRIDES) == 1
+        assert two.second.features.level(PREFERRED_LEADERS) == 1
 
     run(body)
 

@@ -12,8 +12,9 @@ from dafka.commands.gateways import feature_lines
 from dafka.operators.gateways import ALONE, GatewayRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.catalog import keys
-from gateway.cluster.feature_levels import OVERRIDES
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.leading import GIVE_SECONDS
+from gateway.cluster.preferred_leaders import Wish
 from gateway.http.routes.problems import _features
 from gateway.leadership.records import Address, pack_slot
 from gateway.leadership.table import Leader
@@ -125,6 +126,37 @@ def test_slots_of_one_that_is_gone_are_taken_before_it_is_forgotten() -> None:
     run(body)
 
 
+def test_what_was_moved_by_hand_is_shown_and_shared_again() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
+        topic = await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await one.broker.change_features(lambda _: {PREFERRED_LEADERS: 1})
+        wishes = [Wish(topic, index, 2) for index in range(PARTITIONS)]
+        assert await one.broker.prefer_leaders(wishes) == [None] * PARTITIONS
+        row = {"topic": "orders", "preferred": 2}
+        before = [
+            {"partition": index, "leader": 1 if index in one.led else 2, "moving": index in one.led} | row
+            for index in range(PARTITIONS)
+        ]
+        assert await ask(one, "preferred") == before
+        await cluster.settle()
+        after = [{"partition": index, "leader": 2, "moving": False} | row for index in range(PARTITIONS)]
+        assert await ask(one, "preferred") == await ask(two, "preferred") == after
+        assert await ask(two, "share", topic="orders", partition=3) == {"partitions": 1}
+        assert await ask(two, "share", topic="orders", partition=3) == {"partitions": 0}
+        assert await ask(two, "preferred") == after[:3] + after[4:]
+        assert await ask(two, "share", topic="orders") == {"partitions": PARTITIONS - 1}
+        await cluster.settle()
+        assert len(one.led) == len(two.led)
+        with pytest.raises(OperatorRefused, match="there is no topic 'nowhere'"):
+            await ask(one, "share", topic="nowhere")
+        for wrong in ("3", -1, True):
+            with pytest.raises(OperatorRefused, match="a partition is named by its number"):
+                await ask(one, "share", topic="orders", partition=wrong)
+
+    run(body)
+
+
 @pytest.mark.parametrize("do", ["drain", "remove"])
 def test_what_cannot_be_meant_is_refused(do: str) -> None:
     async def body(cluster: Cluster) -> None:
@@ -156,27 +188,28 @@ def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> 
         one, two = await told(cluster, 1, "A"), await told(cluster, 2, "B")
         await one.broker.features.register(one.life, "a", "")
         features: Any = await ask(one, "features")
-        expected = {"feature": OVERRIDES, "level": 0, "possible": 0, "held_up_by": (2,)}
+        expected = {"feature": PREFERRED_LEADERS, "level": 0, "possible": 0, "held_up_by": (2,)}
         assert expected in features
         assert await ask(one, "upgrade") == features, "nothing can be raised"
         listed: Any = await ask(one, "list")
-        assert [OVERRIDES in row["features"] for row in listed] == [True, False]
+        assert [PREFERRED_LEADERS in row["features"] for row in listed] == [True, False]
+        name = PREFERRED_LEADERS
         assert feature_lines(features, listed) == [
-            "features: dafka.overrides 0, metadata.version 30",
-            "dafka.overrides goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
+            f"features: {name} 0, metadata.version 30",
+            f"{name} goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
         ]
         await two.broker.features.register(two.life, "b", "")
         features = await ask(two, "features")
         assert {**expected, "possible": 1, "held_up_by": ()} in features
         assert feature_lines(features, listed)[1] == (
-            "all gateways can do dafka.overrides at level 1: 'dafka gateways upgrade' raises it"
+            "all gateways can do dafka.preferred.leaders at level 1: 'dafka gateways upgrade' raises it"
         )
         view: Any = SimpleNamespace(broker=one.broker)
         assert [one["command"] for one in _features(view)] == ["dafka gateways upgrade"]
         upgraded: Any = await ask(two, "upgrade")
         assert {**expected, "level": 1, "possible": 1, "held_up_by": ()} in upgraded
         await cluster.settle()
-        assert [each.broker.features.level(OVERRIDES) for each in (one, two)] == [1, 1]
+        assert [each.broker.features.level(PREFERRED_LEADERS) for each in (one, two)] == [1, 1]
         assert list(_features(view)) == []
 
     run(body)

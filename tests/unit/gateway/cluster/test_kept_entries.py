@@ -19,7 +19,7 @@ from tests.unit.gateway.catalog.memory import MemoryCatalog
 NOT_KEPT = {
     keys.CLUSTER, keys.SEGMENTS, keys.CLOSING, keys.SEGMENT_TOMBSTONES, keys.REPLACING, keys.COMPACTING,
     keys.STORE_LIVES, keys.LEFT_OVER, keys.SLOTS, keys.ALIVE, keys.DRAINING, keys.LEAVING,
-    keys.MISSED, keys.STANDBYS, keys.GATEWAYS, keys.REGISTERED,
+    keys.MISSED, keys.STANDBYS, keys.GATEWAYS, keys.REGISTERED, keys.PREFERRED,
 }  # fmt: skip
 
 

@@ -151,6 +151,55 @@ def test_of_two_gateways_none_takes_the_other_ones_place() -> None:
     run(2, body)
 
 
+def test_one_that_ends_a_connection_while_its_link_says_nothing_is_looked_at() -> None:
+    async def body(catalog: MemoryCatalog, gateways: dict[int, Gateway]) -> None:
+        for number in (1, 2):
+            deaths = gateways[number].deaths
+            deaths.on_closed(LIVES[3])
+            await trio.sleep(SOON)
+            assert gateways[number].asked == [], "where it is on the mesh is not known"
+            deaths.on_link(LIVES[3] + "F" * 16, endpoint_of(3), live=True)
+            gateways[number].finds.add(3)
+            deaths.on_closed(LIVES[3])
+        await trio.sleep(SOON)
+        assert sorted(living(catalog)) == [1, 2]
+        await trio.sleep(AGAIN_SECONDS)
+        assert missed(catalog) == []
+        asked = list(gateways[1].asked)
+        await trio.sleep(3 * AGAIN_SECONDS)
+        assert gateways[1].asked == asked
+
+    run(3, body)
+
+
+def test_one_that_ends_a_connection_and_is_there_is_looked_at_once() -> None:
+    async def body(catalog: MemoryCatalog, gateways: dict[int, Gateway]) -> None:
+        deaths = gateways[1].deaths
+        deaths.on_link(LIVES[3] + "F" * 16, endpoint_of(3), live=True)
+        deaths.on_closed(LIVES[3])
+        await trio.sleep(5 * AGAIN_SECONDS)
+        assert gateways[1].asked == [endpoint_of(3)]
+        assert (missed(catalog), sorted(living(catalog))) == ([], [1, 2, 3])
+
+    run(3, body)
+
+
+def test_one_that_refuses_for_a_while_although_its_link_is_up_is_missed_so_long() -> None:
+    async def body(catalog: MemoryCatalog, gateways: dict[int, Gateway]) -> None:
+        deaths = gateways[1].deaths
+        deaths.on_link(LIVES[3] + "F" * 16, endpoint_of(3), live=True)
+        gateways[1].finds.add(3)
+        deaths.on_closed(LIVES[3])
+        await trio.sleep(SOON)
+        assert missed(catalog) == ["3/1"]
+        gateways[1].finds.clear()
+        await trio.sleep(AGAIN_SECONDS + SOON)
+        assert missed(catalog) == []
+        assert sorted(living(catalog)) == [1, 2, 3]
+
+    run(3, body)
+
+
 def test_nodes_that_are_no_gateways_are_not_asked() -> None:
     async def body(catalog: MemoryCatalog, gateways: dict[int, Gateway]) -> None:
         for number in range(5000):

@@ -27,7 +27,7 @@ def led(owners: Sequence[int], topics: Iterable[TopicShape]) -> dict[bytes, Coun
     counts: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
     for topic in topics:
         for index in range(topic.partitions):
-            counts[topic.id][topic.overridden.get(index, owners[slot_of(topic.id, index)])] += 1
+            counts[topic.id][owners[slot_of(topic.id, index)]] += 1
     return counts
 
 
@@ -71,10 +71,10 @@ def even_table(gateways: Sequence[Gateway], topics: Iterable[TopicShape] = ()) -
     return moved(EMPTY, all_moves(EMPTY, gateways, topics))
 
 
-def topic(number: int, partitions: int, **overridden: int) -> TopicShape:
-    """A topic that lies where its number says; `p3=7`: gateway 7 leads partition 3 whatever its slot does."""
-    places = {int(name[1:]): gateway for name, gateway in overridden.items()}
-    return TopicShape(number.to_bytes(16), partitions, places)
+def topic(number: int, partitions: int, **preferred: int) -> TopicShape:
+    """A topic that lies where its number says; `p3=7`: gateway 7 is to lead partition 3."""
+    wanted = {int(name[1:]): gateway for name, gateway in preferred.items()}
+    return TopicShape(number.to_bytes(16), partitions, wanted)
 
 
 def spread(counts: Counter[int], gateways: Iterable[int]) -> int:

@@ -78,9 +78,12 @@ def test_all_topics_in_a_slot_count() -> None:
     shapes = [topic(number, 1024) for number in (1, 2, 3)]
     balance = Balance([Gateway(1), Gateway(2)], Occupancy(shapes))
     assert balance.best(0) == 0, "nobody leads anything: it is the turn of the first"
-    overridden = [topic(1, 1024, p5=1, p6=1), topic(2, 1024, p5=2, p6=2), topic(3, 1024, p5=2)]
-    balance = Balance([Gateway(1), Gateway(2)], Occupancy(overridden))
-    elsewhere = {slot_of(one.id, index) for one in overridden for index in (5, 6)}
-    slot = next(slot for slot in range(0, 1024, 2) if elsewhere.isdisjoint((slot, slot + 1)))
+    # Some of their slots have two of their partitions.
+    shapes = [topic(1, 1026), topic(2, 1026), topic(3, 1025)]
+    balance = Balance([Gateway(1), Gateway(2)], Occupancy(shapes))
+    led = {slot_of(one.id, index) for one in shapes for index in (0, 1)[: one.partitions - 1024]}
+    for slot in led:
+        balance.put(slot, 0 if slot in {slot_of(shapes[0].id, index) for index in (0, 1)} else 1)
+    slot = next(slot for slot in range(0, 1024, 2) if led.isdisjoint((slot, slot + 1)))
     assert balance.best(slot) == 0
-    assert balance.best(slot + 1) == 0, "though it is the other one's turn"
+    assert balance.best(slot + 1) == 0, "though it is the other one's turn, and leads less of the first"

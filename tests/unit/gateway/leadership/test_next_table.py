@@ -272,20 +272,60 @@ def test_others_have_their_turn_while_it_looks() -> None:
     assert steps == [None] * (2 * SLOTS // SLOTS_A_TURN), "for what is uneven, and for what is free"
 
 
-# partitions with a leader of their own ----------------------------------------------------------------------
+# partitions that somebody wants a certain gateway to lead ---------------------------------------------------
 
 
-def test_what_is_led_by_overrides_counts_and_does_not_move() -> None:
-    one = topic(1, 3, p0=1, p1=1)
-    owners = [1] * SLOTS
-    moves = because(all_moves(owners, THREE, [one]), Why.UNEVEN)
-    assert [move.slot for move in moves] == [slot_of(one.id, 2)]
+def test_a_slot_goes_where_somebody_wants_it_and_the_others_become_even_around_it() -> None:
+    plain = topic(1, 6)
+    owners = even_table(THREE, [plain])
+    wanted = topic(1, 6, p0=2, p1=2, p2=2, p3=2)
+    moves = all_moves(owners, THREE, [wanted])
+    slots = [slot_of(wanted.id, index) for index in range(6)]
+    assert [move.slot for move in because(moves, Why.PREFERRED)] == sorted(
+        slot for slot in slots[:4] if owners[slot] != 2
+    )
+    after = moved(owners, moves)
+    assert [after[slot] for slot in slots[:4]] == [2] * 4
+    assert sorted(after[slot] for slot in slots[4:]) == [1, 3]
+    assert all_moves(after, THREE, [wanted]) == []
 
 
-def test_an_override_to_one_that_is_not_there_counts_for_nobody() -> None:
-    one = topic(1, 3, p0=9)
-    after = moved(EMPTY, all_moves(EMPTY, THREE, [one]))
-    assert sorted(led(after, [one])[one.id].values()) == [1, 1, 1]
+def test_while_the_preferred_leader_is_away_or_drains_others_lead_and_it_has_it_back_then() -> None:
+    wanted = topic(1, 1, p0=2)
+    slot = slot_of(wanted.id, 0)
+    owners = even_table(THREE, [wanted])
+    assert owners[slot] == 2
+    for gateways in (THREE[::2], [Gateway(1), Gateway(2, draining=True), Gateway(3)]):
+        without = moved(owners, all_moves(owners, gateways, [wanted]))
+        assert without[slot] in (1, 3)
+        assert because(all_moves(without, THREE, [wanted]), Why.PREFERRED) == [
+            Move(slot, without[slot], 2, Why.PREFERRED)
+        ]
+
+
+def test_what_nobody_leads_any_more_goes_where_somebody_wants_it_at_once() -> None:
+    wanted = topic(1, 40, **{f"p{index}": 1 for index in range(40)})
+    owners = [3] * SLOTS
+    gone = because(all_moves(owners, THREE[:2], [wanted]), Why.GONE)
+    slots = {slot_of(wanted.id, index) for index in range(40)}
+    assert {move.target for move in gone if move.slot in slots} == {1}
+
+
+@FEW
+@given(gateways=GATEWAYS, topics=TOPICS, wishes=st.data())
+def test_with_wishes_moves_end_as_well_and_every_wish_that_can_be_is_met(
+    gateways: list[Gateway], topics: list[TopicShape], wishes: st.DataObject
+) -> None:
+    preferences = st.dictionaries(st.integers(0, 60), st.sampled_from([*ids(gateways), 1000]), max_size=6)
+    wanted = [one._replace(preferred=wishes.draw(preferences)) for one in topics]
+    owners = wishes.draw(tables([*ids(gateways), 1000]))
+    after = moved(owners, all_moves(owners, gateways, wanted))
+    occupancy = Occupancy(wanted)
+    for slot in range(SLOTS):
+        assert after[slot] in ids(gateways)
+        if occupancy.preferred(slot) in ids(gateways):
+            assert after[slot] == occupancy.preferred(slot)
+    assert all_moves(after, gateways, wanted) == []
 
 
 # lives that are over, and gateways that are draining --------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.leadership.next_table import NOBODY
 from gateway.leadership.records import (
     MAX_CHANGES,
     MAX_EPOCH,
@@ -30,21 +29,21 @@ from gateway.leadership.records import (
     pack_alive,
     pack_features,
     pack_gateway,
-    pack_override,
+    pack_preferred,
     pack_slot,
     slot_number,
     slot_text,
     unpack_alive,
     unpack_features,
     unpack_gateway,
-    unpack_override,
+    unpack_preferred,
     unpack_slot,
 )
 from gateway.leadership.slots import SLOTS
-from gateway.leadership.table import Leader, Override
+from gateway.leadership.table import Leader
 
 LIFE = "0123456789ABCDEF"
-READERS = (unpack_slot, unpack_override, unpack_alive, unpack_gateway, unpack_features)
+READERS = (unpack_slot, unpack_preferred, unpack_alive, unpack_gateway, unpack_features)
 
 GATEWAY_IDS = st.integers(1, MAX_GATEWAY_ID)
 EPOCHS = st.integers(0, MAX_EPOCH)
@@ -58,12 +57,9 @@ def test_a_slot_is_read_back(leader: Leader) -> None:
     assert unpack_slot(pack_slot(leader)) == leader
 
 
-@given(
-    st.builds(Override, EPOCHS, GATEWAY_IDS, LIVES)
-    | st.builds(Override, EPOCHS, st.just(NOBODY), st.just(""))
-)
-def test_an_override_is_read_back(override: Override) -> None:
-    assert unpack_override(pack_override(override)) == override
+@given(GATEWAY_IDS)
+def test_a_preferred_leader_is_read_back(gateway: int) -> None:
+    assert unpack_preferred(pack_preferred(gateway)) == gateway
 
 
 @given(st.builds(AliveRecord, LIVES, st.booleans()))
@@ -102,10 +98,7 @@ def test_levels_are_read_back_with_what_a_later_release_adds(finalized: Finalize
 def test_the_bytes_stay_as_they_are() -> None:
     """Other releases read them."""
     assert pack_slot(Leader(3, LIFE, 57)) == b'{"v":1,"gateway":3,"life":"0123456789ABCDEF","epoch":57}'
-    assert pack_override(Override(58)) == b'{"v":1,"epoch":58}'
-    assert pack_override(Override(58, 3, LIFE)) == (
-        b'{"v":1,"epoch":58,"gateway":3,"life":"0123456789ABCDEF"}'
-    )
+    assert pack_preferred(3) == b'{"v":1,"gateway":3}'
     assert pack_alive(AliveRecord(LIFE, leaving=True)) == b'{"v":1,"life":"0123456789ABCDEF","leaving":true}'
     record = GatewayRecord("g-1", "a", {"PLAINTEXT": Address("h", 9092)}, {"slots": (1, 2)}, "0.1")
     assert pack_gateway(record) == (
@@ -113,8 +106,8 @@ def test_the_bytes_stay_as_they_are() -> None:
         b'"release":"0.1"}'
     )
     assert pack_gateway(record._replace(life=LIFE)).endswith(b',"life":"0123456789ABCDEF"}')
-    assert pack_features(FinalizedFeatures(3, {"dafka.overrides": 1}, "0.2", {"since": []})) == (
-        b'{"v":1,"epoch":3,"levels":{"dafka.overrides":1},"release":"0.2","since":[]}'
+    assert pack_features(FinalizedFeatures(3, {"dafka.preferred.leaders": 1}, "0.2", {"since": []})) == (
+        b'{"v":1,"epoch":3,"levels":{"dafka.preferred.leaders":1},"release":"0.2","since":[]}'
     )
 
 
@@ -208,15 +201,13 @@ def test_what_cannot_be_true_of_a_slot_is_refused(change: dict[str, Any]) -> Non
     assert unpack_slot(changed(GOOD_SLOT, {})) == Leader(3, LIFE, 57)
     with pytest.raises(BadRecord):
         unpack_slot(changed(GOOD_SLOT, change))
-    with pytest.raises(BadRecord):
-        unpack_override(changed(GOOD_SLOT, change))
 
 
 @pytest.mark.parametrize("missing", ["gateway", "life", "epoch"])
 def test_half_a_leader_is_refused(missing: str) -> None:
     half = {name: value for name, value in GOOD_SLOT.items() if name != missing}
     with pytest.raises(BadRecord, match=f"{missing} is None"):
-        unpack_override(json.dumps(half).encode())
+        unpack_slot(json.dumps(half).encode())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.leadership.next_table import NOBODY
 from gateway.leadership.slots import SLOTS, slot_of
-from gateway.leadership.table import Leader, Override, Table
+from gateway.leadership.table import Leader, Table
 
 TOPIC, OTHER = bytes(range(16)), bytes(16)
 FIRST, SECOND = "A" * 16, "B" * 16
@@ -24,34 +24,6 @@ def test_a_partition_is_led_by_its_slots_gateway() -> None:
     assert table().leader_of(OTHER, 0) is None
 
 
-def test_an_epoch_of_its_own_is_that_of_the_same_leader() -> None:
-    made = table()
-    made.overrides[TOPIC, 0] = Override(9)
-    assert made.leader_of(TOPIC, 0) == Leader(1, FIRST, 9)
-    assert made.leader_of(TOPIC, SLOTS) == Leader(1, FIRST, 7)
-
-
-def test_an_epoch_from_before_the_slot_moved_says_nothing() -> None:
-    made = table()
-    made.overrides[TOPIC, 0] = Override(9)
-    made.slots[slot_of(TOPIC, 0)] = Leader(2, SECOND, 10)
-    assert made.leader_of(TOPIC, 0) == Leader(2, SECOND, 10)
-
-
-def test_an_epoch_alone_makes_nobody_a_leader() -> None:
-    made = Table()
-    made.overrides[TOPIC, 0] = Override(9)
-    assert made.leader_of(TOPIC, 0) is None
-
-
-def test_a_leader_of_its_own_stays_whatever_becomes_of_the_slot() -> None:
-    made = table()
-    made.overrides[TOPIC, 0] = Override(5, 3, SECOND)
-    assert made.leader_of(TOPIC, 0) == Leader(3, SECOND, 5)
-    made.slots[slot_of(TOPIC, 0)] = Leader(2, SECOND, 10)
-    assert made.leader_of(TOPIC, 0) == Leader(3, SECOND, 5)
-
-
 def test_a_slot_is_an_orphan_unless_its_leader_is_alive_in_the_same_life() -> None:
     made = Table()
     made.slots[:] = [Leader(1 + slot % 3, FIRST, 4) for slot in range(SLOTS)]
@@ -60,15 +32,3 @@ def test_a_slot_is_an_orphan_unless_its_leader_is_alive_in_the_same_life() -> No
     assert made.orphans(alive) == {slot for slot in range(SLOTS) if slot == 0 or slot % 3}
     assert made.orphans(dict.fromkeys((1, 2, 3), FIRST)) == {0}
     assert made.owners()[:4] == [NOBODY, 2, 3, 1]
-
-
-def test_overrides_with_a_leader_that_is_alive_are_found_by_topic() -> None:
-    made = table()
-    made.overrides = {
-        (TOPIC, 0): Override(5, 3, SECOND),
-        (TOPIC, 2): Override(5, 3, FIRST),
-        (TOPIC, 3): Override(5, 4, SECOND),
-        (TOPIC, 4): Override(6),
-        (OTHER, 9): Override(6, 3, SECOND),
-    }
-    assert made.overridden({3: SECOND}) == {TOPIC: {0: 3}, OTHER: {9: 3}}

@@ -106,7 +106,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 def every_lookup() -> list[Lookup]:
     return [
-        Lookup(STORE, "R1", ADDRESS, kind, target, BATCHES)
+        Lookup(STORE, "R1", ADDRESS, kind, target, BATCHES - 1)
         for kind, target in ((LOOKUP_OFFSET, 4), (LOOKUP_TIMESTAMP, 1004), (LOOKUP_MAX_TIMESTAMP, 0))
     ]
 
@@ -145,6 +145,27 @@ def test_what_can_be_read_is_served(setup: Setup) -> None:
     assert [bytes(record.content) for record in records] == [batch(number) for number in range(BATCHES)]
     assert end.last == (ADDRESS, STATUS_DONE, BATCHES - 1, b"")
     assert [setup.ask(lookup)[0].found.sequence for lookup in every_lookup()] == [4, 4, BATCHES - 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "found"),
+    [
+        (LOOKUP_OFFSET, 4, 4),
+        (LOOKUP_OFFSET, BATCHES, None),
+        (LOOKUP_TIMESTAMP, 1004, 4),
+        (LOOKUP_TIMESTAMP, 1000 + BATCHES, None),
+        (LOOKUP_MAX_TIMESTAMP, 0, None),
+    ],
+)
+def test_a_store_that_has_not_all_of_it_yet_tells_what_it_finds_and_never_that_there_is_nothing(
+    setup: Setup, kind: int, target: int, found: int | None
+) -> None:
+    """What is not in its part may be in the rest, which w others have: they are asked."""
+    (answer,) = setup.ask(Lookup(STORE, "R1", ADDRESS, kind, target, BATCHES))
+    expected = (STATUS_NOT_HERE, -1) if found is None else (STATUS_DONE, found)
+    assert (answer.found.status, answer.found.sequence) == expected
+    (whole,) = setup.ask(Lookup(STORE, "R1", ADDRESS, kind, target, BATCHES - 1))
+    assert whole.found.status == STATUS_DONE
 
 
 def test_list_leaves_out_what_cannot_be_read_and_answers(setup: Setup) -> None:

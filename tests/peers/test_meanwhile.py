@@ -3,7 +3,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from frameworks.meanwhile import meanwhile
+
+from tests.peers.meanwhile import meanwhile
 
 
 def test_what_happens_meanwhile_is_not_lost() -> None:

@@ -1,0 +1,57 @@
+"""What several gateways hold, each partition read at its leader, whoever that is by then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from tests.clients.stored import stored_batches
+from tests.differential.batches import Batch, records_of
+from tests.faults.history import History, Led, Seen
+from tests.faults.workloads import read_value
+
+WAIT_SECONDS: Final = 120.0
+
+
+def leader_of(addresses: Sequence[str], topic: str, partition: int) -> str:
+    """The address of who leads it: that of gateway 1 is the first one. Raises AssertionError: nobody does."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses)})
+    while True:
+        leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
+        if leader > 0:
+            return addresses[leader - 1]
+        assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
+        time.sleep(0.1)
+
+
+def read_by_leaders(
+    addresses: Sequence[str], topic: str, history: History, partitions: int
+) -> dict[int, int]:
+    """Reads every partition from its beginning into the history; the end of each."""
+    ends = {}
+    for partition in range(partitions):
+        batches = _stored(addresses, topic, partition)
+        for batch in batches:
+            sender = batch.producer_id, batch.producer_epoch, batch.base_sequence
+            history.add(Led(partition, batch.base_offset, batch.leader_epoch, *sender))
+            for offset, record in records_of(batch):
+                producer, number, digest = read_value(record.value)
+                history.add(Seen(partition, offset, producer, number, digest, "end"))
+        ends[partition] = batches[-1].base_offset + batches[-1].last_offset_delta + 1 if batches else 0
+    return ends
+
+
+def _stored(addresses: Sequence[str], topic: str, partition: int) -> list[Batch]:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return stored_batches(leader_of(addresses, topic, partition), topic, partition)
+        except AssertionError:
+            # A slot goes to its next leader while the shares become even.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
