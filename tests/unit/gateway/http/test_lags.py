@@ -94,8 +94,9 @@ def test_a_trend_has_whole_lags_only_and_asks_for_all_of_them(
     asked: list[int] = []
 
     def of(partition: Any) -> HeardEnds | None:
-        asked.append(partition.index)
-        return heard[partition.index]
+        index: int = partition.index
+        asked.append(index)
+        return heard[index]
 
     broker.log_ends.of = of
     committed = {index: CommittedOffset(5, -1, "", 0) for index in range(len(heard))}
