@@ -187,7 +187,7 @@ def features(tools: Tools) -> None:
     before = _levels(tools)
     assert before["metadata.version"]
     # Each server has one that nothing of the other scenarios needs.
-    name = "dafka.preferred.leaders" if "dafka.overrides" in before else "streams.version"
+    name = "dafka.preferred.leaders" if "dafka.preferred.leaders" in before else "streams.version"
     to = ("--feature", f"{name}=")
     raised = ("upgrade", to[0], f"{to[1]}1")
     tools.run(tool, *raised)
