@@ -19,7 +19,7 @@ from typing import Final
 from dafka.operators.socket import NoGateway, OperatorRefused, ask
 from tests.faults.checker import Problem, members_differ
 from tests.faults.clocks import Clocks
-from tests.faults.cluster_faults import KINDS, ClusterFaults, Fault, draw, lasting
+from tests.faults.cluster_faults import KINDS, LOST_PLACE, ClusterFaults, Fault, draw, lasting
 from tests.faults.cluster_loads import WAIT_SECONDS, Loads
 from tests.faults.history import Event, History
 from tests.faults.kills import OFTEN_CLEANED, run_rounds
@@ -51,9 +51,6 @@ FROM_ITS_END: Final = ("gateway cut from stores", "gateway cut from clients")
 
 TAIL_CHARACTERS: Final = 1500
 """Of the log of a process that ended by itself, in a problem."""
-
-LOST_PLACE: Final = 2
-"""The exit code of a gateway that was away for so long that others took its place, or that found no etcd."""
 
 
 class Round:
