@@ -59,8 +59,11 @@ class RefusedProducers:
             )
 
     def is_awaited(self, producer_id: int, epoch: int, sequence: int) -> bool:
-        """Whether it is the batch with this sequence that was refused, and is to come."""
-        return self._first.get(producer_id) == (epoch, sequence)
+        """Whether the batch with this sequence is to come: it was refused, or others before it were that are
+        here all the same, since an earlier leader had taken them.
+        """
+        known = self._first.get(producer_id)
+        return known is not None and known[0] == epoch and _after(sequence, known[1])
 
     def accepted(self, producer_id: int) -> None:
         """A batch of the producer was appended: from here on its state says what is next."""

@@ -126,7 +126,12 @@ def test_also_while_the_partition_did_not_serve() -> None:
     logged(body)
 
 
-def test_a_known_producer_hears_of_no_gap_while_what_was_refused_is_to_come() -> None:
+@pytest.mark.parametrize(
+    "again",
+    [[second()], [first(), second()]],
+    ids=["refused", "the first was appended, and its answer was lost with the leader before"],
+)
+def test_a_known_producer_hears_of_no_gap_while_what_was_refused_is_to_come(again: list[bytes]) -> None:
     """librdkafka begins another epoch where it hears of one, and sends again what may have been appended."""
 
     async def body(log: FakeLog) -> None:
@@ -135,12 +140,14 @@ def test_a_known_producer_hears_of_no_gap_while_what_was_refused_is_to_come() ->
         known.applied(7, 0, 0, 9, 10, NOW_MS, NOW_MS)
         third = batch(*[b"x"] * 10, pid=7, sequence=20)
         partition.begin_recovery((), None)
-        assert code(partition, second()) is NOT_LEADER
+        for content in again:
+            assert code(partition, content) is NOT_LEADER
         partition.set_end(10)
         partition.begin_serving(known)
         assert code(partition, third) is NO_REPLICAS, "it was sent before the answer to the second was heard"
         assert code(partition, batch(pid=7, epoch=1, sequence=20)) is OUT_OF_ORDER
-        assert [code(partition, content) for content in (second(), third)] == [NONE, NONE]
+        assert [code(partition, content) for content in (*again, third)] == [NONE] * (len(again) + 1)
+        assert partition.next_offset == 30
         assert code(partition, batch(pid=7, sequence=40)) is OUT_OF_ORDER, "nothing was refused before it"
         assert code(partition, batch(pid=7, sequence=30), has_room=False) is NO_REPLICAS
         assert code(partition, batch(pid=7, sequence=31)) is NO_REPLICAS
