@@ -150,15 +150,16 @@ def _inconsistent_offsets(facts: _Facts) -> Iterator[Problem]:
         sent = facts.sent.get(key)
         if sent is None:
             yield Problem("acknowledged but never sent", f"{key}")
-        elif holds.get((sent.partition, offset), key) != key:
+        elif offset >= 0 and holds.get((sent.partition, offset), key) != key:
             yield Problem("inconsistent offset", f"{key} acknowledged at {offset}, which holds another")
 
 
 def _lost(facts: _Facts) -> Iterator[Problem]:
     """Every acknowledged record is found at the end, where the acknowledgement said."""
     at_end = {(one.producer, one.number, one.offset) for one in facts.seen if one.reader == END}
+    anywhere = {(producer, number) for producer, number, _ in at_end}
     for key, offset in facts.acked.items():
-        if (*key, offset) not in at_end:
+        if key not in anywhere if offset < 0 else (*key, offset) not in at_end:
             yield Problem("lost", f"{key} acknowledged at {offset}")
 
 

@@ -13,11 +13,12 @@ from tests.faults.history import History, Result, Sent
 from tests.faults.senders import sender_command
 from tests.faults.workloads import make_value, read_value
 
-TIMEOUT_MS: Final = 180_000
-"""Milliseconds after which a client gives a record up: longer than anything is away."""
+TIMEOUT_MS: Final = 900_000
+"""Milliseconds after which a client gives a record up: longer than anything is away, also while etcd is put
+back to older data on a machine that does much else."""
 
-END_SECONDS: Final = 200.0
-"""How long a client may take for what it has been given: longer than `TIMEOUT_MS`."""
+END_SECONDS: Final = 300.0
+"""How long a client may take for what it has been given, once everything serves."""
 
 MOST_IN_FLIGHT: Final = 500
 RECORD_BYTES: Final = 500

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.clients.stored import create_replicated_topic
 from tests.faults.by_leaders import leader_of, read_by_leaders
 from tests.faults.checker import Problem, check
-from tests.faults.client_load import ClientLoad
+from tests.faults.client_load import TIMEOUT_MS, ClientLoad
 from tests.faults.cluster_watch import ClusterWatch
 from tests.faults.committing import CommitLoad
 from tests.faults.group_load import GroupLoad
@@ -38,7 +38,7 @@ IMPATIENT: Final[dict[str, Any]] = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "topic.metadata.refresh.fast.interval.ms": 50,
-    "message.timeout.ms": 240_000,
+    "message.timeout.ms": TIMEOUT_MS,
 }
 """Of the producer that measures: by default it waits longer than the gateways take."""
 

@@ -25,7 +25,9 @@ class Sent:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a record: `outcome` is ok, fail or unknown; the offset is -1 unless ok."""
+    """What became of a record: `outcome` is ok, fail or unknown; the offset is -1 unless that is ok, and the
+    client has heard where.
+    """
 
     producer: str
     number: int

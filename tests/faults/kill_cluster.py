@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dafka.operators.socket import ask
+from dafka.operators.socket import NoGateway, OperatorRefused, ask
 from tests.faults.checker import Problem, members_differ
 from tests.faults.clocks import Clocks
-from tests.faults.cluster_faults import KINDS, ClusterFaults, Fault, draw, lasting
+from tests.faults.cluster_faults import KINDS, LOST_PLACE, ClusterFaults, Fault, draw, lasting
 from tests.faults.cluster_loads import WAIT_SECONDS, Loads
 from tests.faults.history import Event, History
 from tests.faults.kills import OFTEN_CLEANED, run_rounds
@@ -51,9 +51,6 @@ FROM_ITS_END: Final = ("gateway cut from stores", "gateway cut from clients")
 
 TAIL_CHARACTERS: Final = 1500
 """Of the log of a process that ended by itself, in a problem."""
-
-LOST_PLACE: Final = 2
-"""The exit code of a gateway that was away for so long that others took its place, or that found no etcd."""
 
 
 class Round:
@@ -104,7 +101,7 @@ class Round:
                 self._problems += loads.stop()
                 self.acked = loads.acked
                 self._problems += loads.check()
-                self._problems += _stores_differ(cluster)
+                self._problems += self._stores_differ(cluster)
             finally:
                 loads.kill9()
         return self._problems
@@ -181,27 +178,31 @@ class Round:
                     self._problems.append(Problem("ended by itself", what))
                 each.launch()
 
+    def _stores_differ(self, cluster: WholeCluster) -> list[Problem]:
+        """The gateways' next lives close what is open, and have every store copy what it lacks; then each
+        store's disk is read alone.
+        """
+        for gateway in cluster.gateways:
+            gateway.kill9()
+            gateway.launch()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._lacks_some(cluster):
+            assert time.monotonic() < deadline, "some store does not catch up"
+            time.sleep(0.1)
+        for gateway in cluster.gateways:
+            gateway.kill9()
+        for store in cluster.stores:
+            assert store.terminate() == 0, store.tail()
+        return members_differ({store.name: store.contents() for store in cluster.stores})
 
-def _stores_differ(cluster: WholeCluster) -> list[Problem]:
-    """The gateways' next lives close what is open, and have every store copy what it lacks; then each store's
-    disk is read alone.
-    """
-    for gateway in cluster.gateways:
-        gateway.kill9()
-        gateway.launch()
-    for gateway in cluster.gateways:
-        gateway.wait_ready()
-    deadline = time.monotonic() + WAIT_SECONDS
-    while any(
-        store["unconfirmed_segments"]
-        for gateway in cluster.gateways
-        for store in ask(gateway.data, "mesh.status")["stores"]
-    ):
-        assert time.monotonic() < deadline, "some store does not catch up"
-        time.sleep(0.1)
-    for process in (*cluster.gateways, *cluster.stores):
-        assert process.terminate() == 0, process.tail()
-    return members_differ({store.name: store.contents() for store in cluster.stores})
+    def _lacks_some(self, cluster: WholeCluster) -> bool:
+        """Whether some store has not the whole of some segment, as far as the gateways know."""
+        self._settle(cluster)
+        try:
+            told = [ask(gateway.data, "mesh.status") for gateway in cluster.gateways]
+        except (NoGateway, OperatorRefused):
+            return True  # one has ended just now
+        return any(store["unconfirmed_segments"] for status in told for store in status["stores"])
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.checker import Problem
+from tests.faults.cluster_faults import LOST_PLACE
 from tests.faults.whole_cluster import STORES, WholeCluster
 from tests.peers.copies import copy_data
 from tests.peers.mesh import GatewayProcess
@@ -18,7 +19,7 @@ from tests.peers.mesh import GatewayProcess
 WAIT_SECONDS: Final = 240.0
 ASK_SECONDS: Final = 10.0
 TOPIC: Final = "newer-than-the-copy"
-LOST_PLACE, DATA_REFUSED = 2, 3
+DATA_REFUSED: Final = 3
 SAYS: Final = "the catalog is older than store"
 
 

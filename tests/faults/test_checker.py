@@ -75,6 +75,7 @@ def test_an_unknown_record_may_be_missing() -> None:
 
 BAD: dict[str, tuple[list[Operation], set[str]]] = {
     "acknowledged, not there": ([sent(0), acked(0, 0)], {"lost"}),
+    "acknowledged without an offset, not there": ([sent(0), acked(0, -1)], {"lost"}),
     "acknowledged, seen only before the fault": ([sent(0), acked(0, 0), seen(0, 0, reader="tail")], {"lost"}),
     "acknowledged at another offset": (
         [sent(0), sent(1), acked(1, 0), seen(0, 0), seen(1, 1)],
@@ -176,6 +177,7 @@ BAD: dict[str, tuple[list[Operation], set[str]]] = {
 
 
 GOOD_OF_SEVERAL: dict[str, list[Operation]] = {
+    "acknowledged, and the client has not heard where": [sent(0), acked(0, -1), seen(0, 0)],
     "two are asked at once": [
         sent(0),
         sent(1),

@@ -122,7 +122,9 @@ class Load:
     def _done(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acked += 1
-            self._settle(Result(self.name, number, "ok", message.offset() or 0))
+            offset = message.offset()
+            # librdkafka takes for granted what came before an acknowledged batch, and does not know where.
+            self._settle(Result(self.name, number, "ok", -1 if offset is None or offset < 0 else offset))
             self._acknowledged(number % self._partitions, number)
         elif error.code() in CERTAIN:
             self.failed += 1

@@ -1,7 +1,7 @@
 """What one partition takes of its idempotent producers, and what it refuses.
 
 Two things are known: the states of those that have written here (`state`), which each recovery reads back,
-and the producers whose first batch was refused (`refused`), which are remembered across recoveries, for as
+and the producers of which a batch was refused (`refused`), which are remembered across recoveries, for as
 long as this life lasts.
 """
 
@@ -10,6 +10,7 @@ from gateway.common.shares import Shares
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
 from gateway.log.idempotence.refused import RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
+from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import BatchHeader
 
 
@@ -70,12 +71,18 @@ class PartitionProducers:
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
 
-        Raises KafkaError as `ProducerState.check`, and OUT_OF_ORDER_SEQUENCE_NUMBER when an earlier batch of
-        the producer was refused and is still to come.
+        Raises KafkaError as `ProducerState.check`, and NOT_ENOUGH_REPLICAS when an earlier batch of the
+        producer was refused and is still to come.
         """
         state = self._state
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
-        duplicate = state.check(producer_id, epoch, sequence, header.count)
+        try:
+            duplicate = state.check(producer_id, epoch, sequence, header.count)
+        except KafkaError:
+            expected = state.expected(producer_id, epoch)
+            if expected is not None and self._refused.is_awaited(producer_id, epoch, expected):
+                self._refused.check(producer_id, epoch, sequence)
+            raise
         if duplicate is None and self._refused and producer_id not in state:
             self._refused.check(producer_id, epoch, sequence)
         return duplicate
@@ -100,11 +107,8 @@ class PartitionProducers:
             self._refused.accepted(producer_id)
 
     def refused(self, header: BatchHeader) -> None:
-        """This batch, of any producer, was refused and will be sent again: no later one of a producer without
-        state may overtake it.
-        """
-        if header.producer_id >= 0 and header.producer_id not in self._state:
-            self.undecided(header)
+        """This batch, of any producer, was refused and will be sent again: no later one may overtake it."""
+        self.undecided(header)
 
     def undecided(self, header: BatchHeader) -> None:
         """This batch, of any producer, was appended, and the partition has failed before it was durable. Kept

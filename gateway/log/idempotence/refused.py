@@ -1,9 +1,14 @@
-"""Idempotent producers whose first batch for a partition was refused, until that batch comes again.
+"""Idempotent producers of which a batch for a partition was refused, until that batch comes again.
 
 Kafka lets a producer that it knows nothing of begin with any sequence. A client has several batches in
 flight: when the first is refused for want of room and the second is not, the second would be that beginning,
 and the first, sent again, would be out of order for good. So while the first is missing, later ones are
-refused as out of order, which clients repeat once those before them are through.
+refused as well.
+
+They are refused with an error that every client repeats, and not as out of order, also where the producer is
+known: librdkafka takes that for a reason to begin a new epoch, for all partitions, and what it has in flight
+to others, maybe appended there already, it then sends again under that epoch: nobody could tell that it is a
+duplicate. franz-go gives its records up.
 """
 
 from collections import OrderedDict
@@ -33,7 +38,7 @@ class RefusedProducers:
         return len(self._first)
 
     def add(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A batch of a producer without state was refused, and will be sent again."""
+        """A batch was refused, and will be sent again."""
         known = self._first.get(producer_id)
         if known is not None and known[0] == epoch and _after(sequence, known[1]):
             return
@@ -42,16 +47,23 @@ class RefusedProducers:
         self._first[producer_id] = epoch, sequence
 
     def check(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Raises KafkaError (OUT_OF_ORDER_SEQUENCE_NUMBER) when an earlier batch is still to come.
+        """Raises KafkaError (NOT_ENOUGH_REPLICAS) when an earlier batch is still to come.
 
         Another epoch begins anew: its producer has given up what was refused.
         """
         known = self._first.get(producer_id)
         if known is not None and known[0] == epoch and known[1] != sequence and _after(sequence, known[1]):
             raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"producer {producer_id} sent sequence {sequence}, and {known[1]} was refused before it",
             )
+
+    def is_awaited(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        """Whether the batch with this sequence is to come: it was refused, or others before it were that are
+        here all the same, since an earlier leader had taken them.
+        """
+        known = self._first.get(producer_id)
+        return known is not None and known[0] == epoch and _after(sequence, known[1])
 
     def accepted(self, producer_id: int) -> None:
         """A batch of the producer was appended: from here on its state says what is next."""

@@ -177,6 +177,13 @@ class ProducerState:
             f"producer {producer_id} of epoch {epoch} sent sequence {base_sequence}, expected was {expected}",
         )
 
+    def expected(self, producer_id: int, epoch: int) -> int | None:
+        """The sequence with which this producer goes on in this epoch; None: it is not known."""
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            return None
+        return sequence_after(producer.batches[-1].last_sequence)
+
     def applied(
         self,
         producer_id: int,

@@ -90,7 +90,7 @@ def test_a_first_batch_that_was_refused_is_not_overtaken() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition
         assert code(partition, first(), has_room=False) is NO_REPLICAS
-        assert code(partition, second()) is OUT_OF_ORDER
+        assert code(partition, second()) is NO_REPLICAS
         assert code(partition, second(pid=8)) is NONE  # another producer may begin anywhere
         assert append(partition, first()).base_offset == 10
         assert append(partition, second()).base_offset == 20
@@ -120,8 +120,38 @@ def test_also_while_the_partition_did_not_serve() -> None:
         assert code(partition, first()) is NOT_LEADER
         assert code(partition, second()) is NOT_LEADER
         partition.begin_serving(ProducerState())
-        assert code(partition, second()) is OUT_OF_ORDER
+        assert code(partition, second()) is NO_REPLICAS
         assert [code(partition, content) for content in (first(), second())] == [NONE, NONE]
+
+    logged(body)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [[second()], [first(), second()]],
+    ids=["refused", "the first was appended, and its answer was lost with the leader before"],
+)
+def test_a_known_producer_hears_of_no_gap_while_what_was_refused_is_to_come(again: list[bytes]) -> None:
+    """librdkafka begins another epoch where it hears of one, and sends again what may have been appended."""
+
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        known = ProducerState()
+        known.applied(7, 0, 0, 9, 10, NOW_MS, NOW_MS)
+        third = batch(*[b"x"] * 10, pid=7, sequence=20)
+        partition.begin_recovery((), None)
+        for content in again:
+            assert code(partition, content) is NOT_LEADER
+        partition.set_end(10)
+        partition.begin_serving(known)
+        assert code(partition, third) is NO_REPLICAS, "it was sent before the answer to the second was heard"
+        assert code(partition, batch(pid=7, epoch=1, sequence=20)) is OUT_OF_ORDER
+        assert [code(partition, content) for content in (*again, third)] == [NONE] * (len(again) + 1)
+        assert partition.next_offset == 30
+        assert code(partition, batch(pid=7, sequence=40)) is OUT_OF_ORDER, "nothing was refused before it"
+        assert code(partition, batch(pid=7, sequence=30), has_room=False) is NO_REPLICAS
+        assert code(partition, batch(pid=7, sequence=31)) is NO_REPLICAS
+        assert code(partition, batch(pid=7, sequence=30)) is NONE
 
     logged(body)
 
@@ -148,7 +178,7 @@ def test_what_was_in_flight_when_the_partition_failed_is_not_overtaken() -> None
         partition.begin_recovery((), None)
         partition.set_end(0)
         partition.begin_serving(ProducerState())
-        assert code(partition, second()) is OUT_OF_ORDER
+        assert code(partition, second()) is NO_REPLICAS
         assert [code(partition, content) for content in (first(), second())] == [NONE, NONE]
 
     logged(body)
@@ -189,7 +219,7 @@ def test_a_known_producer_is_judged_by_what_is_known() -> None:
         partition = log.partition
         assert code(partition, first()) is NONE
         assert code(partition, second(), has_room=False) is NO_REPLICAS
-        assert code(partition, batch(pid=7, sequence=20)) is OUT_OF_ORDER
+        assert code(partition, batch(pid=7, sequence=20)) is NO_REPLICAS
         assert [code(partition, content) for content in (first(), second())] == [NONE, NONE]
 
     logged(body)
@@ -199,7 +229,7 @@ def test_sequences_wrap() -> None:
     async def body(log: FakeLog) -> None:
         partition, last = log.partition, 2**31 - 1
         assert code(partition, batch(pid=7, sequence=last), has_room=False) is NO_REPLICAS
-        assert code(partition, batch(pid=7, sequence=0)) is OUT_OF_ORDER
+        assert code(partition, batch(pid=7, sequence=0)) is NO_REPLICAS
         assert code(partition, batch(pid=7, sequence=last)) is NONE
         assert code(partition, batch(pid=7, sequence=0)) is NONE
 
