@@ -22,6 +22,7 @@ FIRST = {
     "nothing of leadership is compared": 10,
     "nothing of partitions is compared": 10,
     "given away before it is durable": 4,
+    "given away while it is served": 20,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""
 
