@@ -79,7 +79,7 @@ class LeasedGateways(Gateways):
             "RENEW_SECONDS": RENEW_SECONDS,
             "LOOK_SECONDS": LOOK_SECONDS,
         }
-        with patch.multiple(alive_module, **short):
+        with patch.dict(vars(alive_module), short):
             await super().run()
 
     def start_gateway(self) -> None:
