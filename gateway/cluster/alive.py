@@ -10,9 +10,10 @@ nothing about data.
 
 Rule: what clocks bound is how long it shows what may be old. Its lease is old when it was not renewed for the
 lease's time, by a clock that goes on while the machine sleeps. Then it is **suspended**, if a standby was
-there to take its place, or another gateway to take what it leads: it answers nobody, so that clients ask
-others. Renewed, it goes on as it was, and nothing was taken; where its lease is gone it ends. Without anybody
-to follow it it goes on all the time: the catalog is away, and nobody else can reach it either.
+there to take its place, or if the cluster has another gateway to take what it leads, which may be started
+while this one hears nothing: it answers nobody, so that clients ask others. Renewed, it goes on as it was,
+and nothing was taken; where its lease is gone it ends. Without anybody to follow it it goes on all the time:
+the catalog is away, and nobody else can reach it either.
 
 A gateway that was killed and is started again on its data directory need not wait for the lease: the
 directory's lock says that its last life is over.
@@ -246,9 +247,13 @@ class Alive:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether somebody is there who would take its place, or what it leads."""
-        catalog = self._catalog
-        return bool(catalog.range(self._standbys, limit=1)) or len(catalog.range(keys.ALIVE, limit=2)) > 1
+        """Whether somebody may take its place, or what it leads: also a gateway that is down by this view of
+        the catalog, which may be old.
+        """
+        catalog, own = self._catalog, keys.gateway_key(self._gateway)
+        if catalog.range(self._standbys, limit=1) or len(catalog.range(keys.ALIVE, limit=2)) > 1:
+            return True
+        return any(entry.key != own for entry in catalog.range(keys.GATEWAYS, limit=2))
 
     async def leave(self) -> None:
         """Say that what this life leads is to be led by others, as long as its lease lasts."""

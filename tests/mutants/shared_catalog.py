@@ -8,6 +8,8 @@ FOLLOWING = "tests/unit/gateway/cluster/test_following.py::"
 RECOVERY = "tests/unit/gateway/log/recovery/test_recovery.py::"
 COMPACTOR = "tests/unit/gateway/log/compaction/test_compactor.py::"
 
+SUSPENDED = "test_who_cannot_renew_its_lease_is_suspended_where_somebody_may_follow"
+
 MUTANTS = (
     Mutant(
         "alive-key-not-compared",
@@ -40,6 +42,14 @@ MUTANTS = (
         "self._has_place and self._is_old and self._is_followed",
         "False",
         (f"{ALIVE}test_who_cannot_renew_its_lease_is_suspended_where_somebody_may_follow[a standby]",),
+    ),
+    Mutant(
+        "who-is-down-never-comes-back",
+        "A gateway that has lost the catalog answers for what another one leads that was started meanwhile.",
+        "gateway/cluster/alive.py",
+        "any(entry.key != own for entry in catalog.range(keys.GATEWAYS, limit=2))",
+        "False",
+        (f"{ALIVE}{SUSPENDED}[another one that is down]",),
     ),
     Mutant(
         "a-topic-made-again-is-the-same",

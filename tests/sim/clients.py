@@ -188,9 +188,9 @@ class Producer:
 
     def _arrive(self, batch: Batch, attempt: int, life: Life | None) -> None:
         """The batch is at the gateway: as the Produce handler takes it."""
-        partition = None if life is None or not life.serving else life.partition(*self.partition)
+        partition = None if life is None or not life.answers else life.partition(*self.partition)
         if life is None or partition is None:
-            if life is not None and life.serving and self.partition[0] in self.world.deleted_topics:
+            if life is not None and life.answers and self.partition[0] in self.world.deleted_topics:
                 self.stopped = True
                 return
             self._answer(batch, attempt, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -211,8 +211,8 @@ class Producer:
             append.wait_with(cast("Completion", waiter))
 
     def _done(self, batch: Batch, attempt: int, life: Life, partition: Partition, append: Append) -> None:
-        if life.over:
-            return
+        if not life.answers:
+            return  # it is gone, or has hung up
         if append.error is ErrorCode.NONE and batch.acks == -1:
             # The gateway says so: whether the answer arrives or not, the promise is given.
             self.world.history.on_acknowledged(partition, batch.name, append.base_offset)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -627,6 +628,10 @@ class World:
     def leader_of(self, partition: PartitionName) -> Life | None:  # noqa: ARG002 - see tests.sim.gateways
         """The life that leads this partition by the catalog."""
         return self.current_life()
+
+    def stale_seconds(self, life: Life) -> float:  # noqa: ARG002 - see tests.sim.gateways
+        """How long a life may answer as things were after it has lost what it led: as long as it is let."""
+        return math.inf
 
     async def take_place(self, life: Life) -> None:
         """A gateway that shares the catalog with others says there that it is alive."""

@@ -35,6 +35,7 @@ from tests.sim.network import SimNode
 from tests.sim.plan import GATEWAY, gateway_name
 
 if TYPE_CHECKING:
+    from gateway.cluster.alive import Alive
     from gateway.groups.served import Group
     from tests.sim.cluster import World
     from tests.sim.plan import Plan
@@ -72,7 +73,13 @@ class Life:
         name = gateway_name(gateway) if gateway else GATEWAY
         self.node = SimNode(world.network, name, NodeClock(world.loop, 0.0, 1.0))
         self.catalog = FencedCatalog(world.open_catalog())
+        self.has_place = False
+        """Whether the catalog has had its key, where gateways have leases (`tests.sim.leases`)."""
+        self.alive: Alive | None = None
+
         self._scope = trio.CancelScope()
+        self.beside = trio.CancelScope()
+        """Of what the world does for this life."""
 
     async def run(self) -> None:
         """Serve until killed."""
@@ -152,7 +159,7 @@ class Life:
     @property
     def answers(self) -> bool:
         """Whether it answers clients."""
-        return self.serving and not self.over
+        return self.serving and not self.over and not (self.alive is not None and self.alive.is_suspended)
 
     def adjust_topics(self) -> None:
         """Segments smaller than the config allows, so that a short schedule has many."""
@@ -175,6 +182,7 @@ class Life:
             self.serving = False
             self.node.leave()
             self._scope.cancel()
+            self.beside.cancel()
 
     def _watch_deletions(self) -> None:
         """Groups of which nothing is left begin anew, too."""

@@ -11,6 +11,7 @@ moment, and nobody serves what the table gives another one.
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +29,7 @@ from mesh.protocol.address_state import life_of
 from tests.sim.catalog import SimCatalog
 from tests.sim.cluster import World
 from tests.sim.gateway_node import Life
-from tests.sim.late_mirror import LateMirror
+from tests.sim.late_mirror import SELDOM_SECONDS, LateMirror
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import Fault, Plan, gateway_name, store_name
 
@@ -52,6 +53,9 @@ STOPS_PER_SECOND = 0.5
 
 HAND_OVER_SECONDS = 1.0
 """What they have for that."""
+
+HEARD_SECONDS = 2 * SELDOM_SECONDS
+"""By then every gateway has heard of what has changed, if it hears anything."""
 
 HEARS_NOTHING = 0.5
 """Share of the gateways that go on in another one's place which are cut off from the catalog's changes."""
@@ -120,12 +124,16 @@ class Gateways(World):
         """The leader, or one whom the client still takes for it."""
         assert partition is not None, "groups are coordinated by one gateway"
         lives = self.current_lives()
-        if before is not None and before.zombie and before.serving and self.random.random() < 0.9:
+        if before is not None and before.zombie and before.answers and self.random.random() < 0.9:
             return before
         if lives and self.working and self.random.random() < ASKS_THE_WRONG_ONE:
             self.reached["clients that asked any gateway"] += 1
             return self.random.choice(lives)
         return self.leader_of(partition)
+
+    def stale_seconds(self, life: Life) -> float:
+        """One that goes on in another one's place may hear nothing of it; the others hear within moments."""
+        return math.inf if life.zombie else HEARD_SECONDS
 
     # lives and faults -------------------------------------------------------------------------------------
 

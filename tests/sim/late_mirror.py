@@ -26,6 +26,10 @@ SELDOM_SECONDS = 0.15
 SELDOM = 0.05
 """A commit comes within the first time mostly, and seldom within the second one."""
 
+LATE_TRANSACTIONS = 0.5
+"""Share of those that are made while the catalog is not reached, and are sent only when it is again; the
+others happen, and their outcome is learned then."""
+
 
 class LateMirror:
     """See `Catalog`."""
@@ -43,6 +47,9 @@ class LateMirror:
         self._advanced = trio.Event()
         self._is_stalled = False
         self._is_over = False
+        self._cuts = 0
+        self._reachable = trio.Event()
+        self._reachable.set()
         catalog.on_commit(self._later)
 
     def _later(self, plan: Plan) -> None:
@@ -54,10 +61,34 @@ class LateMirror:
         """Nothing that happens from now on is shown any more: it is cut off from the catalog's changes."""
         self._is_stalled = True
 
+    def cut_off(self) -> None:
+        """The catalog is not reached, until `reach_again`."""
+        self._cuts += 1
+        if self._cuts == 1:
+            self._is_stalled = True
+            self._reachable = trio.Event()
+
+    def reach_again(self) -> None:
+        """What has happened meanwhile is shown, and who has waited goes on."""
+        self._cuts -= 1
+        if self._cuts or self._is_over:
+            return
+        self._is_stalled = False
+        if self._waiting:
+            self._take(self._waiting[-1])
+        self._reachable.set()
+
+    async def _reach(self) -> None:
+        if not self._reachable.is_set():
+            await self._reachable.wait()
+            if self._is_over:
+                raise CatalogFailed("it is gone")
+
     def end(self) -> None:
         """Whose view it is is gone: nobody waits any more."""
         self._is_over = True
         self._advanced.set()
+        self._reachable.set()
 
     def _take(self, due: Plan) -> None:
         """This one is due, and all before it with it."""
@@ -91,6 +122,7 @@ class LateMirror:
         return self._history.kept_since(from_revision)
 
     async def fresh(self) -> None:
+        await self._reach()
         await trio.sleep(0.002 * self._world.random.random())
         await self._shown(self._catalog.revision)
 
@@ -101,11 +133,16 @@ class LateMirror:
         deletes: Sequence[str] = (),
         lease: int | None = None,
     ) -> int:
+        # What was sent in the last moment may have happened: who waits learns that when it is settled.
+        if not self._reachable.is_set() and self._world.random.random() < LATE_TRANSACTIONS:
+            await self._reach()
         try:
             revision = await self._catalog.transact(compares, puts, deletes, lease)
         except CompareFailed:
+            await self._reach()
             await self._shown(self._catalog.revision)
             raise
+        await self._reach()
         await self._shown(revision)
         return revision
 
@@ -116,9 +153,11 @@ class LateMirror:
                 raise CatalogFailed("it is gone")
 
     async def grant_lease(self, ttl_seconds: float) -> int:
+        await self._reach()
         return await self._catalog.grant_lease(ttl_seconds)
 
     async def keep_alive(self, lease: int) -> None:
+        await self._reach()
         await self._catalog.keep_alive(lease)
 
     async def revoke(self, lease: int) -> None:

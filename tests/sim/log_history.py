@@ -41,8 +41,8 @@ class LogHistory:
         """A batch by its name -> when it came to a gateway first."""
         self._acknowledged: dict[tuple[PartitionName, bytes], tuple[int, int]] = {}
         """A batch by its name -> when it was acknowledged first, with its offset."""
-        self._lost: dict[tuple[Life | str, int], int] = {}
-        """(life, slot) -> when the slot was another life's."""
+        self._lost: dict[tuple[Life | str, int], tuple[int, float]] = {}
+        """(life, slot) -> when the slot was another life's, also in seconds of the world's time."""
 
     def now(self) -> int:
         return next(self._clock)
@@ -53,11 +53,11 @@ class LogHistory:
         """A transaction of the catalog is about to count."""
         entries = self._world.catalog_file.entries
         for key, entry in plan.entries.items():
-            if key.startswith(keys.SLOTS):
-                before = entries.get(key)
+            if key.startswith(keys.SLOTS) and entry is not None:
+                before, slot = entries.get(key), slot_number(key.removeprefix(keys.SLOTS))
                 if before is not None:
-                    slot = slot_number(key.removeprefix(keys.SLOTS))
-                    self._lost.setdefault((unpack_slot(before.value).life, slot), self.now())
+                    self._lose(unpack_slot(before.value).life, slot)
+                self._lost.pop((unpack_slot(entry.value).life, slot), None)
             elif key.startswith(keys.PARTITIONS) and entry is not None:
                 self._on_record(key, entry.value)
 
@@ -71,10 +71,13 @@ class LogHistory:
 
     def deposed(self, life: Life) -> None:
         """Where one gateway leads everything: another one does from now on."""
-        self._lost.setdefault((life, NO_SLOT), self.now())
+        self._lose(life, NO_SLOT)
 
-    def led_until(self, life: Life, log: Partition) -> int | None:
-        """When this life lost the partition; None while it leads it."""
+    def _lose(self, life: Life | str, slot: int) -> None:
+        self._lost.setdefault((life, slot), (self.now(), self._world.loop.now))
+
+    def led_until(self, life: Life, log: Partition) -> tuple[int, float] | None:
+        """When this life lost the partition, also in seconds; None while it leads it."""
         name, slot = (life.life_name, slot_of(log.topic.id, log.index)) if life.gateway else (life, NO_SLOT)
         return self._lost.get((name, slot))
 
@@ -94,8 +97,14 @@ class LogHistory:
         invoked = invoked or now
         lost = self.led_until(life, log)
         if lost is not None:
+            moment, seconds = lost
+            late = self._world.loop.now - seconds
+            if late > self._world.stale_seconds(life):
+                raise BrokenPromise(
+                    f"life {life.number} answers {asked} of {log}, which it lost {late:.3f} s ago"
+                )
             self._world.reached["answers of who has led the partition before"] += 1
-            invoked = min(invoked, lost)
+            invoked = min(invoked, moment)
         who = f"life {life.number}"
         self._add((log.topic.name, log.index), who, invoked, now, asked, answer)
 

@@ -218,7 +218,7 @@ def test_whose_lease_is_gone_ends() -> None:
     run(body)
 
 
-@pytest.mark.parametrize("beside", ["a standby", "another gateway", "nobody"])
+@pytest.mark.parametrize("beside", ["a standby", "another gateway", "another one that is down", "nobody"])
 def test_who_cannot_renew_its_lease_is_suspended_where_somebody_may_follow(beside: str) -> None:
     async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
         assert isinstance(catalog, Away)
@@ -231,6 +231,9 @@ def test_who_cannot_renew_its_lease_is_suspended_where_somebody_may_follow(besid
             nursery.start_soon(Process(catalog, B).run)
         elif beside == "another gateway":
             nursery.start_soon(Process(catalog, B, gateway=2).run)
+        elif beside == "another one that is down":
+            # It may be started while this one hears nothing, and takes what it finds without a leader.
+            await catalog.transact([], {keys.gateway_key(1): b"", keys.gateway_key(2): b""})
         await trio.sleep(LOOK_SECONDS)
         away = trio.current_time()
         catalog.away = True
