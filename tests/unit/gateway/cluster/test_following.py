@@ -244,7 +244,7 @@ def test_stores_are_followed_where_they_come_and_go() -> None:
 
 
 def test_a_topic_that_is_made_anew_is_in_the_slots_of_the_one_that_is_gone() -> None:
-    """A slot's leader epochs go up; librdkafka ignores a leader with a lower one than it knows by the name."""
+    """A slot's leader epochs go up; librdkafka ignores a leader with a lower one than it knows."""
 
     async def body(two: Two) -> None:
         gone = await two.first.create_topic("orders", 2, {}, 1)
