@@ -182,6 +182,38 @@ def acls(tools: Tools) -> None:
 
 
 def features(tools: Tools) -> None:
-    """A feature that is shown is one that clients use: what is finalised must be supported."""
+    """What is in effect is shown, a level is lowered and raised, and what is wrong is refused."""
+    tool = "kafka-features"
+    before = _levels(tools)
+    assert before["metadata.version"]
+    # Each server has one that nothing of the other scenarios needs.
+    name = "dafka.preferred.leaders" if "dafka.preferred.leaders" in before else "streams.version"
+    to = ("--feature", f"{name}=")
+    raised = ("upgrade", to[0], f"{to[1]}1")
+    tools.run(tool, *raised)
+    assert _levels(tools)[name] == "1"
+    tools.run(tool, "downgrade", to[0], f"{to[1]}0")
+    assert _levels(tools)[name] == "0"
+    tools.run(tool, *raised, "--dry-run")
+    assert _levels(tools)[name] == "0"
+    tools.run(tool, *raised)
+    tools.run(tool, "disable", "--feature", name)
+    assert _levels(tools)[name] == "0"
+    tools.refused(tool, "upgrade", to[0], f"{to[1]}9", words="only supports versions 0-1")
+    tools.refused(tool, "upgrade", "--feature", "nonsense=1", words="does not support this feature")
+    tools.run(tool, *raised)
+    assert _levels(tools) == {**before, name: "1"}
+
+
+def _levels(tools: Tools) -> dict[str, str]:
+    """Feature -> its level, as people read it."""
+    found = {}
     for line in tools.run("kafka-features", "describe").lines:
-        assert re.match(r"Feature: \S+\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+", line), line
+        shown = re.match(
+            r"Feature: (\S+)\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+\s+"
+            r"FinalizedVersionLevel: (\S+)\s+Epoch: \d+",
+            line,
+        )
+        assert shown, line
+        found[shown[1]] = shown[2]
+    return found

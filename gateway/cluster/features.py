@@ -120,8 +120,8 @@ class Features:
         if not self.level(feature):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"this needs feature {feature}, which is at level 0 as for gateways of an older release: when "
-                "all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
+                f"this needs feature {feature}, which is at level 0 as for gateways of an older release: "
+                "when all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
             )
         return self.compare()
 
@@ -201,7 +201,12 @@ class Features:
         if not alive:  # this gateway has the catalog for itself
             supported[self._node_id] = self.supported
             return FeatureState(self._now(), supported, in_use=self._in_use())
-        starting = {n for n, life in alive.items() if n not in records or records[n].life != life}
+        # Releases from before do not say in which life they have said it, and can do nothing of this.
+        starting = {
+            number
+            for number, life in alive.items()
+            if number not in records or records[number].life not in ("", life)
+        }
         gone = frozenset(records.keys() - alive.keys())
         return FeatureState(self._now(), supported, frozenset(starting), gone, self._in_use())
 

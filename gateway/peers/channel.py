@@ -82,7 +82,11 @@ class Channel:
         finally:
             if waits in self._waiting:
                 self._waiting.remove(waits)
-        raise PeerSilent(f"{self._who} has not answered in time")
+        raise self._silent
+
+    @property
+    def _silent(self) -> PeerSilent:
+        return PeerSilent(f"{self._who} has not answered in time")
 
     def close(self, why: PeerFailed) -> None:
         """The gateway lives no more: everybody who waits is told so, and so is who asks after this."""
@@ -156,9 +160,10 @@ class Channel:
                 logger.exception("%s cannot be asked %s", self._who, waits.question.name)
                 waits.reply.fail(PeerFailed(f"{waits.question.name} cannot be encoded"))
 
-    @staticmethod
-    def _hand_over(connection: Connection, versions: Versions, waits: _Waiting) -> None:
+    def _hand_over(self, connection: Connection, versions: Versions, waits: _Waiting) -> None:
         """Raises PeerFailed."""
+        if waits.deadline <= trio.current_time():
+            raise self._silent  # it would end the connection at once
         version = versions.choose(waits.question)
         connection.ask(waits.reply, waits.question, version, waits.deadline)
 

@@ -31,8 +31,8 @@ ROUND_SECONDS: Final = 1.0
 """Between the beginnings of two rounds."""
 
 PARTITIONS_A_SECOND: Final = 5_000
-"""Partitions that are asked about in a second, over all rounds: a hundredth of the processor, on both sides
-together. With more of them than this rounds are further apart."""
+"""Partitions that are asked about in a second, over all rounds: a hundredth of a core here, and less at the
+leaders. With more of them than this rounds are further apart."""
 
 ASK_SECONDS: Final = 5.0
 """How long one answer may take. Others are asked meanwhile."""

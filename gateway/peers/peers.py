@@ -55,7 +55,11 @@ class Peers:
         self._on_closed.append(tell)
 
     async def ask(self, gateway: int, question: Question, deadline_seconds: float) -> Any:
-        """The answer to `question`, an instance of kafka-python's class for it. Raises PeerFailed."""
+        """The answer to `question`, an instance of kafka-python's class for it. Raises PeerFailed.
+
+        A deadline that passes ends the connection, and with it what others have asked: it is for one that
+        says nothing any more, and not for who has no more time to wait.
+        """
         deadline = trio.current_time() + deadline_seconds
         return await self._channel(gateway).ask(question, deadline)
 

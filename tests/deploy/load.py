@@ -26,7 +26,7 @@ class Load(ServerProcess):
     def __init__(self, arrangement: Arrangement, bootstrap: str, directory: Path) -> None:
         super().__init__(directory)
         self._arrangement, self._bootstrap = arrangement, bootstrap
-        self._environment["PYTHONPATH"] = str(ROOT)
+        self.environment["PYTHONPATH"] = str(ROOT)
 
     def _command(self, what: str) -> list[str]:
         program = (sys.executable, "-m", "tests.deploy.client")
@@ -72,7 +72,7 @@ class Load(ServerProcess):
         assert result["acked"] == result["sent"] > 0
         done = subprocess.run(
             self._command("read"),
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,

@@ -104,7 +104,8 @@ class Cluster:
             answer = connection.ask(
                 ApiVersionsRequest(version=4, client_software_name="a", client_software_version="1")
             )
-        return {one.name: one.max_version_level for one in answer.finalized_features}.get(FEATURE, 0)
+        levels: dict[str, int] = {one.name: one.max_version_level for one in answer.finalized_features}
+        return levels.get(FEATURE, 0)
 
 
 @pytest.fixture
@@ -185,9 +186,11 @@ def test_one_process_after_the_other_is_upgraded_and_then_a_feature_is_switched_
 ) -> None:
     load = Load(cluster)
     load.until(lambda: True)
-    gateways, stores = list(cluster.gateways.values()), cluster.stores
+    order: list[StoreProcess | GatewayProcess] = [*cluster.gateways.values(), *cluster.stores]
+    if first == "stores":
+        order = [*cluster.stores, *cluster.gateways.values()]
     old = dict.fromkeys(cluster.gateways)
-    for process in [*gateways, *stores] if first == "gateways" else [*stores, *gateways]:
+    for process in order:
         as_new(process)
         load.restart(process)
         upgraded = [number for number, one in cluster.gateways.items() if one is process]

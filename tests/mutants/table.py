@@ -3,6 +3,7 @@
 from tests.mutants import (
     catalogs,
     cleaning,
+    features,
     fences,
     groups,
     leadership,
@@ -22,6 +23,7 @@ MUTANTS = (
     *cleaning.MUTANTS,
     *groups.MUTANTS,
     *catalogs.MUTANTS,
+    *features.MUTANTS,
     *fences.MUTANTS,
     *leadership.MUTANTS,
     *opened.MUTANTS,

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gateway.administration.feature_updates import prospects
 from gateway.http.router import Ask, Route
 from gateway.http.view import View, now_ms
 
@@ -43,6 +44,7 @@ def problems_of(view: View) -> list[dict[str, Any]]:
         *_partitions(view),
         *_groups(view),
         *_work(view),
+        *_features(view),
     ]
     return sorted(found, key=lambda one: (one["severity"] != CRITICAL, one["id"]))[:MAX_PROBLEMS]
 
@@ -265,3 +267,20 @@ def _work(view: View) -> Iterator[dict[str, Any]]:
 
 
 ROUTES: Final = (Route("problems", "What is wrong right now, worst first.", problems),)
+
+
+def _features(view: View) -> Iterator[dict[str, Any]]:
+    """An upgrade of several gateways whose last step is left: what it brings is not switched on."""
+    if view.broker.gateway_orders is None:
+        return
+    features = view.broker.features
+    for name, prospect in prospects(features.state(), features.supported).items():
+        if prospect.possible > prospect.level:
+            yield _problem(
+                f"feature:{name}",
+                WARNING,
+                "An upgrade can be finished",
+                f"All gateways can do {name} at level {prospect.possible}, and it is at {prospect.level}.",
+                "Raise it, unless an older release may be wanted back: that does not start afterwards.",
+                command="dafka gateways upgrade",
+            )

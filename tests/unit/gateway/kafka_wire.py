@@ -6,18 +6,21 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import trio
 from trio.abc import Clock
 
 from gateway.api import api_versions
+from gateway.cluster.features import Features
 from gateway.common.handlers import Registry, Request, Response
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
 from gateway.front.server import Server
+from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.api_keys import is_flexible
 
 ECHO = 3
@@ -204,8 +207,9 @@ async def running(
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
+    broker = SimpleNamespace(features=Features(MemoryCatalog(), 1))  # what ApiVersions tells
     server = Server(
-        registry=fakes.registry, broker=cast(Any, None), metrics=Metrics(with_process=False), limits=limits,
+        registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
         hurry=lambda _client: fakes.release.set(),
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])

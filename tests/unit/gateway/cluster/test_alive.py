@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from dafka.processes.last_life import last_life_in, note_life
@@ -315,5 +316,73 @@ def test_a_standby_whose_lease_has_run_out_is_one_again() -> None:
         assert standbys(catalog) == [B]
         first.scope.cancel()
         await second.serves.wait()
+
+    run(body)
+
+
+class CannotDo(Exception):
+    """What the cluster's features demand."""
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "at that moment"])
+def test_who_cannot_do_what_the_cluster_does_takes_no_place(when: str) -> None:
+    """Nor does a standby take it; and what it has found itself able to do is compared."""
+
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        process = Process(catalog, A)
+
+        def check() -> None:
+            if catalog.get(keys.FEATURES) is not None:
+                raise CannotDo
+
+        process.alive._check = check
+        other = Process(catalog, B)
+        nursery.start_soon(process.alive.run)
+        if when == "before":
+            await catalog.transact([], {keys.FEATURES: b"{}"})
+        if when == "meanwhile":
+            nursery.start_soon(other.run)
+            await other.serves.wait()
+        refused = trio.Event()
+
+        async def take() -> None:
+            with pytest.raises(CannotDo):
+                await process.alive.take()
+            refused.set()
+
+        if when == "at that moment":
+            lease = catalog.grant_lease
+
+            async def grant(ttl_seconds: float) -> int:
+                await catalog.transact([], {keys.FEATURES: b"{}"})
+                return await lease(ttl_seconds)
+
+            catalog.grant_lease = grant  # type: ignore[method-assign]
+        nursery.start_soon(take)
+        if when == "meanwhile":
+            await trio.sleep(LEASE_SECONDS / 2)
+            assert process.alive.is_standby
+            await catalog.transact([], {keys.FEATURES: b"{}"})
+        await refused.wait()
+        assert who_serves(catalog) == (B if when == "meanwhile" else "")
+
+    run(body)
+
+
+def test_levels_that_change_while_the_place_is_taken_are_looked_at_again() -> None:
+    async def body(catalog: MemoryCatalog, nursery: trio.Nursery) -> None:
+        process = Process(catalog, A)
+        seen: list[bool] = []
+        process.alive._check = lambda: seen.append(catalog.get(keys.FEATURES) is not None)
+        nursery.start_soon(process.alive.run)
+        await process.alive._have_lease()
+        with catalog.held():
+            nursery.start_soon(catalog.transact, [], {keys.FEATURES: b"{}"})
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(process.alive.take)
+            await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked()
+        assert who_serves(catalog) == A
+        assert seen == [False, False, True, True]
 
     run(body)

@@ -12,7 +12,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from dafka.settings import Settings
 from gateway.broker import Broker
 from gateway.catalog import interface, keys
+from gateway.cluster.feature_levels import PREFERRED_LEADERS
+from gateway.cluster.features import FeatureMissing
 from gateway.cluster.stores import StoreEntry
+from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
 from gateway.log.topic import Topic
@@ -281,3 +284,25 @@ def test_who_was_away_for_long_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) 
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_level_is_in_effect_everywhere_when_the_catalog_has_it() -> None:
+    async def body(two: Two) -> None:
+        assert two.second.features.level(PREFERRED_LEADERS) == 0
+        await two.first.change_features(lambda _: {PREFERRED_LEADERS: 1})
+        assert two.first.features.level(PREFERRED_LEADERS) == 1
+        await wait_all_tasks_blocked()
+        assert two.second.features.level(PREFERRED_LEADERS) == 1
+
+    run(body)
+
+
+def test_a_gateway_that_cannot_do_a_level_ends() -> None:
+    """It was changed behind everybody's back: by an import, or by hand."""
+
+    async def body(two: Two) -> None:
+        later = FinalizedFeatures(2, {"dafka.later": 1}, "9")
+        await two.catalog.transact([], {keys.FEATURES: pack_features(later)})
+
+    with pytest.RaisesGroup(FeatureMissing):
+        run(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gateway.catalog import keys
 from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.cluster.preferred_leaders import Wish
+from gateway.http.routes.problems import _features
 from gateway.leadership.records import Address, pack_slot
 from gateway.leadership.table import Leader
 from tests.unit.gateway.cluster.leading_scene import PARTITIONS, Cluster, One, run
@@ -202,9 +204,12 @@ def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> 
         assert feature_lines(features, listed)[1] == (
             "all gateways can do dafka.preferred.leaders at level 1: 'dafka gateways upgrade' raises it"
         )
+        view: Any = SimpleNamespace(broker=one.broker)
+        assert [one["command"] for one in _features(view)] == ["dafka gateways upgrade"]
         upgraded: Any = await ask(two, "upgrade")
         assert {**expected, "level": 1, "possible": 1, "held_up_by": ()} in upgraded
         await cluster.settle()
         assert [each.broker.features.level(PREFERRED_LEADERS) for each in (one, two)] == [1, 1]
+        assert list(_features(view)) == []
 
     run(body)

@@ -153,10 +153,10 @@ def test_what_was_appended_since_it_was_asked_for_has_its_age_by_when_that_was_h
     assert found.seconds == pytest.approx(160 - 100.6)
 
 
-@pytest.mark.parametrize(("committed", "lost"), [(30, 0), (31, 0), (400, 0)])
-def test_who_has_read_all_that_was_heard_of_has_no_lag(committed: int, lost: int) -> None:
+@pytest.mark.parametrize("committed", [30, 31, 400])
+def test_who_has_read_all_that_was_heard_of_has_no_lag(committed: int) -> None:
     found = lag_elsewhere(heard_of((30, 1.0)), committed, Moment(9.0, WALL), no_segment)
-    assert found == PartitionLag(0, 0.0, lost, committed)
+    assert found == PartitionLag(0, 0.0, 0, committed)
 
 
 def test_what_was_there_before_has_its_age_by_the_segments_of_the_catalog_found_once() -> None:
@@ -170,10 +170,12 @@ def test_what_was_there_before_has_its_age_by_the_segments_of_the_catalog_found_
     heard = heard_of((200, 0.0), start=40)
     for now in (0.0, 10.0):
         found = lag_elsewhere(heard, 49, Moment(now, WALL + now), segment_at)
-        assert (found.records, found.seconds) == (151, pytest.approx(750 + now))
+        assert found.records == 151
+        assert found.seconds == pytest.approx(750 + now)
     assert asked == [49]
     found = lag_elsewhere(heard, 3, Moment(10.0, WALL + 10), segment_at)
-    assert (found.records, found.lost, found.seconds) == (160, 37, pytest.approx(805))
+    assert (found.records, found.lost) == (160, 37)
+    assert found.seconds == pytest.approx(805)
     assert asked == [49, 40]
 
 

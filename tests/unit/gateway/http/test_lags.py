@@ -91,9 +91,14 @@ def test_a_trend_has_whole_lags_only_and_asks_for_all_of_them(
     heard: list[HeardEnds | None], whole: int | None
 ) -> None:
     broker: Any = Broker(*heard)
-    asked = []
-    of = broker.log_ends.of
-    broker.log_ends.of = lambda partition: (asked.append(partition.index), of(partition))[1]
+    asked: list[int] = []
+
+    def of(partition: Any) -> HeardEnds | None:
+        index: int = partition.index
+        asked.append(index)
+        return heard[index]
+
+    broker.log_ends.of = of
     committed = {index: CommittedOffset(5, -1, "", 0) for index in range(len(heard))}
     group: Any = SimpleNamespace(offsets=SimpleNamespace(topics=lambda: [("orders", committed)]))
     turns: Any = Turns()

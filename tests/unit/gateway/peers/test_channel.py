@@ -207,6 +207,19 @@ def test_one_that_is_silent_is_hung_up_on_when_the_first_deadline_is_over() -> N
     run(body)
 
 
+def test_who_asks_too_late_leaves_the_connection_to_the_others() -> None:
+    async def body(scene: Scene) -> None:
+        other = await scene.connected()
+        header, _ = await other.request()
+        scene.ask("late", seconds=0)
+        assert isinstance(await scene.failure("late"), PeerSilent)
+        await other.answer(header, ends_answer(orders={0: 1}))
+        await wait_all_tasks_blocked()
+        assert offset_in(scene.answers["first"]) == 1
+
+    run(body)
+
+
 def test_one_that_says_nothing_after_the_connection_is_open() -> None:
     async def body(scene: Scene) -> None:
         scene.ask("first", seconds=60)
