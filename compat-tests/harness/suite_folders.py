@@ -6,7 +6,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ class Group:
     """What one call of the suite's program runs: the suite has no smaller choice than that.
 
     `parts` are pieces of its one test that are run one after the other, because the others are left out. It
-    asks for a server of so many `brokers`.
+    asks for a server of so many `brokers`; parts that are for one `alone` are left out on several.
     """
 
     name: str
@@ -34,6 +34,12 @@ class Group:
     quick: bool
     parts: tuple[str, ...] = ()
     brokers: int = 1
+    alone: tuple[str, ...] = ()
+
+    def over(self, brokers: int) -> Group:
+        """As it is run on so many: without the parts that are for one `alone`."""
+        left = tuple(part for part in self.parts if brokers == 1 or part not in self.alone)
+        return replace(self, parts=left)
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,7 @@ class SuiteFolder:
             name in self.about["quick"],
             tuple(self.about["parts"].get(name, ())),
             int(self.about.get("brokers", {}).get(name, 1)),
+            tuple(self.about.get("alone", {}).get(name, ())),
         )
 
 

@@ -67,7 +67,7 @@ def _chosen(suite: SuiteFolder, tests: Sequence[str], *, quick: bool, brokers: i
     if unknown:
         raise SystemExit(f"{suite.name} has no such test: {', '.join(sorted(unknown))}")
     chosen = [
-        group
+        group.over(brokers)
         for group in suite.groups
         if (set(tests) & set(group.tests) if tests else group.quick or not quick) and group.brokers <= brokers
     ]

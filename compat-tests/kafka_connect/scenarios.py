@@ -9,7 +9,7 @@ from frameworks.main import Stage, main
 
 from kafka_connect.mirror import mirror
 from kafka_connect.pipe import Pipe
-from kafka_connect.workers import COMPACTED_SOON, PATIENT, PROMPT_SINK, SHORT_SESSIONS, Cluster
+from kafka_connect.workers import COMPACTED_SOON, OVER_KILLS, PATIENT, PROMPT_SINK, SHORT_SESSIONS, Cluster
 
 # Connect's defaults for the topics that it keeps its state in.
 PARTITIONS = {"config": 1, "offset": 25, "status": 5}
@@ -163,7 +163,7 @@ def gateway_killed(stage: Stage) -> None:
 
 def lasting(stage: Stage) -> None:
     """Two workers; the runner may kill the server meanwhile, which hits neither of them."""
-    pipe = started(stage, workers=2, **PATIENT)
+    pipe = started(stage, workers=2, **OVER_KILLS)
     pipe.append_slowly(stage.seconds)
     pipe.await_all()
     for worker in pipe.cluster.workers:

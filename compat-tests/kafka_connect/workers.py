@@ -45,6 +45,10 @@ SHORT_SESSIONS = {
 PROMPT_SINK = {"consumer.session.timeout.ms": "15000"}
 # A worker that hears nothing of the server for a heartbeat's interval stops its tasks by itself.
 PATIENT = {"session.timeout.ms": "180000", "heartbeat.interval.ms": "60000"}
+# Longer than a group is away while another gateway takes it. Of two workers the first one hears with its next
+# heartbeat that the second one has come.
+OVER_KILLS = {"session.timeout.ms": "120000", "heartbeat.interval.ms": "20000"}
+READY_SECONDS = 180.0
 # Connect hands what stands behind the prefix to the topics it makes.
 COMPACTED_SOON = {
     f"{what}.storage.{name}": value
@@ -135,7 +139,7 @@ class Worker:
 
     def await_ready(self) -> None:
         """It has joined the group and read the cluster's topics: before, it lists nothing."""
-        until(self._answers, f"{self.process.name} to be ready")
+        until(self._answers, f"{self.process.name} to be ready", READY_SECONDS)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Raises urllib.error.HTTPError for a status that is an error."""

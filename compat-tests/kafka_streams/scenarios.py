@@ -148,9 +148,6 @@ def lasting(stage: Stage) -> None:
     app.write_slowly(stage.seconds)
     app.await_all()
     second.stop()
-    await_tasks(len(TASKS), first)
-    app.write(100)
-    app.await_all()
     first.stop()
     app.check_exact()
 

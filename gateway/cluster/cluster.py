@@ -27,6 +27,7 @@ from gateway.cluster.topics import Topics, build_topic, load_topics, topic_recor
 from gateway.common.log_limit import LogLimit
 from gateway.common.settings import LogSettings
 from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
+from gateway.leadership.slots import topic_id_for
 from gateway.log.appends import Completions
 from gateway.log.compaction.compactor import Compaction
 from gateway.log.context import LogContext
@@ -177,7 +178,7 @@ class Cluster:
         self._check_size()
 
         async def create() -> Topic:
-            topic_id = uuid.uuid4().bytes
+            topic_id = topic_id_for(name, uuid.uuid4())
             in_force = self.dynamic.in_force
             topic = build_topic(
                 self.context, name, topic_id, partitions, replication_factor, configs, in_force

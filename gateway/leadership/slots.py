@@ -5,15 +5,18 @@ and compared whole, and thousands of partitions change their leader with a few t
 
 Rule: a topic's partitions are in slots that follow one another round the ring of slots, from one that the
 topic's id chooses. So up to `SLOTS` of them are in slots of their own, and where the gateways take turns
-round the ring each topic is even among them, one that is created later as well.
+round the ring each topic is even among them, one that is created later as well. Ids of new topics are made so
+that topics of one name, of which there is one at a time, have the same slots (`topic_id_for`).
 
 Which slot a partition is in must never change: gateways of two releases work on one table.
 """
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple
+from uuid import UUID
 
 SLOTS: Final = 1024
 """Slots of a cluster: some for each of hundreds of gateways, and few enough to look at all of them at
@@ -31,6 +34,24 @@ def slot_of(topic_id: bytes, index: int) -> int:
 def first_slot(topic_id: bytes) -> int:
     """The slot of a topic's partition 0."""
     return int.from_bytes(blake2b(topic_id, digest_size=2).digest()) % SLOTS
+
+
+def topic_id_for(name: str, drawn: UUID) -> bytes:
+    """An id for a new topic of this name: the one that was drawn, but for its last bytes, which choose the
+    slots that every topic of this name has.
+
+    A topic that is deleted and made anew has another id, and clients that know its partitions by their name
+    compare leader epochs over both: librdkafka ignores a leader whose epoch is below the one it has
+    (`rd_kafka_toppar_leader_update`), and would produce to the old one for ever. The epochs of a slot only go
+    up. It takes `SLOTS` tries on the average, of less than a microsecond each.
+    """
+    wanted = first_slot(name.encode())
+    number = int.from_bytes(drawn.bytes)
+    for change in count():
+        topic_id = (number ^ change).to_bytes(len(drawn.bytes))
+        if first_slot(topic_id) == wanted:
+            return topic_id
+    raise AssertionError("unreachable")
 
 
 class TopicShape(NamedTuple):

@@ -240,13 +240,16 @@ def test_what_asks_for_several_brokers_is_run_on_several_and_not_on_one_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: FakeServers
 ) -> None:
     suite_in_cache(tmp_path, monkeypatch)
-    (tmp_path / "suite.toml").write_text(f"{ABOUT}\n[brokers]\n02 = 3\n")
+    more = '[brokers]\n02 = 3\n[alone]\n03 = ["one"]\n'
+    (tmp_path / "suite.toml").write_text(f"{ABOUT}\n{more}")
     suite = SuiteFolder(tmp_path)
     alone = suites.run_suite(suite, tmp_path / "out", jobs=1)
     assert alone.tests == ("01_first", "01_second", "03_fourth")
     cluster = suites.run_suite(suite, tmp_path / "out", jobs=1, gateways=3)
     assert cluster.ours[0]["02_third"].outcome == FAIL
     assert cluster.kafka == []
+    assert suite.groups[2].over(1).parts == ("one", "two: b")
+    assert suite.groups[2].over(3).parts == ("two: b",)
     assert {one[0] for one in servers.started} == {"ours", "3 of ours"}
 
 

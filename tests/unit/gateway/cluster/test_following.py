@@ -16,6 +16,7 @@ from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
 from gateway.cluster.stores import StoreEntry
 from gateway.leadership.records import FinalizedFeatures, pack_features
+from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
 from gateway.log.topic import Topic
 from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
@@ -241,6 +242,19 @@ def test_stores_are_followed_where_they_come_and_go() -> None:
         await wait_all_tasks_blocked()
         assert [entry.id for entry in stores.entries] == [1007]
         stores.presence = None
+
+    run(body)
+
+
+def test_a_topic_that_is_made_anew_is_in_the_slots_of_the_one_that_is_gone() -> None:
+    """A slot's leader epochs go up; librdkafka ignores a leader with a lower one than it knows."""
+
+    async def body(two: Two) -> None:
+        gone = await two.first.create_topic("orders", 2, {}, 1)
+        await two.first.delete_topic(gone)
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        assert made.id != gone.id
+        assert [slot_of(made.id, index) for index in (0, 1)] == [slot_of(gone.id, index) for index in (0, 1)]
 
     run(body)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, slot_of
+from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, slot_of, topic_id_for
 
 IDS = st.binary(min_size=16, max_size=16)
 
@@ -55,6 +56,20 @@ def test_every_partition_is_counted_once(shapes: list[tuple[bytes, int]]) -> Non
             slot: dict(here)[number] for slot, here in enumerate(occupancy.contents) if number in dict(here)
         }
         assert found == Counter(slot_of(topic_id, index) for index in range(count))
+
+
+@given(st.text(min_size=1), st.uuids(version=4), st.uuids(version=4))
+def test_topics_of_one_name_have_other_ids_and_the_same_slots(name: str, first: UUID, second: UUID) -> None:
+    ids = [topic_id_for(name, drawn) for drawn in (first, second)]
+    assert slot_of(ids[0], 0) == slot_of(ids[1], 0)
+    for made, drawn in zip(ids, (first, second), strict=True):
+        assert (UUID(bytes=made).version, made[:12]) == (4, drawn.bytes[:12])
+
+
+def test_topics_of_many_names_are_spread_over_the_slots() -> None:
+    taken = Counter(slot_of(topic_id_for(f"topic-{n}", UUID(int=n)), 0) for n in range(SLOTS))
+    assert len(taken) > SLOTS // 2
+    assert max(taken.values()) < 10
 
 
 def test_the_first_partition_of_a_slot_decides_where_several_are_wanted_elsewhere() -> None:
