@@ -9,7 +9,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from tests.differential.wire import Connection
 
-LED_SECONDS = 60.0
+LED_SECONDS = 120.0
 AGAIN_SECONDS = 0.1
 
 

@@ -6,26 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-
+from tests.clients.leaders import leader_of
 from tests.clients.stored import stored_batches
 from tests.differential.batches import Batch, records_of
 from tests.faults.history import History, Led, Seen
 from tests.faults.workloads import read_value
 
 WAIT_SECONDS: Final = 120.0
-
-
-def leader_of(addresses: Sequence[str], topic: str, partition: int) -> str:
-    """The address of who leads it: that of gateway 1 is the first one. Raises AssertionError: nobody does."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    admin = AdminClient({"bootstrap.servers": ",".join(addresses)})
-    while True:
-        leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
-        if leader > 0:
-            return addresses[leader - 1]
-        assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
-        time.sleep(0.1)
 
 
 def read_by_leaders(
@@ -49,7 +36,7 @@ def _stored(addresses: Sequence[str], topic: str, partition: int) -> list[Batch]
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            return stored_batches(leader_of(addresses, topic, partition), topic, partition)
+            return stored_batches(leader_of(",".join(addresses), topic, partition), topic, partition)
         except AssertionError:
             # A slot goes to its next leader while the shares become even.
             if time.monotonic() > deadline:

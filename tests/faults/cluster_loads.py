@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from tests.clients.leaders import leader_of
 from tests.clients.stored import create_replicated_topic
-from tests.faults.by_leaders import leader_of, read_by_leaders
+from tests.faults.by_leaders import read_by_leaders
 from tests.faults.checker import Problem, check
 from tests.faults.client_load import TIMEOUT_MS, ClientLoad
 from tests.faults.cluster_watch import ClusterWatch
@@ -110,7 +111,7 @@ class Loads:
             self._group.stop()
         unknown = self.main.unknown + sum(one.unknown for one in self._others)
         given_up = [Problem("given up", f"{unknown} records by their clients")] if unknown else []
-        keyed = self._keyed.check(leader_of(self._addresses, KEYED_TOPIC, 0))
+        keyed = self._keyed.check(leader_of(",".join(self._addresses), KEYED_TOPIC, 0))
         return given_up + check(self._history) + keyed + self._commits.check()
 
     def kill9(self) -> None:

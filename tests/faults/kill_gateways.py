@@ -15,8 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 from gateway.cluster.alive import LEASE_SECONDS
+from tests.clients.leaders import leader_of
 from tests.clients.stored import create_replicated_topic
-from tests.faults.by_leaders import leader_of, read_by_leaders
+from tests.faults.by_leaders import read_by_leaders
 from tests.faults.checker import Problem, check
 from tests.faults.committing import CommitLoad
 from tests.faults.history import Event, History
@@ -89,7 +90,7 @@ class Round:
             commits.stop()
             self.acked = load.acked
             read_by_leaders(cluster.addresses, TOPIC, self.history, PARTITIONS)
-            leader = leader_of(cluster.addresses, KEYED_TOPIC, 0)
+            leader = leader_of(cluster.bootstrap, KEYED_TOPIC, 0)
             return check(self.history) + keyed.check(leader) + commits.check()
         finally:
             cluster.kill9()
