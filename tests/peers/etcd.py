@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import ssl
+import time
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,8 @@ from typing import Any, Protocol, Self
 from tests.peers.process import ServerProcess
 from tests.peers.requirements import require
 
+ELECTION_SECONDS = 30.0
+AGAIN_SECONDS = 0.1
 ASK_SECONDS = 5.0
 
 
@@ -200,10 +203,14 @@ class Etcd:
         return self._first(lambda member: not member.is_leader)
 
     def _first(self, is_it: Callable[[EtcdProcess], bool]) -> EtcdProcess:
-        for member in self.members:
-            try:
-                if is_it(member):
-                    return member
-            except OSError:
-                pass
+        """Raises AssertionError: there is none, also after an election."""
+        deadline = time.monotonic() + ELECTION_SECONDS
+        while time.monotonic() < deadline:
+            for member in self.members:
+                try:
+                    if is_it(member):
+                        return member
+                except OSError:
+                    pass
+            time.sleep(AGAIN_SECONDS)
         raise AssertionError("there is none")

@@ -395,13 +395,16 @@ class EtcdCatalog:
     async def run(self) -> None:
         """See `Catalog`."""
         self._heard = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow)
-            nursery.start_soon(self._look)
-            nursery.start_soon(self._keep_lease)
-            while self._lost is None:
-                await self._advanced.wait()
-            nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as nursery:
+                for worker in (self._follow, self._look, self._keep_lease):
+                    nursery.start_soon(worker)
+                while self._lost is None:
+                    await self._advanced.wait()
+                nursery.cancel_scope.cancel()
+        except* trio.ClosedResourceError:
+            if not isinstance(self._lost, trio.ClosedResourceError):
+                raise
         if not isinstance(self._lost, trio.ClosedResourceError):
             raise self._lost
 
