@@ -106,7 +106,11 @@ class LeftOver:
         return not self._undecided()
 
     def _undecided(self) -> list[Noted]:
+        """What another gateway was writing then may be in the chain by now: its note is gone."""
         context = self._context
+        gone = [one for one in self._left if context.catalog.get(keys.compacting_key(one)) is None]
+        for address in gone:
+            del self._left[address]
         return [
             one
             for address, one in self._left.items()
@@ -125,7 +129,7 @@ class LeftOver:
         may_go = [one for one in undecided if self._may_go(one, heard[one.address])]
         await forget_outputs(self._context, may_go)
         for one in may_go:
-            del self._left[one.address]
+            self._left.pop(one.address, None)
 
     async def _ask(self, store: str, asked: Sequence[Noted], heard: dict[str, dict[str, Verified]]) -> None:
         answers = await self._context.reader.verify(store, [(one.log, one.address) for one in asked])

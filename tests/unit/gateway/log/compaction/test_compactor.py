@@ -20,7 +20,7 @@ from gateway.log.compaction import compactor as compaction_module
 from gateway.log.compaction import output as compaction_output
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.compactor import Compaction
-from gateway.log.compaction.left_over import LeftOver, noted_outputs
+from gateway.log.compaction.left_over import LeftOver, Noted, noted_outputs
 from gateway.log.compaction.output import Abandoned
 from gateway.log.compaction.rules import KEY_BYTES, CompactionLimits, cleanable
 from gateway.log.compaction.run import CompactionRun
@@ -779,5 +779,28 @@ def test_what_was_left_over_waits_for_members_that_say_so(tmp_path: Path) -> Non
         await while_delivering(life, left.forget)
         assert left.is_empty
         assert noted_outputs(life.context) == []
+
+    run(tmp_path, body, configs=COMPACT)
+
+
+def test_what_another_gateway_has_put_into_the_chain_since_is_not_left_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was under way when this gateway began, and the log has come to this one later: the members know how
+    it ended, and so does the catalog.
+    """
+
+    async def body(life: Life, _store: OneStore, catalog: MemoryCatalog) -> None:
+        await put(life, (b"a", b"1"))
+        await close(life)
+        (made,) = life.partition.chain.segments()
+        note = Noted(made.address, made.members, made.w, life.partition.log, made.epoch)
+        await catalog.transact([], note.put())
+        left = LeftOver(life.context)
+        assert not left.is_empty
+        await catalog.transact([], {}, list(note.put()))
+        assert left.is_empty
+        await while_delivering(life, left.forget)
+        assert "the catalog is older" not in caplog.text
 
     run(tmp_path, body, configs=COMPACT)
