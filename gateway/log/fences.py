@@ -246,6 +246,8 @@ class Fences:
         except CompareFailed as failed:
             for compare in fenced:
                 if failed.key == compare.key:
+                    if compare.key not in puts and _is_put_here(partitions, compare):
+                        raise Overtaken(()) from None
                     raise self._overtaken(compare, partitions) from None
             raise
         finally:
@@ -310,6 +312,15 @@ class Fences:
             logger.warning("%s-%d: %s", partition.topic.name, partition.index, CHANGED_ELSEWHERE)
             partition.fail(CHANGED_ELSEWHERE)
             self._context.recover_again(partition)
+
+
+def _is_put_here(partitions: Iterable[Partition], compare: Compare) -> bool:
+    """Whether this gateway has put the record of one of these since this compare was made, or does so now. A
+    catalog may do several transactions at once: one that only compares a record comes after one that was made
+    later and puts it. The same may be tried again then.
+    """
+    fences = [one.fence for one in partitions if one.fence.key == compare.key]
+    return any(one.under_way is not None or one.revision != compare.mod_revision for one in fences)
 
 
 def _slot_key(partition: Partition) -> str:

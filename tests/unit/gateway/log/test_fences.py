@@ -223,6 +223,55 @@ def test_who_comes_while_a_record_is_being_put_waits_for_it(tmp_path: Path) -> N
     run(tmp_path, body)
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["while it is put", "when it was put"])
+def test_who_only_compares_a_record_that_this_gateway_puts_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A catalog that does several at once has done the later one first: nobody else has changed anything."""
+
+    async def body(life: Life, catalog: MemoryCatalog) -> None:
+        async with life.running():
+            await life.write(4)
+            partition, fences = life.partition, life.context.fences
+            transact = type(catalog).transact
+            put = trio.Event()
+            goes_on = trio.Event()
+
+            async def the_later_one_first(one: MemoryCatalog, compares: Any, puts: Any, *more: Any) -> int:
+                if RECORD not in puts:
+                    await put.wait()
+                    return await transact(one, compares, puts, *more)
+                revision = await transact(one, compares, puts, *more)
+                put.set()
+                await goes_on.wait()
+                return revision
+
+            monkeypatch.setattr(type(catalog), "transact", the_later_one_first)
+            record = catalog.get(RECORD)
+            assert record is not None
+            refused: list[Overtaken] = []
+
+            async def only_compare() -> None:
+                try:
+                    await fences.transact([partition], {}, [keys.segment_tombstone_key("A" * 32)])
+                except Overtaken as overtaken:
+                    refused.append(overtaken)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(only_compare)
+                await wait_all_tasks_blocked()
+                nursery.start_soon(fences.transact, [partition], {RECORD: record.value})
+                if ends:
+                    goes_on.set()
+                await wait_all_tasks_blocked()
+                goes_on.set()
+            assert [list(overtaken.partitions) for overtaken in refused] == [[]]
+            assert partition.available
+            assert partition.fence.revision == catalog.get(RECORD).mod_revision  # type: ignore[union-attr]
+
+    run(tmp_path, body)
+
+
 def test_what_was_made_of_an_earlier_reading_says_nothing_of_a_later_one(tmp_path: Path) -> None:
     async def body(life: Life, catalog: MemoryCatalog) -> None:
         async with trio.open_nursery() as nursery:
