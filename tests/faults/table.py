@@ -226,6 +226,7 @@ ROWS = (
             "test_each_process_is_killed_under_load_and_started_again",
             "test_all_end_in_order_and_go_on_with_the_same_data",
             "test_an_operator_drains_one_under_load_and_not_for_good",
+            "test_partitions_are_moved_by_hand_under_load_and_back_after_a_kill",
             "test_none_is_left_when_the_one_that_has_started_them_is_killed",
             "test_one_that_cannot_start_ends_all_with_its_reason",
             "test_data_of_the_other_kind_is_refused",
@@ -245,7 +246,23 @@ ROWS = (
             "test_each_gateway_changes_the_cluster_and_all_of_them_see_it",
             "test_all_tell_the_same_of_the_cluster",
             "test_one_that_finds_no_store_is_given_nothing",
+            "test_one_that_finds_too_few_stores_answers_when_they_are_back",
             "test_one_with_a_catalog_of_its_own_is_refused",
+        ),
+    ),
+    Row(
+        "-",
+        "three gateways, one of them killed: the lag of a group in what others lead",
+        "its coordinator shows what Kafka's own protocol tells",
+        ("test_a_coordinator_shows_the_lag_of_what_others_lead_also_after_one_of_them_was_killed",),
+    ),
+    Row(
+        "-",
+        "three gateways and three stores upgraded one after the other under load; one is away meanwhile",
+        "clients notice nothing; what is new is switched on when all have it; an old one does not start then",
+        (
+            "test_one_process_after_the_other_is_upgraded_and_then_a_feature_is_switched_on",
+            "test_a_gateway_that_is_away_holds_a_level_up_until_it_is_removed",
         ),
     ),
 )

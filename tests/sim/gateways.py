@@ -131,6 +131,10 @@ class Gateways(World):
             return self.random.choice(lives)
         return self.leader_of(partition)
 
+    def _end_views(self) -> None:
+        for view in self._views.values():
+            view.end()
+
     def stale_seconds(self, life: Life) -> float:
         """One that goes on in another one's place may hear nothing of it; the others hear within moments."""
         return math.inf if life.zombie else HEARD_SECONDS
