@@ -157,7 +157,7 @@ class World:
             raise self.loop.failure
 
     def _end_views(self) -> None:
-        """Nothing happens any more: who waits for the catalog's changes hears that (see tests.sim.gateways)."""
+        """Nothing happens any more: who waits for the catalog hears that (see tests.sim.gateways)."""
 
     def _make_clients(self) -> None:
         for number in range(self.plan.clients):
