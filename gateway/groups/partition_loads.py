@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -25,6 +26,10 @@ FIRST_RETRY_SECONDS: Final = 0.1
 
 LAST_RETRY_SECONDS: Final = 1.0
 """Longest wait between two attempts: clients ask again about every 100 ms meanwhile."""
+
+SAID_AFTER: Final = 5
+"""Attempts that fail before that is said, after a second and a half: what is being recovered is read in a
+moment."""
 
 logger = logging.getLogger(__name__)
 
@@ -113,14 +118,14 @@ class PartitionLoads:
         def is_old() -> bool:
             return self._closed or self._begun[partition] != begun
 
-        while True:
+        for attempt in count(1):
             try:
                 async with self._limit:
                     groups = await self._load(partition)
             except KafkaError as error:
                 if is_old():
                     return
-                if delay == FIRST_RETRY_SECONDS:
+                if attempt == SAID_AFTER:
                     logger.warning("the groups of partition %d cannot be read yet: %s", partition, error)
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
