@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Producer
 from kafka.protocol.admin import CreateTopicsRequest
 
 from dafka.operators.socket import ask
+from gateway.cluster.alive import LEASE_SECONDS
 from tests.clients.stored import create_replicated_topic, put, stored_records
 from tests.differential.batches import Record
 from tests.differential.wire import Connection
@@ -100,11 +101,26 @@ def test_a_member_of_etcd_is_killed_and_one_is_stopped(scene: Scene, three: Etcd
     create_in_the_end(scene.mesh.bootstrap, "while-one-is-away")
     leader.start()
     leader = three.leader()
+    stopped = time.monotonic()
     leader.pause()
     scene.go_on("etcd's leader stopped")
     create_in_the_end(scene.mesh.bootstrap, "while-one-is-stopped")
     leader.go_on()
+    if time.monotonic() > stopped + LEASE_SECONDS / 2:
+        start_again_if_it_ends(scene.mesh.gateway)
     scene.finish()
+
+
+def start_again_if_it_ends(gateway: GatewayProcess) -> None:
+    """A member that was stopped for longer than a lease may still take itself for the leader for a moment
+    when it goes on, and have leases end that were renewed: on a machine that is busy enough for that.
+    """
+    deadline = time.monotonic() + 2 * LEASE_SECONDS
+    while gateway.returncode is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if gateway.returncode is not None:
+        assert "was not told for 6 s that this gateway is alive" in gateway.log
+        gateway.start()
 
 
 def test_all_of_etcd_is_away(scene: Scene, three: Etcd) -> None:
