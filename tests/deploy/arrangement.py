@@ -46,9 +46,9 @@ class Running(ServerProcess):
         for folder in self._folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         foreign = [name for name in os.environ if name.startswith(FOREIGN)]
-        self._environment = {name: text for name, text in os.environ.items() if name not in foreign}
-        self._environment |= {name: self._placed(text) for name, text in part.environment.items()}
-        self._environment["PYTHONPATH"] = str(ROOT)
+        self.environment = {name: text for name, text in os.environ.items() if name not in foreign}
+        self.environment |= {name: self._placed(text) for name, text in part.environment.items()}
+        self.environment["PYTHONPATH"] = str(ROOT)
 
     def _placed(self, text: str) -> str:
         """A path in a volume where the volume is here; everything else is as it was."""
@@ -71,7 +71,7 @@ class Running(ServerProcess):
             assert check.command[0] == "dafka"
             asked = subprocess.run(
                 [*self.prefix, *DAFKA, *check.command[1:]],
-                env=self._environment,
+                env=self.environment,
                 capture_output=True,
                 check=False,
                 timeout=60,
