@@ -178,10 +178,14 @@ class ProducerState:
         )
 
     def expected(self, producer_id: int, epoch: int) -> int | None:
-        """The sequence with which this producer goes on in this epoch; None: it is not known."""
+        """The sequence with which this producer goes on in this epoch; None: it is not known, or has begun a
+        later one.
+        """
         producer = self._producers.get(producer_id)
-        if producer is None or producer.epoch != epoch:
+        if producer is None or producer.epoch > epoch:
             return None
+        if producer.epoch < epoch:
+            return 0
         return sequence_after(producer.batches[-1].last_sequence)
 
     def applied(

@@ -156,6 +156,19 @@ def test_a_known_producer_hears_of_no_gap_while_what_was_refused_is_to_come(agai
     logged(body)
 
 
+def test_a_known_producer_that_begins_another_epoch_hears_of_no_gap_either() -> None:
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        assert code(partition, first()) is NONE
+        begun, second_of_it = batch(pid=7, epoch=1), batch(pid=7, epoch=1, sequence=1)
+        assert code(partition, second_of_it) is OUT_OF_ORDER, "nothing was refused before it"
+        assert code(partition, begun, has_room=False) is NO_REPLICAS
+        assert code(partition, second_of_it) is NO_REPLICAS
+        assert [code(partition, content) for content in (begun, second_of_it)] == [NONE, NONE]
+
+    logged(body)
+
+
 def test_a_batch_before_the_refused_one_may_come() -> None:
     """It was appended and lost with its segment, so only its successor was refused."""
 
