@@ -320,7 +320,7 @@ class Cluster:
         assert self.preferred is not None, "there is one gateway, which leads everything"
         await self.following.take()  # what others want is seen
         try:
-            return await self.preferred.put(wishes, partial(self.features.compare_level, PREFERRED_LEADERS))
+            return await self.preferred.put(wishes, partial(self.features.needed, PREFERRED_LEADERS))
         finally:
             await self.following.take()
 

@@ -15,8 +15,9 @@ format, and do so after their place is theirs. So the first level that they cann
 the format first (`keys.FORMAT`), which keeps out all that come later, then, after another look at those that
 have come before, the level.
 
-Rule: a transaction that puts what needs a level compares `/features` (`Features.compare`), and a level is
-lowered only where nothing is there that needs it. So neither comes behind the other's back.
+Rule: a transaction that puts what needs a level compares `/features` and puts `/registered` as it was
+(`Features.needed`), and a level is lowered only where nothing is there that needs it, by comparing both. So
+neither comes behind the other's back.
 
 A level is in effect on a gateway when its catalog shows it: `gateway.cluster.following` reads it then.
 """
@@ -113,8 +114,9 @@ class Features:
         """That the levels are those that were read last: for a transaction that puts what needs one."""
         return Compare(keys.FEATURES, self._revision)
 
-    def compare_level(self, feature: str) -> Compare:
-        """That a feature is in effect: for a transaction that puts what needs it. Raises KafkaError:
+    def needed(self, feature: str) -> tuple[list[Compare], dict[str, bytes]]:
+        """What a transaction compares and puts besides that puts what needs a feature: that it is in effect,
+        and something that whoever lowers its level compares, and finds changed. Raises KafkaError:
         UNSUPPORTED_VERSION, not all gateways can do it, or nobody has said yet that all are to.
         """
         if not self.level(feature):
@@ -123,7 +125,9 @@ class Features:
                 f"this needs feature {feature}, which is at level 0 as for gateways of an older release: "
                 "when all of them are upgraded 'dafka gateways upgrade' raises it (or kafka-features)",
             )
-        return self.compare()
+        there = self._catalog.get(keys.REGISTERED)
+        value = keys.pack({}) if there is None else there.value
+        return [self.compare(), *unchanged(self._catalog, [keys.REGISTERED])], {keys.REGISTERED: value}
 
     def read(self) -> None:
         """Take what the catalog says. Raises FeatureMissing: this gateway cannot do it."""
@@ -233,9 +237,10 @@ class Features:
                 levels = {**state.finalized.levels, **decide(state)}
             except KafkaError:
                 if has_raised_format:
-                    await self._put_format(keys.FORMAT_BEFORE_FEATURES)
+                    await self._lower_format()
                 raise
             if levels == dict(state.finalized.levels):
+                await self._lower_format()  # where a change was given up between its two steps
                 return
             is_new = not are_as_before(levels)
             if is_new and await self._put_format(keys.FORMAT):
@@ -261,6 +266,17 @@ class Features:
         if cluster is None or cluster["format"] == wanted:
             return {}
         return {keys.CLUSTER: keys.pack({**cluster, "format": wanted})}
+
+    async def _lower_format(self) -> None:
+        """Have releases from before there were levels take part, unless they cannot do one that there is."""
+        while are_as_before(self._now().levels):
+            puts = self._with_format(keys.FORMAT_BEFORE_FEATURES)
+            if not puts:
+                return
+            try:
+                await self._catalog.transact(unchanged(self._catalog, [keys.FEATURES, *puts]), puts)
+            except CompareFailed:
+                continue
 
     async def _put_format(self, wanted: int) -> bool:
         """Have the catalog be of this format; whether it was of another one before."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, unchanged
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 30
 """Wishes in one transaction: each compares its key, its topic's and its gateway's, and all the levels of
 features, of 120."""
+
+
+Needed: TypeAlias = Callable[[], tuple[list[Compare], dict[str, bytes]]]
+"""See `gateway.cluster.features.Features.needed`."""
 
 
 class Wish(NamedTuple):
@@ -118,12 +122,12 @@ class PreferredLeaders:
 
     # what is wanted from now on ---------------------------------------------------------------------------
 
-    async def put(self, wishes: Iterable[Wish], can: Callable[[], Compare]) -> list[KafkaError | None]:
+    async def put(self, wishes: Iterable[Wish], needed: Needed) -> list[KafkaError | None]:
         """Want these, in as few transactions as may be; gives what is against each, in their order.
 
         INVALID_REPLICA_ASSIGNMENT: its slot is wanted elsewhere already; UNKNOWN_TOPIC_OR_PARTITION: the
-        topic was deleted meanwhile. `can` gives what is compared of that all gateways know of wishes; raises
-        KafkaError: not all do. What is put is seen by `take`.
+        topic was deleted meanwhile. `needed` gives what is compared and put so that all gateways know of
+        wishes; raises KafkaError: not all do. What is put is seen by `take`.
         """
         waiting = deque(enumerate(wishes))
         refused: list[KafkaError | None] = [None] * len(waiting)
@@ -140,7 +144,7 @@ class PreferredLeaders:
                     if wish.gateway is not None:
                         wanted[slot_of(wish.topic.id, wish.partition)] = wish.gateway
             try:
-                await self._transact(taken, can)
+                await self._transact(taken, needed)
             except CompareFailed:
                 for entry in {keys.preferred_key(wish.topic.id, wish.partition) for wish in taken}:
                     self.take(entry)
@@ -179,8 +183,8 @@ class PreferredLeaders:
         topic = self._topics.by_id(topic_id)
         return f"{'a deleted topic' if topic is None else topic.name}-{index}"
 
-    async def _transact(self, wishes: Sequence[Wish], can: Callable[[], Compare]) -> None:
-        """Raises CompareFailed, and what `can` raises."""
+    async def _transact(self, wishes: Sequence[Wish], needed: Needed) -> None:
+        """Raises CompareFailed, and what `needed` raises."""
         wishes = [wish for wish in wishes if self.of(wish.topic, wish.partition) != wish.gateway]
         read = [keys.preferred_key(wish.topic.id, wish.partition) for wish in wishes]
         read += [keys.topic_key(wish.topic.name) for wish in wishes]
@@ -194,7 +198,8 @@ class PreferredLeaders:
         deletes = [keys.preferred_key(wish.topic.id, wish.partition) for wish in ended]
         if puts or deletes:
             compares = unchanged(self._catalog, dict.fromkeys(read))
-            await self._catalog.transact([*compares, *([can()] if puts else [])], puts, deletes)
+            more, marks = needed() if puts else ([], {})
+            await self._catalog.transact([*compares, *more], puts | marks, deletes)
 
     async def forget(self) -> None:
         """End some of the wishes that are over: of topics that were deleted, and of gateways that nobody

@@ -11,8 +11,15 @@ import trio.testing
 
 from gateway.catalog import keys
 from gateway.catalog.fenced import FencedCatalog
-from gateway.catalog.interface import Compare, unchanged
-from gateway.cluster.feature_levels import LEVELS_BEFORE, METADATA, PREFERRED_LEADERS, FeatureState, can_do
+from gateway.catalog.interface import Compare, CompareFailed
+from gateway.cluster.feature_levels import (
+    LEVELS_BEFORE,
+    METADATA,
+    OF_THIS_RELEASE,
+    PREFERRED_LEADERS,
+    FeatureState,
+    can_do,
+)
 from gateway.cluster.features import FeatureMissing, Features
 from gateway.cluster.identity import cluster_entry
 from gateway.leadership.records import (
@@ -274,16 +281,92 @@ def test_what_needs_a_feature_is_told() -> None:
     run(body)
 
 
-def test_what_needs_a_feature_and_its_end_do_not_pass_each_other() -> None:
-    """Whoever puts it compares the levels that it went by."""
+def test_a_level_is_not_lowered_behind_what_needs_it() -> None:
+    """It is put when whoever lowers the level has looked and found nothing."""
 
     async def body(scene: Scene) -> None:
-        one, two = await scene.start(1), await scene.start(2)
-        await one.change(to(1))
+        one, two = await scene.start(1, OF_THIS_RELEASE), await scene.start(2, OF_THIS_RELEASE)
+        await one.change(lambda _: {PREFERRED_LEADERS: 1})
         two.read()
-        compare = two.compare()
+        put = scene.memory.transact
+        looks: list[dict[str, str]] = []
+
+        def decide(state: FeatureState) -> dict[str, int]:
+            looks.append(dict(state.in_use))
+            if state.in_use:
+                raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "it is in use")
+            return {PREFERRED_LEADERS: 0}
+
+        async def transact(compares: Any, puts: Any, *more: Any) -> int:
+            if len(looks) == 1:
+                needed, marks = two.needed(PREFERRED_LEADERS)
+                await put(needed, {"/preferred/a/1": b"{}", **marks})
+            return await put(compares, puts, *more)
+
+        scene.memory.transact = transact  # type: ignore[method-assign, assignment]
+        with pytest.raises(KafkaError, match="it is in use"):
+            await one.change(decide)
+        assert [bool(look) for look in looks] == [False, True]
+        assert scene.finalized().levels[PREFERRED_LEADERS] == 1
+        assert scene.format() == keys.FORMAT
+
+    run(body)
+
+
+def test_what_needs_a_feature_is_not_put_behind_its_end() -> None:
+    async def body(scene: Scene) -> None:
+        one, two = await scene.start(1, OF_THIS_RELEASE), await scene.start(2, OF_THIS_RELEASE)
+        await one.change(lambda _: {PREFERRED_LEADERS: 1})
+        two.read()
+        needed, marks = two.needed(PREFERRED_LEADERS)
+        await one.change(lambda _: {PREFERRED_LEADERS: 0})
+        with pytest.raises(CompareFailed):
+            await scene.memory.transact(needed, {"/preferred/a/1": b"{}", **marks})
+        two.read()
+        with pytest.raises(KafkaError, match="'dafka gateways upgrade' raises it"):
+            two.needed(PREFERRED_LEADERS)
+
+    run(body)
+
+
+def test_the_format_is_not_taken_back_under_a_level_that_another_one_has_raised() -> None:
+    async def body(scene: Scene) -> None:
+        one, two = await scene.start(1), await scene.start(2)
+        put = scene.memory.transact
+        looks = 0
+
+        def decide(_state: FeatureState) -> dict[str, int]:
+            nonlocal looks
+            looks += 1
+            if looks > 1:
+                raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "somebody cannot")
+            return {NAME: 1}
+
+        async def transact(compares: Any, puts: Any, *more: Any) -> int:
+            if looks == 2:
+                scene.memory.transact = put  # type: ignore[method-assign]
+                await two.change(to(1))
+            return await put(compares, puts, *more)
+
+        scene.memory.transact = transact  # type: ignore[method-assign, assignment]
+        with pytest.raises(KafkaError, match="somebody cannot"):
+            await one.change(decide)
+        assert scene.finalized().levels[NAME] == 1
+        assert scene.format() == keys.FORMAT
+
+    run(body)
+
+
+def test_a_format_that_was_left_raised_is_taken_back_with_the_next_look() -> None:
+    """A gateway has died between the two steps of a raise."""
+
+    async def body(scene: Scene) -> None:
+        one = await scene.start(1)
+        await one.change(to(1))
+        await scene.memory.transact([], {}, [keys.FEATURES])
+        assert scene.format() == keys.FORMAT
         await one.change(to(0))
-        assert unchanged(scene.memory, [keys.FEATURES]) != [compare]
+        assert scene.format() == keys.FORMAT_BEFORE_FEATURES
 
     run(body)
 

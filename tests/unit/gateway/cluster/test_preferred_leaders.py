@@ -36,7 +36,7 @@ class Scene:
             await self.catalog.transact([], {key: keys.pack({"id": topic.id.hex()})})
 
     async def put(self, *wishes: Wish) -> list[KafkaError | None]:
-        refused = await self.preferred.put(wishes, lambda: Compare(keys.FEATURES, 0))
+        refused = await self.preferred.put(wishes, lambda: ([Compare(keys.FEATURES, 0)], {}))
         self.preferred.load()
         return refused
 
