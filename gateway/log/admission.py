@@ -30,7 +30,9 @@ class Admission:
         self._pending = pending
         self._placement = placement
 
-    def admit(self, header: BatchHeader, size: int, acks: int, gateway_has_room: bool) -> Duplicate | None:
+    def admit(
+        self, header: BatchHeader, size: int, acks: int, gateway_has_room: bool, client: str
+    ) -> Duplicate | None:
         """Whether a batch of `size` bytes may be appended now: None if so, where its original is if it is a
         duplicate.
 
@@ -39,28 +41,30 @@ class Admission:
         partition = self._partition
         if not partition.available:
             partition.asked_for()
-            raise self._refusal(header, partition.reason, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise self._refusal(header, client, partition.reason, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._stores.presence is not None and not self._placement.may_become_durable():
-            raise self._refusal(header, self._placement.who_is_away())
+            raise self._refusal(header, client, self._placement.who_is_away())
         if (
             acks == -1
             and (wanted := partition.topic.settings.min_insync_replicas) > 1
             and (too_few := self._placement.why_too_few(wanted))
         ):
-            raise self._refusal(header, too_few)
+            raise self._refusal(header, client, too_few)
         if header.producer_id >= 0:
             duplicate = partition.producers.check(header)
             if duplicate is not None:
                 return duplicate
         if not gateway_has_room:
-            raise self._refusal(header, "the stores take records more slowly than producers send them")
+            raise self._refusal(
+                header, client, "the stores take records more slowly than producers send them"
+            )
         if not self._pending.has_room(size):
-            raise self._refusal(header, f"{self._pending} wait for the stores already")
+            raise self._refusal(header, client, f"{self._pending} wait for the stores already")
         return None
 
     def _refusal(
-        self, header: BatchHeader, message: str, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS
+        self, header: BatchHeader, client: str, message: str, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS
     ) -> KafkaError:
         """The error for a batch that will be sent again: no later one of its producer may overtake it."""
-        self._partition.producers.refused(header)
+        self._partition.producers.refused(header, client)
         return KafkaError(code, message)

@@ -223,9 +223,9 @@ class Partition:
         stores than `min.insync.replicas` (for acks=all), or no room.
         """
         if self.is_leaving:
-            return self._hold(header, acks)
+            return self._hold(header, acks, client)
         size = len(view)
-        duplicate = self._admission.admit(header, size, acks, gateway_has_room)
+        duplicate = self._admission.admit(header, size, acks, gateway_has_room, client)
         if duplicate is not None:
             return self._append_again(duplicate)
         context = self._context
@@ -253,11 +253,11 @@ class Partition:
             append.finish()
         return append
 
-    def _hold(self, header: BatchHeader, acks: int) -> Append:
+    def _hold(self, header: BatchHeader, acks: int, client: str) -> Append:
         """A batch that comes while the partition is about to be led elsewhere: it is refused, but only when
         its producer can be told by whom. Raises KafkaError: that one wants no answer.
         """
-        self.producers.refused(header)
+        self.producers.refused(header, client)
         if not acks:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         append = Append(-1, -1, self.log_start_offset, None)

@@ -1,14 +1,18 @@
 """What one partition takes of its idempotent producers, and what it refuses.
 
 Two things are known: the states of those that have written here (`state`), which each recovery reads back,
-and the producers of which a batch was refused (`refused`), which are remembered across recoveries, for as
-long as this life lasts.
+and the producers of which a batch was refused (`refused`), for some minutes, across recoveries of this life.
 """
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
 
 from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
-from gateway.log.idempotence.refused import RefusedProducers
+from gateway.log.idempotence.refused import MAX_REFUSED_IN_ALL, RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import BatchHeader
@@ -19,11 +23,16 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_few", "_shares")
+    __slots__ = ("_few", "_shares", "clock", "refused")
 
-    def __init__(self, most: int = MAX_PRODUCERS_IN_ALL) -> None:
+    def __init__(
+        self, most: int = MAX_PRODUCERS_IN_ALL, clock: Callable[[], float] = trio.current_time
+    ) -> None:
+        self.clock = clock
         self._shares = Shares(most)
         self._few = 0
+        self.refused: Final = Shares(MAX_REFUSED_IN_ALL)
+        """Producers of which a batch was refused."""
 
     def charge(self, charged_to: str, more: int) -> None:
         """So many more are kept, or fewer: of a client, or of the few that each partition may keep."""
@@ -51,7 +60,7 @@ class PartitionProducers:
         self._count = count
         self._state = ProducerState()
         self._state.charge_to(count.charge)
-        self._refused = RefusedProducers()
+        self._refused = RefusedProducers(count.refused, count.clock)
 
     @property
     def state(self) -> ProducerState:
@@ -67,6 +76,7 @@ class PartitionProducers:
     def end(self) -> None:
         """The partition was deleted."""
         self.begin(ProducerState())
+        self._refused.clear()
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
@@ -104,18 +114,21 @@ class PartitionProducers:
             is_short=producer_id not in state and self._count.is_short(client),
         )
         if self._refused:
-            self._refused.accepted(producer_id)
+            self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)
 
-    def refused(self, header: BatchHeader) -> None:
-        """This batch, of any producer, was refused and will be sent again: no later one may overtake it."""
-        self.undecided(header)
+    def refused(self, header: BatchHeader, client: str = NOBODY) -> None:
+        """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
+        may overtake it.
+        """
+        if header.producer_id >= 0:
+            self._refused.add(header.producer_id, header.producer_epoch, header.base_sequence, client)
 
     def undecided(self, header: BatchHeader) -> None:
         """This batch, of any producer, was appended, and the partition has failed before it was durable. Kept
         or not, recovery will tell; if not, it must come before what its producer sent later.
         """
-        if header.producer_id >= 0:
-            self._refused.add(header.producer_id, header.producer_epoch, header.base_sequence)
+        written = self._state.find(header.producer_id)
+        self.refused(header, NOBODY if written is None else written.client)
 
     def snapshot(self, now_ms: int) -> bytes:
         """The states as bytes for a segment's OPEN, b"" if there are none."""

@@ -118,6 +118,10 @@ class ProducerState:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._producers
 
+    def find(self, producer_id: int) -> Producer | None:
+        """What is known of a producer."""
+        return self._producers.get(producer_id)
+
     def active(self, now_ms: int) -> list[tuple[int, int, int, int]]:
         """(producer id, epoch, last sequence, its last batch's maximum timestamp in ms) of each that is not
         expired, by id.

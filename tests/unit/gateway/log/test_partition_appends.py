@@ -10,7 +10,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.log import partition as partition_module
 from gateway.log import pending
 from gateway.log.appends import Append
-from gateway.log.idempotence.refused import MAX_REFUSED_PRODUCERS, RefusedProducers
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition, PartitionState
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -215,16 +214,6 @@ def test_what_was_refused_is_forgotten_once_it_came() -> None:
         assert code(partition, batch(pid=7, sequence=30)) is NONE
 
     logged(body)
-
-
-def test_refused_producers_are_bounded() -> None:
-    refused = RefusedProducers()
-    for pid in range(MAX_REFUSED_PRODUCERS + 1):
-        refused.add(pid, 0, 5)
-    assert len(refused) == MAX_REFUSED_PRODUCERS
-    refused.check(0, 0, 6)  # forgotten: as in Kafka
-    with pytest.raises(KafkaError):
-        refused.check(1, 0, 6)
 
 
 def test_a_known_producer_is_judged_by_what_is_known() -> None:
