@@ -1,7 +1,7 @@
 """`dafka gateways`: the gateways that share a catalog, as one of them sees them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 0.5
 """Between two looks whether a gateway is drained."""
 
 
-@click.group(short_help="Show, drain and remove gateways.", help=HELP)
+@click.group(short_help="Show gateways, drain, upgrade and remove them.", help=HELP)
 def gateways() -> None:
     """The group."""
 
@@ -68,7 +68,7 @@ def list_gateways(data: Path, as_json: bool) -> None:
 
 def feature_lines(features: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> list[str]:
     """The levels of features for people, what could be raised, and by what."""
-    releases = {entry["id"]: entry["release"] or "unknown" for entry in found}
+    versions = _versions(found)
     lines = ["features: " + ", ".join(f"{one['feature']} {one['level']}" for one in features)]
     for one in features:
         name, possible = one["feature"], one["possible"]
@@ -76,16 +76,26 @@ def feature_lines(features: Sequence[dict[str, Any]], found: Sequence[dict[str, 
             lines.append(
                 f"all gateways can do {name} at level {possible}: 'dafka gateways upgrade' raises it"
             )
-        if held_up_by := one["held_up_by"]:
-            who = ", ".join(f"{number} (version {releases.get(number, 'unknown')})" for number in held_up_by)
-            lines.append(f"{name} goes no higher before these are upgraded, or removed: gateway {who}")
+        lines += _held_up(one, versions)
     return lines
+
+
+def _versions(found: Sequence[dict[str, Any]]) -> dict[int, str]:
+    return {entry["id"]: entry["release"] or "unknown" for entry in found}
+
+
+def _held_up(feature: dict[str, Any], versions: Mapping[int, str]) -> list[str]:
+    """A line that says which gateways keep a feature from a higher level, if any do."""
+    numbers = feature["held_up_by"]
+    who = ", ".join(f"{number} (version {versions.get(number, 'unknown')})" for number in numbers)
+    line = f"{feature['feature']} goes no higher before these are upgraded, or removed: gateway {who}"
+    return [line] if numbers else []
 
 
 @gateways.command(
     short_help="Switch on what all gateways can do.",
     help="Raise the levels of features as far as all gateways can: after the last one of them was upgraded. "
-    "A gateway of an older release, which cannot do them, does not start from then on.",
+    "A gateway of an older version, which cannot do them, does not start from then on.",
 )
 @gateway_data_option
 def upgrade(data: Path) -> None:
@@ -97,12 +107,9 @@ def upgrade(data: Path) -> None:
         click.echo(f"{one['feature']} is at level {one['level']} now")
     if not raised:
         click.echo("every feature is as high as all gateways can already")
-    for one in after:
-        if one["held_up_by"]:
-            who = ", ".join(map(str, one["held_up_by"]))
-            click.echo(
-                f"{one['feature']} goes no higher before these are upgraded, or removed: gateway {who}"
-            )
+    versions = _versions(_ask(data, "gateways.list"))
+    for line in (line for one in after for line in _held_up(one, versions)):
+        click.echo(line)
 
 
 @gateways.command(short_help="Have others lead what one leads.", help=DRAIN_HELP)
