@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from dafka.operators.socket import NoGateway, OperatorRefused, ask
+from gateway.catalog import keys
+from gateway.catalog.etcd.address import DEFAULT_PREFIX
+from gateway.catalog.etcd.attempts import Names
 from tests.faults.checker import Problem, members_differ
 from tests.faults.clocks import Clocks
 from tests.faults.cluster_faults import KINDS, LOST_PLACE, ClusterFaults, Fault, draw, lasting
@@ -179,14 +182,14 @@ class Round:
                 each.launch()
 
     def _stores_differ(self, cluster: WholeCluster) -> list[Problem]:
-        """The gateways' next lives close what is open, and have every store copy what it lacks; then each
-        store's disk is read alone.
+        """The gateways' next lives close what is open, and have stores copy what they lack and delete what
+        is to go; then each store's disk is read alone.
         """
         for gateway in cluster.gateways:
             gateway.kill9()
             gateway.launch()
         deadline = time.monotonic() + WAIT_SECONDS
-        while self._lacks_some(cluster):
+        while self._lacks_some(cluster) or self._has_to_delete(cluster):
             assert time.monotonic() < deadline, "some store does not catch up"
             time.sleep(0.1)
         for gateway in cluster.gateways:
@@ -203,6 +206,14 @@ class Round:
         except (NoGateway, OperatorRefused):
             return True  # one has ended just now
         return any(store["unconfirmed_segments"] for status in told for store in status["stores"])
+
+    def _has_to_delete(self, cluster: WholeCluster) -> bool:
+        """Whether some store may still have segments that others have deleted: compaction leaves many."""
+        names, kinds = Names(DEFAULT_PREFIX.encode()), (keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES)
+        left = sum(cluster.etcd.members[0].count(names.entry(kind).decode()) for kind in kinds)
+        if left:
+            self._say(f"{left} segments and topics are still to be deleted")
+        return bool(left)
 
 
 def main() -> int:

@@ -126,12 +126,11 @@ class EtcdProcess(ServerProcess):
 
     def delete_all(self, prefix: str) -> None:
         """What nobody but a test does."""
-        first = prefix.encode()
-        end = first[:-1] + bytes([first[-1] + 1])
-        self.ask(
-            "/v3/kv/deleterange",
-            {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()},
-        )
+        self.ask("/v3/kv/deleterange", _range(prefix))
+
+    def count(self, prefix: str) -> int:
+        """Keys that begin so. Raises OSError."""
+        return int(self.ask("/v3/kv/range", {**_range(prefix), "count_only": True}).get("count", 0))
 
     def pause(self) -> None:
         self.send_signal(signal.SIGSTOP)
@@ -144,6 +143,12 @@ class EtcdProcess(ServerProcess):
         """Whether it leads its cluster. Raises OSError."""
         status = self.ask("/v3/maintenance/status", {})
         return bool(status.get("leader")) and status["leader"] == status["header"]["member_id"]
+
+
+def _range(prefix: str) -> dict[str, str]:
+    first = prefix.encode()
+    end = first[:-1] + bytes([first[-1] + 1])
+    return {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
 
 
 class Etcd:

@@ -23,6 +23,9 @@ FIRST = {
     "nothing of partitions is compared": 10,
     "given away before it is durable": 4,
     "given away while it is served": 20,
+    "answered after it was given": 14,
+    "the chain as it was": 28,
+    "no SEAL": 12,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""
 
