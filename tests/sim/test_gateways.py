@@ -19,9 +19,9 @@ SEEDS = 24
 SEEDS_OF_A_BUG = 60
 
 FIRST = {
-    "nothing of leadership is compared": 10,
-    "nothing of partitions is compared": 10,
-    "given away before it is durable": 4,
+    "nothing of leadership is compared": 49,
+    "nothing of partitions is compared": 49,
+    "given away before it is durable": 16,
     "given away while it is served": 20,
     "answered after it was given": 14,
     "the chain as it was": 28,
