@@ -8,10 +8,11 @@ Changed: slots whose leader's life is over are taken, if the next table gives th
 ones are given away where the next table has them elsewhere (`gateway.cluster.slot_leadership`). Who has not
 heard yet from enough stores that the catalog is the newest may not reach them at all, and is given nothing;
 it gives away what it leads, as one that drains. Rule: a slot is given away only after nothing of its
-partitions is served here any more, and while no other one is without a leader. What its producers have under
-way becomes durable before (`gateway.cluster.handing_over`); a slot for which the stores are too slow at that
-stays for a while. A gateway that stops gives everything away at once; what is not durable then fails, as when
-a leader dies, and is sent again to the next one, which finds it in the stores or not.
+partitions is served here any more, and while no other one is without a leader; to make shares even, only
+while nothing waits here to be recovered. What its producers have under way becomes durable before
+(`gateway.cluster.handing_over`); a slot for which the stores are too slow at that stays for a while. A
+gateway that stops gives everything away at once; what is not durable then fails, as when a leader dies, and
+is sent again to the next one, which finds it in the stores or not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gateway.catalog.interface import CatalogLost
 from gateway.cluster.handing_over import HandingOver
 from gateway.cluster.preferred_leaders import PreferredLeaders
 from gateway.leadership.balance import Gateway
-from gateway.leadership.next_table import Move, next_moves
+from gateway.leadership.next_table import NOBODY, Move, next_moves
 from gateway.leadership.records import BadRecord
 from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, first_slot
 
@@ -70,7 +71,7 @@ class _Plan(NamedTuple):
     is_last: bool
     """Nothing more is to be given after it."""
     has_partitions: bool = False
-    """Somebody may notice that something is given."""
+    """Somebody may notice that something is given, or something that waits until partitions are recovered."""
 
 
 class Leading:
@@ -283,7 +284,10 @@ class Leading:
         orphans = table.orphans({number: one.life for number, one in living.items()})
         gateways = [Gateway(number, one.rack, draining=not one.stays) for number, one in living.items()]
         occupancy = await self._occupancy()
-        for move in next_moves(table.owners(), orphans, gateways, occupancy):
+        # Its processor time is for what has no leader that serves; what others recover is theirs to count.
+        is_behind = self._recovery.is_behind and not self._is_leaving
+        evened = NOBODY if is_behind else own.gateway
+        for move in next_moves(table.owners(), orphans, gateways, occupancy, evened):
             if move is None:
                 await trio.lowlevel.checkpoint()
             elif move.slot in orphans:
@@ -295,8 +299,8 @@ class Leading:
                 break
             elif move.source == own.gateway:
                 plan.give[move.slot] = move.target, living[move.target].life
-        has_partitions = any(occupancy.weights[slot] for slot in plan.give)
-        return plan._replace(is_last=not plan.give, has_partitions=has_partitions)
+        has_partitions = is_behind or any(occupancy.weights[slot] for slot in plan.give)
+        return plan._replace(is_last=not (plan.give or is_behind), has_partitions=has_partitions)
 
     async def _occupancy(self) -> Occupancy:
         occupancy = Occupancy()

@@ -18,6 +18,10 @@ wherever others have stopped, so whoever does the first few moves, and looks aga
 good. Two gateways may go by tables of different moments; comparing and setting each slot decides, and what
 both have moved too much moves back once.
 
+Whoever changes only what it leads itself need not look at what others lead in 5 (`evened`): that look is the
+long one, at all slots with all their topics, for each move. Moves that make the table more even come to an
+end, whoever does them.
+
 Where all gateways that are alive are draining, they go on leading: the slots have nobody else.
 """
 
@@ -56,16 +60,21 @@ class Move(NamedTuple):
 
 
 def next_moves(
-    owners: Sequence[int], orphans: Collection[int], gateways: Iterable[Gateway], occupancy: Occupancy
+    owners: Sequence[int],
+    orphans: Collection[int],
+    gateways: Iterable[Gateway],
+    occupancy: Occupancy,
+    evened: int | None = None,
 ) -> Iterator[Move | None]:
     """What moves, in order; None now and then, when others may have their turn. Who has enough stops asking.
 
     `owners` has the gateway id of each slot, or `NOBODY`; `orphans` are the slots whose leader's life is
-    over, `gateways` those that are alive. Without any nothing moves.
+    over, `gateways` those that are alive. Without any nothing moves. `evened` is the gateway whose slots move
+    to make the table more even, or `NOBODY`; None: all gateways'.
     """
     alive = ring(gateways)
     receivers = [gateway for gateway in alive if not gateway.draining] or alive
-    return _NextTable(owners, orphans, alive, receivers, occupancy).moves() if receivers else iter(())
+    return _NextTable(owners, orphans, alive, receivers, occupancy).moves(evened) if receivers else iter(())
 
 
 class _NextTable:
@@ -88,7 +97,7 @@ class _NextTable:
             if slot not in self._orphans and owner in self._balance.places:
                 self._balance.put(slot, self._balance.places[owner])
 
-    def moves(self) -> Iterator[Move | None]:
+    def moves(self, evened: int | None) -> Iterator[Move | None]:
         """As `next_moves`."""
         places = self._balance.places
         back = [slot for slot in sorted(self._orphans) if self._owners[slot] in places]
@@ -99,7 +108,7 @@ class _NextTable:
         draining = [slot for slot in range(SLOTS) if self._owners[slot] not in places]
         yield from self._all_of(draining, Why.DRAINING)
         yield from self._wanted_elsewhere()
-        yield from self._uneven()
+        yield from self._uneven(evened)
         yield from self._free()
 
     def _put(self, slot: int, place: int, why: Why) -> Move:
@@ -124,23 +133,31 @@ class _NextTable:
                 balance.take_out(slot, place)
                 yield self._put(slot, wanted, Why.PREFERRED)
 
-    def _uneven(self) -> Iterator[Move | None]:
+    def _uneven(self, evened: int | None) -> Iterator[Move | None]:
         """The move that gains most, and so on, until none gains anything."""
         balance = self._balance
+        some = [
+            slot
+            for slot in range(SLOTS)
+            if self._weights[slot]
+            and evened in {None, self._owners[slot]}
+            and balance.preferred(slot) is None
+        ]
         while True:
             most: tuple[Gain, int, int] | None = None
-            for slot in range(SLOTS):
-                if self._weights[slot] and balance.preferred(slot) is None:
-                    better = balance.better(slot, balance.places[self._owners[slot]])
-                    if better is not None and (most is None or better[0] > most[0]):
-                        most = (better[0], slot, better[1])
-                if slot % SLOTS_A_TURN == SLOTS_A_TURN - 1:
+            for done, slot in enumerate(some, 1):
+                better = balance.better(slot, balance.places[self._owners[slot]])
+                if better is not None and (most is None or better[0] > most[0]):
+                    most = (better[0], slot, better[1])
+                if not done % SLOTS_A_TURN:
                     yield None
             if most is None:
                 return
             _, slot, target = most
             balance.take_out(slot, balance.places[self._owners[slot]])
             yield self._put(slot, target, Why.UNEVEN)
+            if evened is not None:
+                some.remove(slot)
 
     def _free(self) -> Iterator[Move | None]:
         balance = self._balance

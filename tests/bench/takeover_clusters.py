@@ -17,6 +17,7 @@ from tests.peers.supervised import Supervised
 KILLED: Final = "gateway killed"
 STOPPED: Final = "gateway stopped"
 LEADER_KILLED: Final = "etcd leader killed"
+FAULTS: Final = (KILLED, STOPPED, LEADER_KILLED)
 
 
 class Cluster(Protocol):
@@ -91,7 +92,7 @@ class OneMachine(Supervised):
 class OverEtcd:
     """Gateways and stores over an etcd of three members, each on a host of its own."""
 
-    faults = (KILLED, STOPPED, LEADER_KILLED)
+    faults = FAULTS
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

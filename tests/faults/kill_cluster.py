@@ -63,8 +63,6 @@ class Round:
         took: is told, by kind of fault, the seconds until the last partition served again.
     """
 
-    said = ""
-
     def __init__(
         self,
         took: defaultdict[str, list[float]],
@@ -76,12 +74,18 @@ class Round:
     ) -> None:
         self.history = History()
         self.killed: Counter[str] = Counter()
-        self.acked = 0
+        self.acked = self.deleted_late = 0
+        """Acknowledged records; segments that some store still had when the others had all."""
         self._took, self._directory, self._seed, self._count = took, directory, seed, count
         self._clients = clients
         self._random = random.Random(seed)
         self._older_at = self._random.randrange(count) if self._random.random() < OLDER else count
         self._problems: list[Problem] = []
+
+    @property
+    def said(self) -> str:
+        """See `Kills`."""
+        return f"{self.deleted_late} segments deleted late, "
 
     def run(self) -> list[Problem]:
         """Does harm, heals, and judges."""
@@ -211,8 +215,7 @@ class Round:
         """Whether some store may still have segments that others have deleted: compaction leaves many."""
         names, kinds = Names(DEFAULT_PREFIX.encode()), (keys.SEGMENT_TOMBSTONES, keys.TOMBSTONES)
         left = sum(cluster.etcd.members[0].count(names.entry(kind).decode()) for kind in kinds)
-        if left:
-            self._say(f"{left} segments and topics are still to be deleted")
+        self.deleted_late = max(self.deleted_late, left)
         return bool(left)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
+from unittest.mock import patch
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -21,6 +22,7 @@ from gateway.leadership.records import AliveRecord, pack_alive
 from gateway.log.appends import Append
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
+from gateway.log.recovery.recovery import Recovery
 from gateway.log.topic import Topic
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import (
@@ -137,4 +139,6 @@ def run(body: Callable[[Cluster], Awaitable[None]]) -> None:
             await body(Cluster(nursery))
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=MockClock(autojump_threshold=0))
+    # Nothing is recovered here: a test that wants some of it to wait says so.
+    with patch.object(Recovery, "is_behind", False):
+        trio.run(main, clock=MockClock(autojump_threshold=0))

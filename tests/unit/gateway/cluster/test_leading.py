@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from gateway.leadership.records import AliveRecord, pack_alive, pack_slot, slot_
 from gateway.leadership.slots import SLOTS
 from gateway.leadership.table import Leader
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
+from gateway.log.recovery.recovery import Recovery
 from gateway.log.segment import Segment
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.leading_scene import PARTITIONS, Cluster, One, run
@@ -276,5 +278,23 @@ def test_a_partition_that_is_made_while_its_slot_changes_goes_by_the_table_of_af
             assert leader is not None
             assert partition.leader_epoch == leader.epoch, partition
             assert partition.available == (leader.gateway == 1 and (partition.index > 0 or not grows))
+
+    run(body)
+
+
+def test_shares_become_even_once_nothing_waits_to_be_recovered() -> None:
+    """Who had taken what another one led gave it away while it was recovering it, and spent half of its time
+    with counting what would be even.
+    """
+
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.start(1, "A")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        with patch.object(Recovery, "is_behind", True):
+            two = await cluster.start(2, "B")
+            await cluster.settle()
+            assert (len(one.led), len(two.led)) == (PARTITIONS, 0)
+        await cluster.settle()
+        assert (len(one.led), len(two.led)) == (PARTITIONS // 2, PARTITIONS // 2)
 
     run(body)

@@ -46,9 +46,10 @@ def all_moves(
     gateways: Iterable[Gateway],
     topics: Iterable[TopicShape],
     orphans: Collection[int] = (),
+    evened: int | None = None,
 ) -> list[Move]:
     """Every move until nothing is left to do."""
-    moves = next_moves(owners, orphans, gateways, Occupancy(topics))
+    moves = next_moves(owners, orphans, gateways, Occupancy(topics), evened)
     return [move for move in moves if move is not None]
 
 

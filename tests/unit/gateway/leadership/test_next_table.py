@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 from hypothesis import assume, given, settings
@@ -269,7 +269,33 @@ def test_some_moves_and_another_look_end_as_evenly_as_all_at_once() -> None:
 def test_others_have_their_turn_while_it_looks() -> None:
     topics = apart(40)
     steps = list(next_moves(even_table(THREE), (), THREE, Occupancy(topics)))
-    assert steps == [None] * (2 * SLOTS // SLOTS_A_TURN), "for what is uneven, and for what is free"
+    taken = sum(map(bool, Occupancy(topics).weights))
+    assert len(steps) == taken // SLOTS_A_TURN + SLOTS // SLOTS_A_TURN, "for what is uneven, and what is free"
+    assert set(steps) == {None}
+
+
+@pytest.mark.parametrize("evened", [1, 2, NOBODY])
+def test_one_gateway_makes_the_table_even_with_what_it_leads_itself(evened: int) -> None:
+    """Each by itself, and in turn, they come to an end that is as good."""
+    topics = apart(40, 7)
+    owners = [1 if slot % 2 else 2 for slot in range(SLOTS)]
+    moves = all_moves(owners, [*THREE, Gateway(4)], topics, evened=evened)
+    assert {move.source for move in because(moves, Why.UNEVEN)} <= {evened}
+    assert bool(because(moves, Why.UNEVEN)) == (evened != NOBODY)
+
+
+def test_all_gateways_in_turn_end_as_evenly_as_one_that_does_it_all() -> None:
+    topics = apart(40, 7)
+    gateways = [*THREE, Gateway(4)]
+    owners, idle = [1 if slot % 2 else 2 for slot in range(SLOTS)], 0
+    for number in cycle(ids(gateways)):
+        moves = because(all_moves(owners, gateways, topics, evened=number), Why.UNEVEN)
+        owners = moved(owners, moves[:1])
+        idle = 0 if moves else idle + 1
+        if idle == len(gateways):
+            break
+    assert all(spread(counts, ids(gateways)) <= 1 for counts in led(owners, topics).values())
+    assert because(all_moves(owners, gateways, topics), Why.UNEVEN) == []
 
 
 # partitions that somebody wants a certain gateway to lead ---------------------------------------------------
