@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import trio
+
 from gateway.catalog import keys
 from gateway.catalog.keys import log_name
 from gateway.common.budget import Gate
@@ -78,7 +80,7 @@ class LogContext:
         self.log_starts = LogStarts(self)
         self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)
-        self.producers = ProducerCount()
+        self.producers = ProducerCount(trio.current_time)
         self.errors = ErrorCounts()
         """What partitions answered to Produce and Fetch other than success."""
         self.given_up = 0

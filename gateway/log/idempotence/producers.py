@@ -7,8 +7,6 @@ and the producers of which a batch was refused (`refused`), for some minutes, ac
 from collections.abc import Callable
 from typing import Final
 
-import trio
-
 from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
@@ -25,9 +23,8 @@ class ProducerCount:
 
     __slots__ = ("_few", "_shares", "clock", "refused")
 
-    def __init__(
-        self, most: int = MAX_PRODUCERS_IN_ALL, clock: Callable[[], float] = trio.current_time
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], most: int = MAX_PRODUCERS_IN_ALL) -> None:
+        """`clock` is in seconds, and nobody sets it."""
         self.clock = clock
         self._shares = Shares(most)
         self._few = 0

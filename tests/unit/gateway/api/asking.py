@@ -47,7 +47,9 @@ class FakePartition:
     withheld: bool = False
     asked: int = 0
     reason: str = "the partition is being recovered"
-    producers: PartitionProducers = field(default_factory=lambda: PartitionProducers(ProducerCount()))
+    producers: PartitionProducers = field(
+        default_factory=lambda: PartitionProducers(ProducerCount(trio.current_time))
+    )
     failure: KafkaError | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import cast
 
@@ -22,7 +23,7 @@ def write(producers: PartitionProducers, *ids: int, now_ms: int = NOW, client: s
 
 
 def test_all_partitions_count_together_and_what_goes_is_given_back() -> None:
-    count = ProducerCount(most=80)
+    count = ProducerCount(time.monotonic, most=80)
     first, second = PartitionProducers(count), PartitionProducers(count)
     write(first, *range(30))
     write(first, 29)
@@ -44,7 +45,7 @@ def test_who_makes_up_ids_in_all_partitions_leaves_others_theirs() -> None:
     """Within a minute one client had taken all that the gateway keeps, for a day; and of each partition only
     ten were known, so that a batch which came again was appended twice.
     """
-    count = ProducerCount(most=2000)
+    count = ProducerCount(time.monotonic, most=2000)
     ids = iter(range(1_000_000))
     for _ in range(20):
         partition = PartitionProducers(count)
@@ -57,7 +58,7 @@ def test_who_makes_up_ids_in_all_partitions_leaves_others_theirs() -> None:
 
 def test_the_few_that_each_partition_keeps_are_nobodys_share() -> None:
     """A client had ten in each of all partitions, and nothing was left of the account for others."""
-    count = ProducerCount(most=200)
+    count = ProducerCount(time.monotonic, most=200)
     partitions = [PartitionProducers(count) for _ in range(30)]
     ids = iter(range(1_000_000))
     for partition in partitions:
@@ -73,7 +74,7 @@ def test_the_few_that_each_partition_keeps_are_nobodys_share() -> None:
 
 
 def test_a_recovered_partition_counts_what_was_read_back() -> None:
-    count = ProducerCount()
+    count = ProducerCount(time.monotonic)
     producers = PartitionProducers(count)
     write(producers, 1, 2, 3)
     read = ProducerState()
