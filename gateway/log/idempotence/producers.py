@@ -10,7 +10,7 @@ from typing import Final
 from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
-from gateway.log.idempotence.refused import MAX_REFUSED_IN_ALL, RefusedProducers
+from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
 from gateway.log.idempotence.state import Duplicate, ProducerState
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import BatchHeader
@@ -21,14 +21,13 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_few", "_shares", "clock", "refused")
+    __slots__ = ("_few", "_shares", "refused")
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_PRODUCERS_IN_ALL) -> None:
         """`clock` is in seconds, and nobody sets it."""
-        self.clock = clock
         self._shares = Shares(most)
         self._few = 0
-        self.refused: Final = Shares(MAX_REFUSED_IN_ALL)
+        self.refused: Final = RefusedAccount(clock)
         """Producers of which a batch was refused."""
 
     def charge(self, charged_to: str, more: int) -> None:
@@ -57,7 +56,7 @@ class PartitionProducers:
         self._count = count
         self._state = ProducerState()
         self._state.charge_to(count.charge)
-        self._refused = RefusedProducers(count.refused, count.clock)
+        self._refused = RefusedProducers(count.refused)
 
     @property
     def state(self) -> ProducerState:

@@ -19,6 +19,8 @@ Who is forgotten may begin anywhere, as in Kafka.
 The time is a clock's that nobody sets: with the wall clock put forward, all would be forgotten.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -38,6 +40,9 @@ leave."""
 REFUSED_SECONDS: Final = 180.0
 """For which a batch that was refused is awaited. Clients send it again for `delivery.timeout.ms`, two minutes
 unless they say otherwise."""
+
+SWEEP_SECONDS: Final = 10.0
+"""Between two looks at all partitions for producers that are over, while a client has its share."""
 
 GREEDY_PART: Final = 2
 """A client is greedy that has one of so many places of a partition, or more."""
@@ -60,19 +65,56 @@ class _Refused:
         self.lowest = self.highest = sequence
 
 
-class RefusedProducers:
-    """The refused producers of one partition. All methods return at once.
+class RefusedAccount:
+    """The refused producers of all partitions; each is one unit of its client's.
 
     Args:
-        account: of all partitions; each producer is one unit of its client's.
-        clock: in seconds.
+        clock: in seconds; nobody sets it.
     """
 
-    __slots__ = ("_account", "_by_client", "_clock", "_producers")
+    __slots__ = ("_holders", "_shares", "_swept", "clock")
 
-    def __init__(self, account: Shares, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], most: int = MAX_REFUSED_IN_ALL) -> None:
+        self.clock = clock
+        self._shares = Shares(most)
+        self._holders: dict[RefusedProducers, None] = {}
+        """The partitions that have some: of one that is led elsewhere nobody may ask again."""
+        self._swept = -SWEEP_SECONDS
+
+    @property
+    def used(self) -> int:
+        """How many there are."""
+        return self._shares.used
+
+    def held(self, client: str) -> int:
+        """How many there are of a client."""
+        return self._shares.held(client)
+
+    def has_room(self, client: str) -> bool:
+        """Whether there may be one more of this client; what is over anywhere is forgotten for it."""
+        now = self.clock()
+        if not self._shares.has_room(client, 1) and now >= self._swept + SWEEP_SECONDS:
+            self._swept = now
+            for holder in tuple(self._holders):
+                holder.forget_old(now)
+        return self._shares.has_room(client, 1)
+
+    def charge(self, holder: RefusedProducers, client: str, more: int) -> None:
+        """This partition has so many more of a client, or fewer."""
+        self._shares.charge(client, more)
+        if holder:
+            self._holders[holder] = None
+        else:
+            self._holders.pop(holder, None)
+
+
+class RefusedProducers:
+    """The refused producers of one partition. All methods return at once."""
+
+    __slots__ = ("_account", "_by_client", "_producers")
+
+    def __init__(self, account: RefusedAccount) -> None:
         self._account = account
-        self._clock = clock
         # Both with the one first that was heard longest ago.
         self._producers: OrderedDict[int, _Refused] = OrderedDict()
         self._by_client: dict[str, OrderedDict[int, None]] = {}
@@ -82,14 +124,14 @@ class RefusedProducers:
 
     def add(self, producer_id: int, epoch: int, sequence: int, client: str = NOBODY) -> None:
         """A batch that begins with `sequence` was refused, and will be sent again."""
-        now = self._clock()
-        self._forget_old(now)
+        now = self._account.clock()
+        self.forget_old(now)
         known = self._producers.get(producer_id)
         if known is None:
             if self._make_room(client):
                 self._producers[producer_id] = _Refused(client, epoch, sequence, now)
                 self._by_client.setdefault(client, OrderedDict())[producer_id] = None
-                self._account.charge(client, 1)
+                self._account.charge(self, client, 1)
         elif epoch > known.epoch:
             known.begin(epoch, sequence, now)
             self._heard(producer_id, known)
@@ -105,7 +147,7 @@ class RefusedProducers:
 
         Another epoch begins anew: its producer has given up what was refused.
         """
-        self._forget_old(self._clock())
+        self.forget_old(self._account.clock())
         known = self._producers.get(producer_id)
         if (
             known is not None
@@ -136,15 +178,10 @@ class RefusedProducers:
         if known.epoch < epoch or _after(last, known.highest):
             self._forget(producer_id)
         elif _after(last, known.lowest):
-            known.lowest, known.heard = sequence_after(last), self._clock()
+            known.lowest, known.heard = sequence_after(last), self._account.clock()
             self._heard(producer_id, known)
 
-    def clear(self) -> None:
-        """Forget all."""
-        for producer_id in tuple(self._producers):
-            self._forget(producer_id)
-
-    def _forget_old(self, now: float) -> None:
+    def forget_old(self, now: float) -> None:
         """Forget those whose clients have given up."""
         while self._producers:
             producer_id, known = next(iter(self._producers.items()))
@@ -156,17 +193,22 @@ class RefusedProducers:
         self._producers.move_to_end(producer_id)
         self._by_client[known.client].move_to_end(producer_id)
 
+    def clear(self) -> None:
+        """Forget all."""
+        for producer_id in tuple(self._producers):
+            self._forget(producer_id)
+
     def _forget(self, producer_id: int) -> None:
         known = self._producers.pop(producer_id)
         of_client = self._by_client[known.client]
         del of_client[producer_id]
         if not of_client:
             del self._by_client[known.client]
-        self._account.charge(known.client, -1)
+        self._account.charge(self, known.client, -1)
 
     def _make_room(self, client: str) -> bool:
         """Whether there is room for one more of this client, somebody being forgotten for it if need be."""
-        may_have_more = self._account.has_room(client, 1)
+        may_have_more = self._account.has_room(client)
         if may_have_more and len(self._producers) < MAX_REFUSED_PRODUCERS:
             return True
         leaves = self._by_client.get(client)

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.common.shares import Shares
-from gateway.log.idempotence.refused import MAX_REFUSED_PRODUCERS, REFUSED_SECONDS, RefusedProducers
+from gateway.log.idempotence.refused import (
+    MAX_REFUSED_PRODUCERS,
+    REFUSED_SECONDS,
+    RefusedAccount,
+    RefusedProducers,
+)
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 PRODUCER, EPOCH = 7, 3
@@ -28,15 +32,15 @@ class Scene:
 
     most: int = 1_000_000
     clock: Clock = field(default_factory=Clock)
-    account: Shares = field(init=False)
+    account: RefusedAccount = field(init=False)
     refused: RefusedProducers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.account = Shares(self.most)
+        self.account = RefusedAccount(self.clock, self.most)
         self.refused = self.partition()
 
     def partition(self) -> RefusedProducers:
-        return RefusedProducers(self.account, self.clock)
+        return RefusedProducers(self.account)
 
     def refuse(self, *sequences: int, epoch: int = EPOCH) -> None:
         for sequence in sequences:
@@ -192,3 +196,16 @@ def test_one_client_has_a_share_of_all_partitions() -> None:
     for partition in partitions:
         partition.clear()
     assert scene.account.used == 0
+
+
+def test_partitions_that_nobody_asks_for_any_more_give_back_what_is_over() -> None:
+    """What a gateway had refused of a partition that went to another one was charged for ever."""
+    scene = Scene(most=100)
+    fill(scene.partition(), range(50), "client")
+    here = scene.refused
+    fill(here, [1000], "client")
+    assert len(here) == 0
+    scene.clock.now += REFUSED_SECONDS
+    fill(here, [1001], "client")
+    assert remembered(here, [1001]) == [1001]
+    assert scene.account.used == 1
