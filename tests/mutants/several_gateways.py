@@ -7,6 +7,7 @@ SLOT_LEADERSHIP = "gateway/cluster/slot_leadership.py"
 OF_SLOTS = "tests/unit/gateway/cluster/test_slot_leadership.py::"
 OF_LEADING = "tests/unit/gateway/cluster/test_leading.py::"
 OF_HANDING_OVER = "tests/unit/gateway/cluster/test_handing_over.py::"
+OF_REFUSED = "tests/unit/gateway/log/idempotence/test_refused.py::"
 OF_REMEMBERING = "tests/unit/gateway/cluster/test_remembering.py::"
 OF_GROUPS = "tests/unit/gateway/groups/test_coordinator.py::"
 
@@ -140,10 +141,26 @@ MUTANTS = (
         (f"{OF_LEADING}test_one_that_has_not_heard_from_the_stores_is_given_nothing_and_takes_nothing",),
     ),
     Mutant(
+        "what-was-refused-ends-with-the-first",
+        "A later batch overtakes the second one that was refused, and librdkafka begins a new epoch.",
+        "gateway/log/idempotence/refused.py",
+        "if known.epoch < epoch or _after(last, known.highest):",
+        "if True:",
+        (f"{OF_REFUSED}test_the_first_that_comes_again_does_not_let_others_overtake_each_other",),
+    ),
+    Mutant(
+        "what-is-recovered-is-given-away",
+        "A gateway gives away what it is recovering, and the next one begins with that anew.",
+        "gateway/cluster/leading.py",
+        "is_behind = self._recovery.is_behind and not self._is_leaving",
+        "is_behind = False",
+        (f"{OF_LEADING}test_shares_become_even_once_nothing_waits_to_be_recovered",),
+    ),
+    Mutant(
         "what-leaves-takes-batches",
         "A batch is appended when its segment has its end already.",
         "gateway/log/partition.py",
-        "        if self.is_leaving:\n            return self._hold(header, acks)\n",
+        "        if self.is_leaving:\n            return self._hold(header, acks, client)\n",
         "",
         (f"{OF_HANDING_OVER}test_what_is_under_way_becomes_durable_and_what_comes_is_sent_on",),
     ),
