@@ -1,7 +1,7 @@
 """Whether a partition takes a batch now.
 
-Nothing of a refused batch is in the log. If its producer will send it again, and is not known here yet, that
-is remembered, so that no later batch overtakes it (`gateway.log.idempotence.refused`).
+Nothing of a refused batch is in the log. Where its producer will send it again, that is remembered, so that
+no later batch overtakes it (`gateway.log.idempotence.refused`).
 """
 
 from typing import TYPE_CHECKING

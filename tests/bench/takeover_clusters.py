@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final, Protocol, Self
 from tests.faults.network import Network
 from tests.faults.whole_cluster import WholeCluster
 from tests.peers.etcd import EtcdProcess
-from tests.peers.process import status_bytes
+from tests.peers.process import ServerProcess, status_bytes
 from tests.peers.supervised import Supervised
 
 KILLED: Final = "gateway killed"
@@ -39,8 +40,9 @@ class Cluster(Protocol):
     def stop(self) -> None:
         """End all of them in order."""
 
-    def begin(self, fault: str, number: int, /) -> None:
-        """Do harm to gateway `number`, or to what the fault says."""
+    def begin(self, fault: str, number: int, /) -> float:
+        """Do harm to gateway `number`, or to what the fault says; just before, by `time.monotonic()`."""
+        ...
 
     def end(self, fault: str, number: int, /) -> None:
         """Have all of them serve again."""
@@ -78,9 +80,11 @@ class OneMachine(Supervised):
     def stop(self) -> None:
         assert self.terminate() == 0, self.tail()
 
-    def begin(self, _fault: str, number: int) -> None:
+    def begin(self, _fault: str, number: int) -> float:
         self._served_again = self.log.count(f"gateway-{number} serves again")
+        begun = time.monotonic()
         self.kill(f"gateway-{number}")
+        return begun
 
     def end(self, _fault: str, number: int) -> None:
         self.wait_until_it_serves_again(f"gateway-{number}", self._served_again + 1)
@@ -128,25 +132,23 @@ class OverEtcd:
         for process in (*self._cluster.gateways, *self._cluster.stores):
             assert process.terminate() == 0, process.tail()
 
-    def begin(self, fault: str, number: int) -> None:
-        gateway = self._cluster.gateways[number - 1]
-        if fault == KILLED:
-            gateway.kill9()
-        elif fault == STOPPED:
-            gateway.send_signal(signal.SIGSTOP)
-        else:
-            self._leader = self._cluster.etcd.leader()
-            self._leader.kill9()
+    def begin(self, fault: str, number: int) -> float:
+        victim: ServerProcess = self._cluster.gateways[number - 1]
+        if fault == LEADER_KILLED:
+            victim = self._leader = self._cluster.etcd.leader()
+        begun = time.monotonic()
+        victim.send_signal(signal.SIGSTOP if fault == STOPPED else signal.SIGKILL)
+        return begun
 
     def end(self, fault: str, number: int) -> None:
         gateway = self._cluster.gateways[number - 1]
         if fault == LEADER_KILLED:
             assert self._leader is not None
+            self._leader.kill9()
             self._leader.start()
-            return
-        if fault == STOPPED:
+        else:
             gateway.kill9()
-        gateway.start()
+            gateway.start()
 
     def memory(self) -> dict[str, int]:
         return {each.directory.name: each.rss_bytes for each in self._cluster.processes}

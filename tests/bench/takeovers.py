@@ -62,15 +62,15 @@ class Scene:
         return {(name, n): one.leader for name in self._topics for n, one in told[name].partitions.items()}
 
     def wait_until_even(self) -> float:
-        """Seconds that it took."""
+        """Seconds from now on that it took."""
         begun = time.monotonic()
-        while time.monotonic() < begun + EVEN_SECONDS:
+        while True:
+            assert time.monotonic() < begun + EVEN_SECONDS, "shares do not become even"
             leaders = list(self._leaders().values())
             counts = [leaders.count(number) for number in (1, 2, 3)]
             if max(counts) - min(counts) <= len(self._topics):
-                break
+                return time.monotonic() - begun
             time.sleep(0.2)
-        return time.monotonic() - begun
 
     def _delivered(self, error: object, message: Message) -> None:
         assert error is None, error
@@ -93,8 +93,7 @@ class Scene:
         """
         leaders = self._leaders()
         hit = [one for one, leader in leaders.items() if "gateway" not in fault or leader == number]
-        begun = time.monotonic()
-        self._cluster.begin(fault, number)
+        begun = self._cluster.begin(fault, number)
         self.send()
         took = sorted(self._at[one] - begun for one in hit)
         self._cluster.end(fault, number)

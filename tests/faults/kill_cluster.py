@@ -74,8 +74,9 @@ class Round:
     ) -> None:
         self.history = History()
         self.killed: Counter[str] = Counter()
-        self.acked = self.deleted_late = 0
-        """Acknowledged records; segments that some store still had when the others had all."""
+        self.acked = 0
+        self.deleted_late = 0
+        """Segments and topics that were still to be deleted once no store lacked anything."""
         self._took, self._directory, self._seed, self._count = took, directory, seed, count
         self._clients = clients
         self._random = random.Random(seed)
@@ -85,7 +86,7 @@ class Round:
     @property
     def said(self) -> str:
         """See `Kills`."""
-        return f"{self.deleted_late} segments deleted late, "
+        return f"{self.deleted_late} deleted late, "
 
     def run(self) -> list[Problem]:
         """Does harm, heals, and judges."""

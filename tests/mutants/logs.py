@@ -308,8 +308,8 @@ MUTANTS = (
         "later-batch-overtakes-a-refused-one",
         "The second batch of a new producer is taken for its first; the first is refused for ever.",
         "gateway/log/idempotence/producers.py",
-        "        if duplicate is None and self._refused and",
-        "        if duplicate is not None and self._refused and",
+        "            elif producer_id not in state:",
+        "            elif producer_id in state:",
         (f"{PARTITION_APPENDS}test_a_first_batch_that_was_refused_is_not_overtaken",),
     ),
     Mutant(

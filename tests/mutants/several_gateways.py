@@ -143,8 +143,8 @@ MUTANTS = (
     Mutant(
         "what-was-refused-ends-with-the-first",
         "A later batch overtakes the second one that was refused, and librdkafka begins a new epoch.",
-        "gateway/log/idempotence/refused.py",
-        "if known.epoch < epoch or _after(last, known.highest):",
+        "gateway/log/idempotence/refused_batches.py",
+        "if is_after(last, self._highest):",
         "if True:",
         (f"{OF_REFUSED}test_the_first_that_comes_again_does_not_let_others_overtake_each_other",),
     ),

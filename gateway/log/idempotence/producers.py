@@ -50,13 +50,14 @@ class ProducerCount:
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_count", "_refused", "_state")
+    __slots__ = ("_count", "_has_ended", "_refused", "_state")
 
     def __init__(self, count: ProducerCount) -> None:
         self._count = count
         self._state = ProducerState()
         self._state.charge_to(count.charge)
         self._refused = RefusedProducers(count.refused)
+        self._has_ended = False
 
     @property
     def state(self) -> ProducerState:
@@ -70,9 +71,10 @@ class PartitionProducers:
         state.charge_to(self._count.charge)
 
     def end(self) -> None:
-        """The partition was deleted."""
+        """The partition was deleted: nothing is remembered any more."""
         self.begin(ProducerState())
         self._refused.clear()
+        self._has_ended = True
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
@@ -89,8 +91,11 @@ class PartitionProducers:
             if expected is not None and self._refused.is_awaited(producer_id, epoch, expected):
                 self._refused.check(producer_id, epoch, sequence)
             raise
-        if duplicate is None and self._refused and producer_id not in state:
-            self._refused.check(producer_id, epoch, sequence)
+        if self._refused:
+            if duplicate is not None:
+                self._refused.accepted(producer_id, epoch, sequence, header.count)
+            elif producer_id not in state:
+                self._refused.check(producer_id, epoch, sequence)
         return duplicate
 
     def appended(self, header: BatchHeader, last_offset: int, now_ms: int, client: str = NOBODY) -> None:
@@ -116,7 +121,7 @@ class PartitionProducers:
         """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
         may overtake it.
         """
-        if header.producer_id >= 0:
+        if header.producer_id >= 0 and not self._has_ended:
             self._refused.add(header.producer_id, header.producer_epoch, header.base_sequence, client)
 
     def undecided(self, header: BatchHeader) -> None:

@@ -10,11 +10,11 @@ known: librdkafka takes that for a reason to begin a new epoch, for all partitio
 to others, maybe appended there already, it then sends again under that epoch: nobody could tell that it is a
 duplicate. franz-go gives its records up.
 
-A producer is remembered until what was refused last is appended, or for `REFUSED_SECONDS` from when the batch
-that is awaited was refused, or the one before it appended: its client has given up by then. At the bound of
-a partition one is forgotten of the client that has half of the places, else one of the client that brings the
-new one, else the new one is not remembered; a client that has its share of the whole gateway forgets its own.
-Who is forgotten may begin anywhere, as in Kafka.
+A producer is remembered until what was refused last is appended, or known to be in the log. A batch is
+awaited for `REFUSED_SECONDS` from when it was refused, or the one before it came: its client has given it up
+by then. At the bound of a partition one is forgotten of the client that has half of the places, else one of
+the client that brings the new one, else the new one is not remembered; a client that has its share of the
+whole gateway forgets its own. Who is forgotten may begin anywhere, as in Kafka.
 
 The time is a clock's that nobody sets: with the wall clock put forward, all would be forgotten.
 """
@@ -27,42 +27,22 @@ from typing import Final
 
 from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
-from gateway.log.idempotence.producer import MAX_SEQUENCE, advance_sequence, sequence_after
+from gateway.log.idempotence.producer import advance_sequence
+from gateway.log.idempotence.refused_batches import RefusedBatches, is_after
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 MAX_REFUSED_PRODUCERS: Final = 1_000
-"""Such producers per partition, about 400 bytes each."""
+"""Such producers per partition."""
 
-MAX_REFUSED_IN_ALL: Final = 100_000
-"""Such producers of all partitions together, about 40 MB; half of them for one client, or of what others
-leave."""
-
-REFUSED_SECONDS: Final = 180.0
-"""For which a batch that was refused is awaited. Clients send it again for `delivery.timeout.ms`, two minutes
-unless they say otherwise."""
+MAX_REFUSED_IN_ALL: Final = 50_000
+"""Such producers of all partitions together, 400 to 1,000 bytes each; half of them for one client, or of what
+others leave."""
 
 SWEEP_SECONDS: Final = 10.0
-"""Between two looks at all partitions for producers that are over, while a client has its share."""
+"""Between two looks at all partitions for what is not awaited any more, while a client has its share."""
 
 GREEDY_PART: Final = 2
 """A client is greedy that has one of so many places of a partition, or more."""
-
-_HALF: Final = 1 << 30
-"""Sequences wrap at 2^31: one is after another if it is less than half of that ahead."""
-
-
-class _Refused:
-    """What was refused of one producer in one epoch. `heard`: when `lowest` was refused, or became it."""
-
-    __slots__ = ("client", "epoch", "heard", "highest", "lowest")
-
-    def __init__(self, client: str, epoch: int, sequence: int, now: float) -> None:
-        self.client = client
-        self.begin(epoch, sequence, now)
-
-    def begin(self, epoch: int, sequence: int, now: float) -> None:
-        self.epoch, self.heard = epoch, now
-        self.lowest = self.highest = sequence
 
 
 class RefusedAccount:
@@ -91,7 +71,7 @@ class RefusedAccount:
         return self._shares.held(client)
 
     def has_room(self, client: str) -> bool:
-        """Whether there may be one more of this client; what is over anywhere is forgotten for it."""
+        """Whether there may be one more of this client; what is not awaited any more is forgotten for it."""
         now = self.clock()
         if not self._shares.has_room(client, 1) and now >= self._swept + SWEEP_SECONDS:
             self._swept = now
@@ -116,7 +96,7 @@ class RefusedProducers:
     def __init__(self, account: RefusedAccount) -> None:
         self._account = account
         # Both with the one first that was heard longest ago.
-        self._producers: OrderedDict[int, _Refused] = OrderedDict()
+        self._producers: OrderedDict[int, RefusedBatches] = OrderedDict()
         self._by_client: dict[str, OrderedDict[int, None]] = {}
 
     def __len__(self) -> int:
@@ -129,34 +109,24 @@ class RefusedProducers:
         known = self._producers.get(producer_id)
         if known is None:
             if self._make_room(client):
-                self._producers[producer_id] = _Refused(client, epoch, sequence, now)
+                self._producers[producer_id] = RefusedBatches(client, epoch, sequence, now)
                 self._by_client.setdefault(client, OrderedDict())[producer_id] = None
                 self._account.charge(self, client, 1)
         elif epoch > known.epoch:
             known.begin(epoch, sequence, now)
             self._heard(producer_id, known)
-        elif epoch == known.epoch:
-            if _after(sequence, known.highest):
-                known.highest = sequence
-            if _after(known.lowest, sequence):
-                known.lowest, known.heard = sequence, now
-                self._heard(producer_id, known)
+        elif epoch == known.epoch and known.refused(sequence, now):
+            self._heard(producer_id, known)
 
     def check(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Raises KafkaError (NOT_ENOUGH_REPLICAS) when an earlier batch is still to come.
 
         Another epoch begins anew: its producer has given up what was refused.
         """
-        self.forget_old(self._account.clock())
-        known = self._producers.get(producer_id)
-        if (
-            known is not None
-            and known.epoch == epoch
-            and known.lowest != sequence
-            and _after(sequence, known.lowest)
-        ):
-            if _after(sequence, known.highest):
-                known.highest = sequence
+        now = self._account.clock()
+        known = self._known(producer_id, epoch, now)
+        if known is not None and known.precedes(sequence):
+            known.refused(sequence, now)
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"producer {producer_id} sent sequence {sequence}, and {known.lowest} was refused before it",
@@ -166,37 +136,49 @@ class RefusedProducers:
         """Whether the batch with this sequence is to come: it was refused, or others before it were that are
         here all the same, since an earlier leader had taken them.
         """
-        known = self._producers.get(producer_id)
-        return known is not None and known.epoch == epoch and _after(sequence, known.lowest)
+        known = self._known(producer_id, epoch, self._account.clock())
+        return known is not None and is_after(sequence, known.lowest)
 
     def accepted(self, producer_id: int, epoch: int, sequence: int, count: int) -> None:
-        """A batch of so many records was appended: what was refused after it is still to come."""
+        """A batch of so many records is in the log: what was refused after it is still to come."""
         known = self._producers.get(producer_id)
         if known is None or known.epoch > epoch:
             return
-        last = advance_sequence(sequence, count - 1)
-        if known.epoch < epoch or _after(last, known.highest):
+        now, last = self._account.clock(), advance_sequence(sequence, count - 1)
+        if known.epoch < epoch or known.accepted(last, now):
             self._forget(producer_id)
-        elif _after(last, known.lowest):
-            known.lowest, known.heard = sequence_after(last), self._account.clock()
+        elif known.heard == now:
             self._heard(producer_id, known)
 
     def forget_old(self, now: float) -> None:
-        """Forget those whose clients have given up."""
-        while self._producers:
+        """Forget those whose clients have given up, as far as they are first."""
+        for _ in range(len(self._producers)):
             producer_id, known = next(iter(self._producers.items()))
-            if now - known.heard < REFUSED_SECONDS:
+            before = known.heard
+            if known.is_over(now):
+                self._forget(producer_id)
+            elif known.heard == before:
                 return
-            self._forget(producer_id)
-
-    def _heard(self, producer_id: int, known: _Refused) -> None:
-        self._producers.move_to_end(producer_id)
-        self._by_client[known.client].move_to_end(producer_id)
+            else:
+                self._heard(producer_id, known)
 
     def clear(self) -> None:
         """Forget all."""
         for producer_id in tuple(self._producers):
             self._forget(producer_id)
+
+    def _known(self, producer_id: int, epoch: int, now: float) -> RefusedBatches | None:
+        """What is awaited of a producer in this epoch."""
+        self.forget_old(now)
+        known = self._producers.get(producer_id)
+        if known is not None and known.is_over(now):
+            self._forget(producer_id)
+            return None
+        return known if known is not None and known.epoch == epoch else None
+
+    def _heard(self, producer_id: int, known: RefusedBatches) -> None:
+        self._producers.move_to_end(producer_id)
+        self._by_client[known.client].move_to_end(producer_id)
 
     def _forget(self, producer_id: int) -> None:
         known = self._producers.pop(producer_id)
@@ -220,11 +202,7 @@ class RefusedProducers:
         return True
 
     def _of_the_greedy(self) -> OrderedDict[int, None] | None:
-        """The producers of the client that has half of the places here."""
-        most = max(self._by_client.values(), key=len)
-        return most if len(most) * GREEDY_PART >= len(self._producers) else None
-
-
-def _after(sequence: int, other: int) -> bool:
-    """Whether `sequence` is `other` or comes after it."""
-    return (sequence - other) & MAX_SEQUENCE < _HALF
+        """The producers of the client that has half of the places here. What is nobody's is not greedy."""
+        clients = (one for client, one in self._by_client.items() if client != NOBODY)
+        most = max(clients, key=len, default=None)
+        return most if most is not None and len(most) * GREEDY_PART >= len(self._producers) else None

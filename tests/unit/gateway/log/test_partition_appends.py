@@ -216,6 +216,44 @@ def test_what_was_refused_is_forgotten_once_it_came() -> None:
     logged(body)
 
 
+def test_a_duplicate_says_that_it_is_no_longer_awaited() -> None:
+    """What an earlier leader had taken came again, and a gap after it was told as one of refused batches."""
+
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        waiting = append(partition, first())
+        partition.fail("lost")
+        assert waiting.error == NOT_LEADER
+        known = ProducerState()
+        known.applied(7, 0, 0, 9, 10, NOW_MS, NOW_MS)
+        partition.begin_recovery((), None)
+        partition.set_end(10)
+        partition.begin_serving(known)
+        assert code(partition, batch(pid=7, sequence=30)) is NO_REPLICAS
+        assert code(partition, first()) is NONE
+        assert code(partition, batch(pid=7, sequence=30)) is NO_REPLICAS, "it was refused itself"
+        assert code(partition, second()) is NONE
+        assert code(partition, batch(pid=7, sequence=20)) is NONE
+
+    logged(body)
+
+
+def test_nothing_is_remembered_of_a_partition_that_is_deleted() -> None:
+    """What was in flight, and what came for it afterwards, was charged as nobody's."""
+
+    async def body(log: FakeLog) -> None:
+        partition, account = log.partition, log.context.producers.refused
+        append(partition, first())
+        assert code(partition, second(pid=8), has_room=False) is NO_REPLICAS
+        assert account.used == 1
+        partition.delete()
+        assert account.used == 0
+        assert code(partition, second(pid=9)) is not NONE
+        assert account.used == 0
+
+    logged(body)
+
+
 def test_a_known_producer_is_judged_by_what_is_known() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gateway.common.clients import NOBODY
 from gateway.log.idempotence.refused import (
     MAX_REFUSED_PRODUCERS,
-    REFUSED_SECONDS,
     RefusedAccount,
     RefusedProducers,
 )
+from gateway.log.idempotence.refused_batches import REFUSED_SECONDS
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 PRODUCER, EPOCH = 7, 3
@@ -103,6 +104,7 @@ def test_who_gives_up_is_awaited_for_some_minutes_only() -> None:
     assert not scene.takes(10)
     scene.clock.now += 1
     assert scene.takes(10)
+    scene.accept(10)
     assert len(scene.refused) == scene.account.used == 0
 
 
@@ -128,7 +130,29 @@ def test_later_batches_alone_do_not_have_it_awaited_longer() -> None:
         assert not scene.takes(20)
         scene.refuse(10)
         scene.clock.now += REFUSED_SECONDS / 3
-    assert scene.takes(20)
+    assert scene.takes(10)
+    assert not scene.takes(20), "the one after it was refused a minute ago, and is to come"
+
+
+@pytest.mark.parametrize("by", ["add", "check"])
+def test_who_gives_up_one_batch_still_sends_the_next_ones_in_order(by: str) -> None:
+    """All that was refused of a producer was forgotten with the first batch that it gave up."""
+    scene = Scene()
+    scene.refuse(0)
+    scene.clock.now += REFUSED_SECONDS - 1
+    if by == "add":
+        scene.refuse(10)
+    else:
+        assert not scene.takes(10)
+    scene.clock.now += 1
+    assert (scene.takes(20), scene.takes(10)) == (False, True)
+    scene.accept(10)
+    assert not scene.takes(30)
+    scene.accept(20)
+    assert len(scene.refused) == 1
+    scene.clock.now += REFUSED_SECONDS
+    assert scene.takes(50)
+    assert len(scene.refused) == scene.account.used == 0
 
 
 def test_an_older_epoch_changes_nothing() -> None:
@@ -173,6 +197,15 @@ def test_a_client_forgets_its_own_at_the_bound_of_a_partition() -> None:
     fill(refused, newcomer, "another good one")
     assert remembered(refused, newcomer) == list(newcomer)
     assert len(refused) == scene.account.used == MAX_REFUSED_PRODUCERS
+
+
+def test_what_is_nobodys_is_not_greedy() -> None:
+    """Producers of many clients that were read back from the log lost their places to one with made-up ids."""
+    scene = Scene()
+    mine = range(900)
+    fill(scene.refused, mine, NOBODY)
+    fill(scene.refused, range(1000, 1600), "greedy")
+    assert remembered(scene.refused, mine) == list(mine)
 
 
 def test_many_clients_with_one_each_drive_out_nobody() -> None:
