@@ -200,7 +200,7 @@ def test_a_client_forgets_its_own_at_the_bound_of_a_partition() -> None:
 
 
 def test_what_is_nobodys_is_not_greedy() -> None:
-    """Producers of many clients that were read back from the log lost their places to one with made-up ids."""
+    """Producers of many clients that were read back lost their places to one with made-up ids."""
     scene = Scene()
     mine = range(900)
     fill(scene.refused, mine, NOBODY)
