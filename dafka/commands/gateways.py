@@ -87,9 +87,10 @@ def _versions(found: Sequence[dict[str, Any]]) -> dict[int, str]:
 def _held_up(feature: dict[str, Any], versions: Mapping[int, str]) -> list[str]:
     """A line that says which gateways keep a feature from a higher level, if any do."""
     numbers = feature["held_up_by"]
+    if not numbers:
+        return []
     who = ", ".join(f"{number} (version {versions.get(number, 'unknown')})" for number in numbers)
-    line = f"{feature['feature']} goes no higher before these are upgraded, or removed: gateway {who}"
-    return [line] if numbers else []
+    return [f"{feature['feature']} goes no higher before these are upgraded, or removed: gateway {who}"]
 
 
 @gateways.command(
@@ -108,8 +109,9 @@ def upgrade(data: Path) -> None:
     if not raised:
         click.echo("every feature is as high as all gateways can already")
     versions = _versions(_ask(data, "gateways.list"))
-    for line in (line for one in after for line in _held_up(one, versions)):
-        click.echo(line)
+    for one in after:
+        for line in _held_up(one, versions):
+            click.echo(line)
 
 
 @gateways.command(short_help="Have others lead what one leads.", help=DRAIN_HELP)

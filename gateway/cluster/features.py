@@ -243,7 +243,7 @@ class Features:
                 await self._lower_format()  # where a change was given up between its two steps
                 return
             is_new = not are_as_before(levels)
-            if is_new and await self._put_format(keys.FORMAT):
+            if is_new and await self._raise_format():
                 has_raised_format = True
                 continue
             value = pack_features(
@@ -278,9 +278,9 @@ class Features:
             except CompareFailed:
                 continue
 
-    async def _put_format(self, wanted: int) -> bool:
-        """Have the catalog be of this format; whether it was of another one before."""
-        while puts := self._with_format(wanted):
+    async def _raise_format(self) -> bool:
+        """Keep releases from before there were levels out; whether they could take part until now."""
+        while puts := self._with_format(keys.FORMAT):
             try:
                 await self._catalog.transact(unchanged(self._catalog, puts), puts)
             except CompareFailed:

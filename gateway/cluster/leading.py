@@ -284,7 +284,7 @@ class Leading:
         orphans = table.orphans({number: one.life for number, one in living.items()})
         gateways = [Gateway(number, one.rack, draining=not one.stays) for number, one in living.items()]
         occupancy = await self._occupancy()
-        # Its processor time is for what has no leader that serves; what others recover is theirs to count.
+        # What it has to recover comes before making shares even; what others lead they give themselves.
         is_behind = self._recovery.is_behind and not self._is_leaving
         evened = NOBODY if is_behind else own.gateway
         for move in next_moves(table.owners(), orphans, gateways, occupancy, evened):

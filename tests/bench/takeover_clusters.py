@@ -117,16 +117,11 @@ class OverEtcd:
         return self._cluster.bootstrap
 
     def start(self) -> None:
-        if not self._runs:
+        if self._runs:
+            self._cluster.start_nodes()
+        else:
             self._runs = True
             self._stack.enter_context(self._cluster)
-            return
-        for store in self._cluster.stores:
-            store.launch()
-        for gateway in self._cluster.gateways:
-            gateway.launch()
-        for gateway in self._cluster.gateways:
-            gateway.wait_ready()
 
     def stop(self) -> None:
         for process in (*self._cluster.gateways, *self._cluster.stores):

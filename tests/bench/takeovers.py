@@ -54,14 +54,14 @@ class Scene:
                 made.result(SECONDS)
         self._producer = Producer(servers | IMPATIENT | {"enable.idempotence": True, "linger.ms": 0})
         self._at: dict[tuple[str, int], float] = {}
-        self.wait_until_even()
-        self.send()
+        self._wait_until_even()
+        self._send()
 
     def _leaders(self) -> dict[tuple[str, int], int]:
         told = self._admin.list_topics(timeout=SECONDS).topics
         return {(name, n): one.leader for name in self._topics for n, one in told[name].partitions.items()}
 
-    def wait_until_even(self) -> float:
+    def _wait_until_even(self) -> float:
         """Seconds from now on that it took."""
         begun = time.monotonic()
         while True:
@@ -79,7 +79,7 @@ class Scene:
         assert partition is not None
         self._at[topic, partition] = time.monotonic()
 
-    def send(self) -> None:
+    def _send(self) -> None:
         """One record to each partition."""
         self._at.clear()
         for name, count in self._topics.items():
@@ -94,17 +94,17 @@ class Scene:
         leaders = self._leaders()
         hit = [one for one, leader in leaders.items() if "gateway" not in fault or leader == number]
         begun = self._cluster.begin(fault, number)
-        self.send()
+        self._send()
         took = sorted(self._at[one] - begun for one in hit)
         self._cluster.end(fault, number)
-        return took, self.wait_until_even()
+        return took, self._wait_until_even()
 
     def start_all(self) -> float:
         """Seconds that a start of everything takes, until each partition has acknowledged."""
         self._cluster.stop()
         begun = time.monotonic()
         self._cluster.start()
-        self.send()
+        self._send()
         return time.monotonic() - begun
 
 

@@ -88,15 +88,19 @@ class WholeCluster:
             stack.enter_context(self.etcd)
             for tower in self.towers:
                 tower.start()
-            for store in self.stores:
-                store.start()
-            # All at once: each waits for the stores, and one of them makes the cluster.
-            for gateway in self.gateways:
-                gateway.launch()
-            for gateway in self.gateways:
-                gateway.wait_ready()
+            self.start_nodes()
             self._stack = stack.pop_all()
         return self
+
+    def start_nodes(self) -> None:
+        """Start stores and gateways, and wait until they serve."""
+        for store in self.stores:
+            store.start()
+        # All at once: each waits for the stores, and one of them makes the cluster.
+        for gateway in self.gateways:
+            gateway.launch()
+        for gateway in self.gateways:
+            gateway.wait_ready()
 
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()

@@ -29,7 +29,7 @@ MUTANTS = (
         "level-raised-before-the-format",
         "A release from before there were levels starts while one is raised, and takes part.",
         FILE,
-        "if is_new and await self._put_format(keys.FORMAT):",
+        "if is_new and await self._raise_format():",
         "if is_new and False:",
         (FROM_BEFORE,),
     ),

@@ -6,13 +6,9 @@ when one writes nothing is noted here, and whoever turns out to have written sin
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
 
-from gateway.common.clients import NOBODY
+from gateway.log.idempotence.greedy import greedy_client
 from gateway.log.idempotence.producer import Producer
-
-GREEDY_PART: Final = 2
-"""A client is greedy that has one of so many places, or more."""
 
 
 class IdleProducers:
@@ -53,12 +49,8 @@ class IdleProducers:
             of_client.move_to_end(producer_id)
 
     def greedy_client(self) -> str | None:
-        """The client that has most producers here, if it is half of all. What is nobody's is not greedy."""
-        most = max(self._by_client, key=self._count, default=NOBODY)
-        return most if self._count(most) * GREEDY_PART >= max(1, len(self._producers)) else None
-
-    def _count(self, client: str) -> int:
-        return 0 if client == NOBODY else len(self._by_client[client])
+        """The client that has half of the producers here, or more."""
+        return greedy_client(self._by_client, len(self._producers))
 
 
 def _last_offset(producer: Producer) -> int:

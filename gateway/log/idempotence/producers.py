@@ -117,7 +117,7 @@ class PartitionProducers:
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)
 
-    def refused(self, header: BatchHeader, client: str = NOBODY) -> None:
+    def refused(self, header: BatchHeader, client: str) -> None:
         """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
         may overtake it.
         """

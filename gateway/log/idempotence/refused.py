@@ -25,8 +25,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from gateway.common.clients import NOBODY
 from gateway.common.shares import Shares
+from gateway.log.idempotence.greedy import greedy_client
 from gateway.log.idempotence.producer import advance_sequence
 from gateway.log.idempotence.refused_batches import RefusedBatches, is_after
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -40,9 +40,6 @@ others leave."""
 
 SWEEP_SECONDS: Final = 10.0
 """Between two looks at all partitions for what is not awaited any more, while a client has its share."""
-
-GREEDY_PART: Final = 2
-"""A client is greedy that has one of so many places of a partition, or more."""
 
 
 class RefusedAccount:
@@ -102,7 +99,7 @@ class RefusedProducers:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def add(self, producer_id: int, epoch: int, sequence: int, client: str = NOBODY) -> None:
+    def add(self, producer_id: int, epoch: int, sequence: int, client: str) -> None:
         """A batch that begins with `sequence` was refused, and will be sent again."""
         now = self._account.clock()
         self.forget_old(now)
@@ -193,16 +190,9 @@ class RefusedProducers:
         may_have_more = self._account.has_room(client)
         if may_have_more and len(self._producers) < MAX_REFUSED_PRODUCERS:
             return True
-        leaves = self._by_client.get(client)
-        if may_have_more:
-            leaves = self._of_the_greedy() or leaves
+        greedy = greedy_client(self._by_client, len(self._producers)) if may_have_more else None
+        leaves = self._by_client.get(greedy or client)
         if leaves is None:
             return False
         self._forget(next(iter(leaves)))
         return True
-
-    def _of_the_greedy(self) -> OrderedDict[int, None] | None:
-        """The producers of the client that has half of the places here. What is nobody's is not greedy."""
-        clients = (one for client, one in self._by_client.items() if client != NOBODY)
-        most = max(clients, key=len, default=None)
-        return most if most is not None and len(most) * GREEDY_PART >= len(self._producers) else None
