@@ -23,6 +23,7 @@ from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, Leadership, LeadsAll, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
+from gateway.log.transactions.aborted_reading import AbortedReader
 from gateway.log.wake_ups import WakeUps
 from wireproto.dafka.additions import NOTHING_REMEMBERED, Remembered
 
@@ -77,6 +78,7 @@ class LogContext:
         self.closer = Closer(self)
         self.copier = Copier(self)
         self.cold = ColdReader(self)
+        self.aborted = AbortedReader(self)
         self.log_starts = LogStarts(self)
         self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)

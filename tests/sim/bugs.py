@@ -29,7 +29,7 @@ from gateway.log.compaction.output import OutputWriter
 from gateway.log.compaction.rules import NewestOffsets, _digest
 from gateway.log.compaction.run import CompactionRun
 from gateway.log.epoch_counter import EpochCounter
-from gateway.log.idempotence.state import Duplicate
+from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
 from gateway.log.recovery.one_partition import PartitionRecovery

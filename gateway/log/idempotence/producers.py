@@ -8,11 +8,16 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.common.clients import NOBODY
+from gateway.common.marker import Marker
 from gateway.common.shares import Shares
-from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
+from gateway.log.idempotence.markers import check_marker
+from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
-from gateway.log.idempotence.state import Duplicate, ProducerState
+from gateway.log.idempotence.sequences import Duplicate
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.transactions.aborted import AbortedTransaction
 from wireproto.kafka.errors import KafkaError
+from wireproto.records.control import EndMarker
 from wireproto.records.header import BatchHeader
 
 
@@ -85,7 +90,9 @@ class PartitionProducers:
         state = self._state
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         try:
-            duplicate = state.check(producer_id, epoch, sequence, header.count)
+            duplicate = state.check(
+                producer_id, epoch, sequence, header.count, is_transactional=header.is_transactional
+            )
         except KafkaError:
             expected = state.expected(producer_id, epoch)
             if expected is not None and self._refused.is_awaited(producer_id, epoch, expected):
@@ -113,9 +120,44 @@ class PartitionProducers:
             now_ms,
             client,
             is_short=producer_id not in state and self._count.is_short(client),
+            is_transactional=header.is_transactional,
         )
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)
+
+    def why_no_room(self, header: BatchHeader, now_ms: int, client: str) -> str:
+        """Why this transactional batch, which is the next one of its producer, cannot be taken now; "" if it
+        can.
+        """
+        is_short = header.producer_id not in self._state and self._count.is_short(client)
+        return self._state.why_no_room(header.producer_id, now_ms, client, is_short=is_short)
+
+    def check_marker(self, marker: Marker) -> int | None:
+        """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
+        KafkaError as `markers.check_marker`.
+        """
+        return check_marker(self._state.find(marker.producer_id), marker)
+
+    def ended(self, marker: Marker, offset: int, now_ms: int) -> AbortedTransaction | None:
+        """This marker is in the log, at `offset`; what it has aborted, if that is anything."""
+        end = EndMarker(marker.is_commit, marker.coordinator_epoch)
+        return self._state.ended(
+            marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms, marker.number
+        )
+
+    def first_open(self) -> int:
+        """The first offset of the oldest open transaction; -1: none is open."""
+        first = self._state.transactions.first_open()
+        return NOTHING_OPEN if first is None else first
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a transaction is not decided yet, durably."""
+        return bool(self._state.transactions)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it everything is decided; what lies below the high watermark is durable."""
+        return self._state.transactions.last_stable_offset(high_watermark)
 
     def refused(self, header: BatchHeader, client: str) -> None:
         """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
@@ -128,6 +170,8 @@ class PartitionProducers:
         """This batch, of any producer, was appended, and the partition has failed before it was durable. Kept
         or not, recovery will tell; if not, it must come before what its producer sent later.
         """
+        if header.is_control:
+            return  # its coordinator sends it again
         written = self._state.find(header.producer_id)
         self.refused(header, NOBODY if written is None else written.client)
 

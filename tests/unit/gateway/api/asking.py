@@ -51,10 +51,19 @@ class FakePartition:
         default_factory=lambda: PartitionProducers(ProducerCount(trio.current_time))
     )
     failure: KafkaError | None = None
+    undecided: int = 0
+    """Records at the end that belong to open transactions."""
 
     @property
     def high_watermark(self) -> int:
         return len(self.timestamps)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark - self.undecided
+
+    def visible_end(self, committed: bool) -> int:
+        return self.last_stable_offset if committed else self.high_watermark
 
     def asked_for(self) -> None:
         self.asked += 1
