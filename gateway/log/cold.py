@@ -81,12 +81,14 @@ class ColdReader:
         of: both from one chain. Nothing if `offset` lies above it. Raises KafkaError.
         """
         while True:
-            if offset >= partition.last_stable_offset:
+            # As it is now: a log start that moves into an open transaction takes it along, and what is being
+            # read may be of that.
+            stable = partition.last_stable_offset
+            if offset >= stable:
                 return (), []
             segment = self._segment_at(partition, offset)
             try:
                 contents = await self._read_of(partition, segment, offset, max_bytes)
-                stable = partition.last_stable_offset
                 contents = [batch for batch in contents if read_header(batch).last_offset < stable]
                 end = read_header(contents[-1]).last_offset + 1 if contents else offset
                 aborted = await self._context.aborted.between(partition, offset, end)

@@ -1,11 +1,4 @@
-"""Whether a marker may be appended: by its producer's epoch, and its coordinator's (``ProducerAppendInfo``).
-
-Rule: **a marker ends one transaction, which has a number**. A coordinator that gets no answer sends a marker
-again; when that has gone well the first one may still lie somewhere, and would end the producer's next
-transaction, of the same epoch. So what was done is not done again. The numbers are known as long as this
-gateway leads the partition under one leader epoch; what was sent under an earlier one is refused by that.
-Numbers of one coordinator epoch are compared: another coordinator counts anew.
-"""
+"""Whether a marker may be appended, by the epochs of producer and coordinator (``ProducerAppendInfo``)."""
 
 from typing import Final
 
@@ -20,17 +13,14 @@ BUMPS_EPOCH_FROM: Final = 2
 """The `transaction.version` from which a transaction's marker has an epoch of its own (KIP-890)."""
 
 
-def check_marker(known: Producer | None, marker: Marker) -> int | None:
-    """Whether a marker may be appended now, of a producer that is `known`, or not: None if so, else the
-    offset of the one that it repeats.
+def check_marker(known: Producer | None, marker: Marker) -> None:
+    """Whether a marker may be appended now, of a producer that is `known`, or not.
 
     Raises KafkaError: INVALID_PRODUCER_EPOCH, it is of an older epoch; TRANSACTION_COORDINATOR_FENCED,
     another coordinator has taken over.
     """
     if known is None:
-        return None
-    if marker.coordinator_epoch == known.coordinator_epoch and 0 < marker.number <= known.ended_number:
-        return known.ended_at
+        return
     if _is_old(known, marker):
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -43,7 +33,6 @@ def check_marker(known: Producer | None, marker: Marker) -> int | None:
             f"the marker of producer {marker.producer_id} is of coordinator epoch "
             f"{marker.coordinator_epoch}, and {known.coordinator_epoch} has ended a transaction here",
         )
-    return None
 
 
 def _is_old(known: Producer, marker: Marker) -> bool:

@@ -71,8 +71,6 @@ class Producer:
         "charged_to",
         "client",
         "coordinator_epoch",
-        "ended_at",
-        "ended_number",
         "epoch",
         "first_offset",
         "last_offset",
@@ -89,10 +87,6 @@ class Producer:
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.first_offset = NOTHING_OPEN
         """Of its open transaction."""
-        self.ended_number = 0
-        """The number of the last marker that came in this leadership, of that coordinator epoch; 0: none."""
-        self.ended_at = -1
-        """Its offset."""
         self.last_offset = batches[-1].last_offset if batches else -1
         """Of its last batch or marker."""
         self.timestamp = batches[-1].timestamp if batches else -1
@@ -119,20 +113,12 @@ class Producer:
         batches.append(batch)
         self.used_ms, self.last_offset, self.timestamp = now_ms, batch.last_offset, batch.timestamp
 
-    def end(
-        self, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, now_ms: int, number: int
-    ) -> None:
-        """A marker of this epoch is in the log (`ProducerStateEntry.update`); `number`: its transaction's, 0
-        if it is not known.
-        """
+    def end(self, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, now_ms: int) -> None:
+        """A marker of this epoch is in the log (`ProducerStateEntry.update`)."""
         if self.epoch != epoch:
             self.epoch = epoch
             self.batches.clear()
-        if self.coordinator_epoch != coordinator_epoch:
-            self.coordinator_epoch, self.ended_number = coordinator_epoch, 0
-        if number > self.ended_number:
-            self.ended_number, self.ended_at = number, offset
-        self.first_offset = NOTHING_OPEN
+        self.coordinator_epoch, self.first_offset = coordinator_epoch, NOTHING_OPEN
         self.used_ms, self.last_offset, self.timestamp = now_ms, offset, timestamp
 
     def find(self, first_sequence: int, last_sequence: int) -> Batch | None:

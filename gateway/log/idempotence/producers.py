@@ -1,7 +1,8 @@
 """What one partition takes of its idempotent producers, and what it refuses.
 
-Two things are known: the states of those that have written here (`state`), which each recovery reads back,
-and the producers of which a batch was refused (`refused`), for some minutes, across recoveries of this life.
+Known are the states of those that have written here (`state`), which each recovery reads back; the producers
+of which a batch was refused (`refused`), for some minutes, across recoveries of this life; and for a minute
+the transactions that ended under this leader epoch (`ended`).
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Final
 from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.common.shares import Shares
+from gateway.log.idempotence.ended import EndedTransactions
 from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
@@ -55,13 +57,14 @@ class ProducerCount:
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_count", "_has_ended", "_refused", "_state")
+    __slots__ = ("_count", "_ended", "_has_ended", "_refused", "_state")
 
     def __init__(self, count: ProducerCount) -> None:
         self._count = count
         self._state = ProducerState()
         self._state.charge_to(count.charge)
         self._refused = RefusedProducers(count.refused)
+        self._ended = EndedTransactions()
         self._has_ended = False
 
     @property
@@ -73,6 +76,7 @@ class PartitionProducers:
         """The partition was recovered: this is what is known of its producers."""
         self._state.charge_to(None)
         self._state = state
+        self._ended.clear()
         state.charge_to(self._count.charge)
 
     def end(self) -> None:
@@ -136,14 +140,17 @@ class PartitionProducers:
         """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
         KafkaError as `markers.check_marker`.
         """
-        return check_marker(self._state.find(marker.producer_id), marker)
+        if marker.number and (repeated := self._ended.find(marker)) is not None:
+            return repeated
+        check_marker(self._state.find(marker.producer_id), marker)
+        return None
 
     def ended(self, marker: Marker, offset: int, now_ms: int) -> AbortedTransaction | None:
         """This marker is in the log, at `offset`; what it has aborted, if that is anything."""
         end = EndMarker(marker.is_commit, marker.coordinator_epoch)
-        return self._state.ended(
-            marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms, marker.number
-        )
+        if marker.number:
+            self._ended.add(marker, offset, self._count.refused.clock())
+        return self._state.ended(marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms)
 
     def first_open(self) -> int:
         """The first offset of the oldest open transaction; -1: none is open."""

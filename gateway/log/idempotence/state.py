@@ -236,24 +236,23 @@ class ProducerState:
         offset: int,
         timestamp: int,
         now_ms: int,
-        number: int = 0,
     ) -> AbortedTransaction | None:
         """Records a marker that was appended at `offset`; what it has aborted, if that is anything.
 
-        `timestamp`: the marker's, ms; `number`: its transaction's, if known. An open transaction is ended
-        whatever the epochs say: who appends looks at these before (`markers`).
+        `timestamp`: the marker's, ms. An open transaction is ended whatever the epochs say: who appends looks
+        at these before (`markers`). A producer that is not known, and had nothing to be ended, is remembered
+        for its epochs, but nobody is forgotten for it.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = Producer(epoch, now_ms, [])
-            producer.end(epoch, marker.coordinator_epoch, offset, timestamp, now_ms, number)
-            self._take_new(producer_id, producer, is_short=False, must_be=False)
+            if not self._is_full(is_short=False):
+                producer = Producer(epoch, now_ms, [])
+                producer.end(epoch, marker.coordinator_epoch, offset, timestamp, now_ms)
+                self._remember(producer_id, producer)
             return None
         self._producers.move_to_end(producer_id)
         first_offset = producer.first_offset
-        producer.end(
-            max(epoch, producer.epoch), marker.coordinator_epoch, offset, timestamp, now_ms, number
-        )
+        producer.end(max(epoch, producer.epoch), marker.coordinator_epoch, offset, timestamp, now_ms)
         if first_offset == NOTHING_OPEN:
             return None
         self.transactions.end(first_offset, offset)
