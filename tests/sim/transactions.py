@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, cast
@@ -97,6 +97,8 @@ class Transactions:
         """Those of the present coordinator."""
         self._pending: dict[Transaction, None] = {}
         """Decided and not complete."""
+        self._sent: Counter[tuple[Transaction, PartitionName, int]] = Counter()
+        """How often a marker was sent under a coordinator epoch."""
         self._stable: defaultdict[PartitionName, int] = defaultdict(lambda: -1)
         """The highest last stable offset that was shown."""
 
@@ -228,6 +230,9 @@ class Transactions:
             transaction.state is State.COMMITTED,
             number,
         )
+        sent = transaction, partition, epoch
+        self._sent[sent] += 1
+        world.loop.after(REQUEST_SECONDS, self._not_answered, self._sent[sent], *sent, number, until)
         arrive = partial(self._arrive, transaction, partition, marker, life, log.leader_epoch, until)
         bad = world.working
         world.loop.after(self._delay() if bad else NETWORK_SECONDS, arrive, True)
@@ -235,6 +240,19 @@ class Transactions:
             world.loop.after(self.random.uniform(0.0, LATE_SECONDS), arrive, False)
         if bad and self.random.random() < 0.1:  # nobody has heard the answer: once more
             world.loop.after(RETRY_SECONDS, self._send, transaction, partition, epoch, number, until)
+
+    def _not_answered(
+        self,
+        times: int,
+        transaction: Transaction,
+        partition: PartitionName,
+        epoch: int,
+        number: int,
+        until: float,
+    ) -> None:
+        """Send it again, unless that was done meanwhile."""
+        if self._sent[transaction, partition, epoch] == times:
+            self._send(transaction, partition, epoch, number, until)
 
     def _delay(self) -> float:
         if self.random.random() < 0.2:
