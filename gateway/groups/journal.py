@@ -18,13 +18,13 @@ from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import (
     CommittedOffset,
-    TooLong,
     group_key,
     group_value,
     offset_key,
     offset_value,
 )
 from gateway.groups.replay import LoadedGroup
+from gateway.journal.fields import TooLong
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

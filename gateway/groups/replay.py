@@ -19,12 +19,11 @@ from gateway.groups.records import (
     LEGACY_OFFSET_KEY,
     PARTITION_BYTES,
     GroupRecord,
-    MalformedRecord,
     OffsetRecord,
-    UnknownRecord,
     decode_record,
     plain_offset,
 )
+from gateway.journal.fields import MalformedRecord, UnknownRecord
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import BatchHeader
 from wireproto.records.keyed import Keyed, keyed_slices
