@@ -6,7 +6,11 @@ marker, and Complete* follows. There are two protocols:
 * the older one (EndTxn up to version 4): a producer keeps its epoch. A request that comes twice is told by
   the state, so a late one may hit the producer's next transaction;
 * the newer one (version 5, KIP-890): Prepare* has the next epoch, with which the producer goes on. Who comes
-  with the epoch before it asks for the end that is prepared, or complete, once more.
+  with the epoch before it asks for the end that is complete once more.
+
+While markers are being written Complete* is on its way, and whoever has the id is to ask again: a producer
+may have been told already which epoch it has then, and what it asks for may pass. (Kafka's states have
+answers of their own for Prepare*, but a pending Complete* is looked at before them.)
 """
 
 from __future__ import annotations
@@ -76,7 +80,7 @@ def _end_with_the_same_epoch(known: TransactionMetadata, request: EndTxn, now_ms
     if known.state is TransactionState.ONGOING:
         ended = replace(known, state=prepared, last_update_ms=now_ms, client_version=request.client_version)
         return Write(ended, DONE)
-    if known.state is prepared:
+    if known.is_prepared:
         return BUSY
     return DONE if known.state is _COMPLETE[prepared] else WRONG_STATE
 
@@ -84,9 +88,9 @@ def _end_with_the_same_epoch(known: TransactionMetadata, request: EndTxn, now_ms
 def _end_with_the_next_epoch(
     known: TransactionMetadata, request: EndTxn, now_ms: int, new_producer_id: int | None
 ) -> Outcome:
+    if known.is_prepared:
+        return BUSY
     is_present = (request.producer_id, request.producer_epoch) == (known.producer_id, known.producer_epoch)
-    if known.is_prepared and (is_present or request.producer_id == known.next_producer_id):
-        return BUSY  # it was told already how it goes on, and what it asks for may pass then
     is_again = _is_again(known, request)
     if request.producer_id != known.producer_id and not is_again:
         return OTHER_PRODUCER
@@ -117,10 +121,7 @@ def _once_more(known: TransactionMetadata, request: EndTxn) -> Answer:
     """The answer to a request of the epoch before this one."""
     if known.state in {TransactionState.EMPTY, TransactionState.ONGOING}:
         return FENCED  # InitProducerId made this epoch, or its transaction has begun
-    prepared = request.prepared
-    if known.state is prepared:
-        return BUSY
-    if known.state is _COMPLETE[prepared]:
+    if known.state is _COMPLETE[request.prepared]:
         return Answer(ErrorCode.NONE, known.producer_id, known.producer_epoch)
     return WRONG_STATE
 

@@ -99,9 +99,9 @@ class Model:
             return 49, -1, -1, None
         if protocol < 2:
             return self._end_older(pid, epoch, word, protocol, now)
-        present = (pid, epoch) == (self.pid, self.epoch)
-        if self.state.startswith("Prepare") and (present or pid == self.after):
+        if self.state.startswith("Prepare"):
             return 51, -1, -1, None
+        present = (pid, epoch) == (self.pid, self.epoch)
         again = (pid, epoch + 1) == (self.pid, self.epoch) or (
             (pid, epoch) == (self.before, 32766) and self.epoch == 0
         )
@@ -126,15 +126,16 @@ class Model:
             return 90, -1, -1, None
         if self.state == "Ongoing":
             return 0, -1, -1, replace(self, state=f"Prepare{word}", touched=now, protocol=protocol)
-        error = {f"Prepare{word}": 51, f"Complete{word}": 0}.get(self.state, 48)
-        return error, -1, -1, None
+        if self.state.startswith("Prepare"):
+            return 51, -1, -1, None
+        return (0 if self.state == f"Complete{word}" else 48), -1, -1, None
 
     def _end_again(self, word: str) -> tuple[int, int, int, Model | None]:
         if self.state in {"Ongoing", "Empty"}:
             return 90, -1, -1, None
         if self.state == f"Complete{word}":
             return 0, self.pid, self.epoch, None
-        return (51 if self.state == f"Prepare{word}" else 48), -1, -1, None
+        return 48, -1, -1, None
 
     def _bumped(self, state: str, protocol: int, now: int, fresh: int) -> Model:
         return replace(
