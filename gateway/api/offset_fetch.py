@@ -27,9 +27,9 @@ import trio
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
-from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import NO_EPOCH, NO_TOPIC_ID, CommittedOffset
+from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -91,7 +91,7 @@ class _Fetch:
         self._stable = request.body.require_stable
         self._broker = broker
         self._work = request.work
-        self._patient_until = trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS
+        self._patient_until = trio.current_time() + WRITE_TIMEOUT_SECONDS
         several = version >= SEVERAL_GROUPS_SINCE_VERSION
         self._topic_class, self._partition_class = (
             (_GroupTopic, _GroupPartition) if several else (_Topic, _Partition)

@@ -11,20 +11,21 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.groups.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
-from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
-from gateway.groups.loading import load_partition
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import (
     CommittedOffset,
-    TooLong,
     group_key,
     group_value,
     offset_key,
     offset_value,
 )
-from gateway.groups.replay import LoadedGroup
+from gateway.groups.replay import LoadedGroup, Replay
+from gateway.journal.fields import TooLong
+from gateway.journal.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
+from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
+from gateway.journal.loading import load_partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Journal:
         """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
         It neither blocks nor raises.
         """
-        self.group_commit = GroupCommit(cluster, lost)
+        self.group_commit = GroupCommit(cluster, OFFSETS_TOPIC, lost)
         self.unreadable_batches = 0
         """Batches that could not be read when partitions were loaded."""
 
@@ -107,9 +108,10 @@ class Journal:
         # What is on its way would take effect in tables that nobody looks at any more.
         place = self.group_commit.place_at(partition)
         await self.group_commit.settle(place)
-        loaded = await load_partition(place.partition)
-        self.unreadable_batches += loaded.unreadable_batches
-        return loaded.groups
+        replay = Replay(partition)
+        await load_partition(place.partition, replay)
+        self.unreadable_batches += replay.unreadable_batches
+        return replay.groups
 
     async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
         await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))

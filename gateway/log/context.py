@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAX_WINDOW_BYTES = 64 * 1024 * 1024
 """Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of
 the store's queue, so that the store never refuses what the gateway sent. Internal topics do not wait at this
-gate: their share besides is bounded where they are written (`gateway.groups.group_commit`)."""
+gate: their share besides is bounded where they are written (`gateway.journal.group_commit`)."""
 
 MAX_STUCK_BYTES = 32 * 1024 * 1024
 """How much of the windows that wait without progress does not count towards the gate, so that partitions

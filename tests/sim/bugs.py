@@ -16,10 +16,10 @@ import trio
 
 from gateway.catalog.keys import COMPACTING, SEGMENT_TOMBSTONES, pack, segment_tombstone_key, unpack
 from gateway.fetch.session import FetchSession, SessionPartition
-from gateway.groups.group_commit import GroupCommit
 from gateway.groups.journal import Journal, _Offsets
 from gateway.groups.records import group_key
 from gateway.groups.replay import Replay
+from gateway.journal.group_commit import GroupCommit
 from gateway.log import opener
 from gateway.log.appends import Append
 from gateway.log.closer import Closer

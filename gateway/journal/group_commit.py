@@ -1,12 +1,11 @@
-"""Appends writes to the partitions of `__consumer_offsets`, many in one batch, and tells when they are
-durable.
+"""Appends writes to the partitions of an internal topic, many in one batch, and tells when they are durable.
 
-Theory of operation: each partition has a lane (`gateway.groups.lane`) while something is written to it. A
+Theory of operation: each partition has a lane (`gateway.journal.lane`) while something is written to it. A
 write goes out in the next turn of the loop if nothing of its lane is on its way; by then all requests that
 had come were read, so what they write shares a batch, and the batches of all partitions go to the stores
 together. Otherwise it waits for what is on its way, and then goes out with all others that wait: the more is
 written, the larger the batches, at one fsync each. When a partition fails, what was on its way may be kept or
-not: `lost` is called, and the groups of that partition are to be loaded again.
+not: `lost` is called, and what that partition keeps is to be loaded again.
 
 Internal topics do not wait at the gate that holds back producers (`gateway.log.context.MAX_WINDOW_BYTES`):
 what they may have on their way besides is bounded here.
@@ -22,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import trio
 
 from gateway.common.waiting import Waiter
-from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
-from gateway.groups.lane import KeyValue, Lane, Write
+from gateway.journal.internal_topic import partition_for
+from gateway.journal.lane import KeyValue, Lane, Write
 from gateway.log.appends import Append, Completion, Completions
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -33,7 +32,7 @@ from wireproto.records.header import HEADER_BYTES, read_header
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
 
-OFFSETS_COMMIT_TIMEOUT_SECONDS: Final = 5.0
+WRITE_TIMEOUT_SECONDS: Final = 5.0
 """Kafka's `offsets.commit.timeout.ms`: how long a write may take until it is durable; then its client is
 told to try again."""
 
@@ -42,8 +41,8 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 with COORDINATOR_NOT_AVAILABLE, which clients retry."""
 
 MAX_LARGE_BYTES: Final = 8 * 1024 * 1024
-"""Writes too large to share a batch with others, of all partitions together, waiting or on their way.
-Beyond it they are refused as above."""
+"""Writes too large to share a batch with others, of all partitions of a topic together, waiting or on their
+way. Beyond it they are refused as above."""
 
 _ACKS_ALL: Final = -1
 
@@ -56,7 +55,7 @@ _AS_COORDINATOR_ERRORS: Final = {
 
 
 def as_coordinator_error(code: ErrorCode, message: str | None) -> KafkaError:
-    """What clients of a group are told for an error of the log
+    """What clients of a coordinator are told for an error of the log
     (`CoordinatorOperationExceptionHelper.handleOperationException`).
     """
     return KafkaError(_AS_COORDINATOR_ERRORS.get(code, code), message or "")
@@ -118,7 +117,7 @@ class Pending:
         """What is over when the write is done, or has taken too long from `now` on (trio's clock): then
         `outcome` says how it went. Asked for once.
         """
-        made = Completion(completions, now + OFFSETS_COMMIT_TIMEOUT_SECONDS)
+        made = Completion(completions, now + WRITE_TIMEOUT_SECONDS)
         if not self.done:
             made.waiting = 1
             self._completion = made
@@ -131,7 +130,7 @@ class Pending:
         if not self.done:
             late = KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"not durable on enough stores within {OFFSETS_COMMIT_TIMEOUT_SECONDS:.0f} s",
+                f"not durable on enough stores within {WRITE_TIMEOUT_SECONDS:.0f} s",
             )
             self._lane.withdraw(self.write, late)
             return late.code
@@ -155,14 +154,17 @@ class Pending:
 
 
 class GroupCommit:
-    """The writes to all partitions of the topic."""
+    """The writes to all partitions of one topic."""
 
-    def __init__(self, cluster: Cluster, lost: Callable[[int], None]) -> None:
-        """`lost`: see `Journal`."""
+    def __init__(self, cluster: Cluster, topic: str, lost: Callable[[int], None]) -> None:
+        """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
+        It neither blocks nor raises.
+        """
         self.batches = 0
         self.records = 0
         """Appended in this life."""
         self._cluster = cluster
+        self._topic = topic
         self._lost = lost
         self._places: dict[Partition, Place] = {}
         self._next: dict[Partition, Place] = {}
@@ -186,9 +188,11 @@ class GroupCommit:
             # What was refused is over as well.
             self._cluster.completions.settle()
 
-    def place(self, group_id: str) -> Place:
-        """Where a group's records go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
-        return self.place_at(partition_for(group_id, len(self._partitions())))
+    def place(self, key: str) -> Place:
+        """Where the records of a group, or transactional id, go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE
+        without the topic.
+        """
+        return self.place_at(partition_for(key, len(self._partitions())))
 
     def place_at(self, index: int) -> Place:
         """A partition of the topic. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
@@ -196,9 +200,9 @@ class GroupCommit:
         return self._places.get(partition) or Place(partition, Lane())
 
     def _partitions(self) -> Sequence[Partition]:
-        topic = self._cluster.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster.topics.get(self._topic)
         if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self._topic} yet")
         return topic.partitions
 
     async def settle(self, place: Place) -> None:
@@ -243,7 +247,7 @@ class GroupCommit:
             full = place.lane.waiting_bytes + write.size > MAX_WAITING_BYTES
         if full:
             raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {OFFSETS_TOPIC}"
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {self._topic}"
             )
 
     def _go_on(self, place: Place) -> None:

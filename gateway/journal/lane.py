@@ -1,5 +1,4 @@
-"""The order of writes to one partition of `__consumer_offsets`: one batch is on its way, the next one
-collects.
+"""The order of writes to one partition of an internal topic: one batch is on its way, the next one collects.
 
 Pure. Rules: writes reach the log in the order in which they were added; the records of one write are in one
 batch, so a crash keeps all of them or none; a write is settled once, in the same order.
@@ -15,7 +14,7 @@ from wireproto.kafka.errors import KafkaError
 
 MAX_BATCH_BYTES: Final = 64 * 1024
 """Writes share a batch up to here, some 500 commits; one that is larger has a batch of its own. The batches
-of all 50 partitions together then take 3 MiB of what may be on its way to the stores."""
+of all 50 partitions of a topic together then take 3 MiB of what may be on its way to the stores."""
 
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
