@@ -24,12 +24,13 @@ from gateway.groups.records import (
 from gateway.groups.replay import LoadedGroup, Replay
 from gateway.journal.fields import TooLong
 from gateway.journal.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
-from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
+from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, TransactionOf, size_of
 from gateway.journal.loading import load_partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
+    from gateway.common.marker import Marker
 
 
 class Journal:
@@ -65,10 +66,20 @@ class Journal:
         table: OffsetTable,
         offsets: Mapping[TopicPartition, CommittedOffset],
         partition: int | None = None,
+        *,
+        effect: Effect | None = None,
+        part_of: TransactionOf | None = None,
     ) -> Pending:
-        """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known."""
+        """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known. With
+        `part_of` it is a part of a transaction, and has another `effect` than to commit them.
+        """
         records = (_offset_record(group_id, key, offset) for key, offset in offsets.items())
-        return self._enter(group_id, records, _Offsets(table, offsets), partition)
+        return self._enter(group_id, records, effect or _Offsets(table, offsets), partition, part_of)
+
+    def begin_end(self, partition: int, marker: Marker, effect: Effect) -> Pending:
+        """Write the marker of a transaction, behind all that was written to the partition before."""
+        commits = self.group_commit
+        return commits.enter(commits.place_at(partition), (), effect, 0, marker)
 
     async def delete_offsets(
         self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
@@ -117,7 +128,12 @@ class Journal:
         await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))
 
     def _enter(
-        self, group_id: str, records: Iterable[KeyValue], effect: Effect, partition: int | None = None
+        self,
+        group_id: str,
+        records: Iterable[KeyValue],
+        effect: Effect,
+        partition: int | None = None,
+        part_of: TransactionOf | None = None,
     ) -> Pending:
         commits = self.group_commit
         place = commits.place(group_id) if partition is None else commits.place_at(partition)
@@ -125,7 +141,7 @@ class Journal:
             encoded, size = _encoded(records, place)
         except TooLong as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        return commits.enter(place, encoded, effect, size)
+        return commits.enter(place, encoded, effect, size, part_of)
 
 
 class _Offsets:

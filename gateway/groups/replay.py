@@ -6,6 +6,7 @@ Pure. See `gateway.journal.replay`: of each key the last record counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from gateway.groups.internal_topic import OFFSETS_TOPIC
@@ -60,6 +61,7 @@ class Replay(replay.Replay):
                 self._pass_over(offset, error)
             if self._is_slice(1 + len(value or b"") // MEMBERS_BYTES):
                 yield
+        yield from self._take_pending()
         groups = self.groups
         for group_id, metadata in self._metadata.items():
             groups[group_id] = LoadedGroup(metadata, self._offsets.get(group_id) or OffsetTable())
@@ -71,6 +73,34 @@ class Replay(replay.Replay):
             if self._is_slice(1):
                 yield
         yield from self._forget_records()
+
+    def _take_pending(self) -> Slices:
+        """The offsets of transactions that are open, in the order of the log."""
+        pending = [
+            (offset, producer_id, key, value)
+            for producer_id, records in self._pending.items()
+            for key, (offset, value) in records.items()
+        ]
+        for offset, producer_id, key, value in sorted(pending, key=itemgetter(0)):
+            try:
+                record = decode_record(key, value)
+            except (UnknownRecord, MalformedRecord) as error:
+                self._pass_over(offset, error)
+                continue
+            if isinstance(record, OffsetRecord) and record.value is not None:
+                known = self._latest.get(key)
+                is_later = known is not None and known[0] > offset
+                self._table(record.group_id).load_pending(
+                    producer_id, (record.topic, record.partition), record.value, superseded=is_later
+                )
+            if self._is_slice(1):
+                yield
+
+    def _table(self, group_id: str) -> OffsetTable:
+        table = self._offsets.get(group_id)
+        if table is None:
+            table = self._offsets[group_id] = OffsetTable()
+        return table
 
     def _take_quickly(self, key: bytes | None, value: bytes | None) -> bool:
         """Take the offset of a group and topic that came before, written as we and Kafka write it."""
@@ -86,9 +116,7 @@ class Replay(replay.Replay):
 
     def _take(self, key: bytes | None, record: OffsetRecord | GroupRecord) -> None:
         if isinstance(record, OffsetRecord):
-            table = self._offsets.get(record.group_id)
-            if table is None:
-                table = self._offsets[record.group_id] = OffsetTable()
+            table = self._table(record.group_id)
             table.put(record.topic, record.partition, record.value)
             if key is not None and not key.startswith(LEGACY_OFFSET_KEY):
                 self._places[key[:-PARTITION_BYTES]] = table, record.topic

@@ -14,20 +14,21 @@ what they may have on their way besides is bounded here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
+from gateway.common.marker import Marker
 from gateway.common.waiting import Waiter
 from gateway.journal.internal_topic import partition_for
-from gateway.journal.lane import KeyValue, Lane, Write
+from gateway.journal.lane import KeyValue, Lane, TransactionOf, Write, runs
 from gateway.log.appends import Append, Completion, Completions
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
-from wireproto.records.header import HEADER_BYTES, read_header
+from wireproto.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
@@ -97,9 +98,14 @@ class Pending:
     __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
 
     def __init__(
-        self, lane: Lane, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+        self,
+        lane: Lane,
+        records: Sequence[KeyValue],
+        effect: Effect,
+        size: int | None = None,
+        part_of: TransactionOf | Marker | None = None,
     ) -> None:
-        self.write = Write(records, self._settled, size)
+        self.write = Write(records, self._settled, size, part_of)
         self.effect = effect
         self.done = False
         self.error: KafkaError | None = None
@@ -215,16 +221,22 @@ class GroupCommit:
         await pending.durable(self._cluster.completions)
 
     def enter(
-        self, place: Place, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+        self,
+        place: Place,
+        records: Sequence[KeyValue],
+        effect: Effect,
+        size: int | None = None,
+        part_of: TransactionOf | Marker | None = None,
     ) -> Pending:
-        """Have records written, in one batch and behind all that were entered before, from the next turn on.
-        `size` is what `size_of` gives for all of them, if that is known.
+        """Have records written, in one batch and behind all that were entered before, from the next turn on;
+        in a transaction, if they are `part_of` one; or the marker that ends one. `size` is what `size_of`
+        gives for all of them, if that is known.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
         """
         place = self._places.get(place.partition, place)
-        pending = Pending(place.lane, records, effect, size)
+        pending = Pending(place.lane, records, effect, size, part_of)
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()
@@ -254,37 +266,70 @@ class GroupCommit:
         """Send the next batch, unless one is on its way or nothing waits."""
         lane = place.lane
         while writes := lane.take():
-            records = [record for write in writes for record in write.records]
-            try:
-                append = self._append(place.partition, records) if records else None
-            except KafkaError as error:
-                lane.settle(as_coordinator_error(error.code, error.message))
-                continue
-            if append is not None and not append.done:
+            refused: dict[Write, KafkaError] = {}
+            appends = [self._append(place.partition, run, refused) for run in runs(writes)]
+            waiting = [append for append in appends if append is not None and not append.done]
+            if waiting:
                 completion = Completion(self._cluster.completions, math.inf)
-                append.wait_with(completion)
-                completion.when_over(partial(self._arrived, place, append))
+                for append in waiting:
+                    append.wait_with(completion)
+                completion.when_over(partial(self._arrived, place, waiting, refused))
                 return
-            lane.settle()
+            lane.settle(refused)
         if lane.is_idle:
             del self._places[place.partition]
 
-    def _append(self, partition: Partition, records: Sequence[KeyValue]) -> Append:
-        """Raises KafkaError: the partition does not take it, and nothing was written."""
+    def _append(
+        self, partition: Partition, run: Sequence[Write], refused: dict[Write, KafkaError]
+    ) -> Append | None:
+        """Append what a run of writes has, if anything. Those that the partition does not take are noted, and
+        nothing of them is written.
+        """
+        part_of = run[0].part_of
+        records = [record for write in run for record in write.records]
         now_ms = self._cluster.context.now_ms()
-        batch = build_batch([(key, value, (), now_ms) for key, value in records])
-        view = memoryview(bytearray(batch))
-        append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)
+        try:
+            if isinstance(part_of, Marker):
+                return partition.append_marker(part_of, now_ms)
+            return self._append_batch(partition, records, part_of, now_ms) if records else None
+        except KafkaError as error:
+            refused.update(dict.fromkeys(run, as_coordinator_error(error.code, error.message)))
+            return None
+
+    def _append_batch(
+        self,
+        partition: Partition,
+        records: Sequence[KeyValue],
+        part_of: TransactionOf | None,
+        now_ms: int,
+    ) -> Append:
+        """Raises KafkaError: the partition does not take it, and nothing was written."""
+        fields = [(key, value, (), now_ms) for key, value in records]
+        if part_of is None:
+            view = memoryview(bytearray(build_batch(fields)))
+            append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)
+        else:
+            # As a group coordinator of Kafka writes it: the sequence means nothing.
+            batch = build_batch(
+                fields,
+                producer_id=part_of.producer_id,
+                producer_epoch=part_of.producer_epoch,
+                base_sequence=0,
+                attributes=TRANSACTIONAL_FLAG,
+            )
+            view = memoryview(bytearray(batch))
+            append = partition.append_for_producer(read_header(view), view, now_ms)
         self.batches += 1
         self.records += len(records)
         return append
 
-    def _arrived(self, place: Place, append: Append) -> None:
-        """Called from the log: a batch is durable, or its partition has failed. Never blocks or raises."""
-        if append.error is ErrorCode.NONE:
-            place.lane.settle()
+    def _arrived(self, place: Place, appends: Sequence[Append], refused: Mapping[Write, KafkaError]) -> None:
+        """Called from the log: batches are durable, or their partition has failed. Never blocks or raises."""
+        failed = next((append for append in appends if append.error is not ErrorCode.NONE), None)
+        if failed is None:
+            place.lane.settle(refused)
             self._go_on(place)
         else:
             del self._places[place.partition]
-            place.lane.drop(as_coordinator_error(append.error, append.message))
+            place.lane.drop(as_coordinator_error(failed.error, failed.message))
             self._lost(place.partition.index)

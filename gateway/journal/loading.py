@@ -13,6 +13,7 @@ from gateway.log.partition import Partition
 from gateway.log.tail_cache import Batch
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.compression import Codec
+from wireproto.records.control import read_marker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import BatchHeader, read_header
 from wireproto.records.iteration import inflated_records
@@ -58,9 +59,10 @@ async def _feed(replay: Replay, batches: Sequence[Batch], first_offset: int) -> 
     """Have the replay take these batches, while others have their turns."""
     for batch in batches:
         header = read_header(batch)
-        if header.is_control or header.is_transactional:
-            continue  # nobody has transactions here
         try:
+            if header.is_control:
+                await _in_slices(replay.end(header, read_marker(batch)))
+                continue
             body = await _inflated(batch, header)
         except InvalidBatch as error:
             replay.set_aside(header, error)

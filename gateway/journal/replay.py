@@ -1,4 +1,4 @@
-"""What a partition of an internal topic says: of each key the last record counts.
+"""What a partition of an internal topic says: of each key the last record counts that is not aborted.
 
 Pure. A partition may have a million records, of which a thousand count, so it is fed by batches, and only
 what counts is decoded, at the end. Both are done in slices: who does them lets others have their turn at each
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from wireproto.records.control import EndMarker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import BatchHeader
 from wireproto.records.keyed import Keyed, keyed_slices
@@ -43,6 +44,8 @@ class Replay(ABC):
         self._in_order = False
         self._latest: dict[bytes | None, tuple[int, bytes | None]] = {}
         """The last record of each key: its offset and value."""
+        self._pending: dict[int, dict[bytes | None, tuple[int, bytes | None]]] = {}
+        """As `_latest`, of what is part of a transaction that is still open; by its producer's id."""
         self._since_slice = 0
         self.unreadable_records = 0
         """Records that count and could not be read, so far."""
@@ -68,6 +71,8 @@ class Replay(ABC):
             self.set_aside(header, error)
             return
         latest, in_order_from = self._latest, self._in_order_from
+        if header.is_transactional:
+            latest = self._pending.setdefault(header.producer_id, {})
         while slices:
             for offset, key, value in slices.popleft():
                 if offset >= first_offset:
@@ -77,6 +82,23 @@ class Replay(ABC):
                         latest.pop(key, None)  # what comes last is last in the order of the keys, too
                     latest[key] = offset, value
             if self._is_slice(SLICE // 4):
+                yield
+
+    def end(self, header: BatchHeader, marker: EndMarker) -> Slices:
+        """A transaction of the batch's producer ends here. What it has committed counts by its own place in
+        the log: a later record of the same key stays.
+        """
+        pending = self._pending.pop(header.producer_id, {})
+        if not marker.is_commit:
+            return
+        latest = self._latest
+        for key, (offset, value) in pending.items():
+            known = latest.get(key)
+            if known is None or known[0] < offset:
+                if self._in_order:
+                    latest.pop(key, None)
+                latest[key] = offset, value
+            if self._is_slice(1):
                 yield
 
     @abstractmethod

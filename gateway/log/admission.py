@@ -10,7 +10,6 @@ from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.pending import PendingAppends
 from gateway.log.placement import Placement
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.records.control import MAX_MARKER_BYTES
 from wireproto.records.header import BatchHeader
 
 if TYPE_CHECKING:
@@ -62,9 +61,9 @@ class Admission:
             raise self._refusal(header, client, f"{self._pending} wait for the stores already")
         return None
 
-    def admit_marker(self) -> None:
-        """Whether the end of a transaction may be appended now. Raises KafkaError as
-        `Partition.append_marker`: its coordinator comes again.
+    def admit_of_coordinator(self, size: int) -> None:
+        """Whether a batch of `size` bytes that a coordinator writes may be appended now. Raises KafkaError as
+        `Partition.append_marker`: it comes again.
         """
         partition = self._partition
         if not partition.available:
@@ -72,7 +71,7 @@ class Admission:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
         if too_few := self._why_too_few(ACKS_ALL):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, too_few)
-        if not self._pending.has_room(MAX_MARKER_BYTES):
+        if not self._pending.has_room(size):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{self._pending} wait for the stores already")
 
     def _why_too_few(self, acks: int) -> str:

@@ -55,7 +55,7 @@ from gateway.log.transactions.aborted_reading import Aborted
 from mesh.protocol.writer import State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, read_header, set_log_append_time
-from wireproto.records.control import EndMarker, marker_batch
+from wireproto.records.control import MAX_MARKER_BYTES, EndMarker, marker_batch
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -246,6 +246,20 @@ class Partition:
             append.finish()
         return append
 
+    def append_for_producer(self, header: BatchHeader, view: memoryview, now_ms: int) -> Append:
+        """Append a transactional batch that a coordinator writes for a producer, whose epoch counts and whose
+        sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass; INVALID_PRODUCER_EPOCH.
+        """
+        if self.is_leaving:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
+        self._admission.admit_of_coordinator(len(view))
+        self.producers.check_epoch(header, now_ms)
+        append, header = self._write(header, view, ACKS_ALL, now_ms)
+        self.producers.appended(header, append.last_offset, now_ms)
+        return append
+
     def append_marker(self, marker: Marker, now_ms: int, leader_epoch: int = NO_EPOCH) -> Append:
         """Append the end of a transaction, if it has one of the producer, or none; with acks=all.
 
@@ -257,7 +271,7 @@ class Partition:
         """
         if leader_epoch not in (NO_EPOCH, self.leader_epoch) or self.is_leaving:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the marker was sent to an earlier leader")
-        self._admission.admit_marker()
+        self._admission.admit_of_coordinator(MAX_MARKER_BYTES)
         repeated = self.producers.check_marker(marker)
         if repeated is not None:
             return self._append_again(Duplicate(repeated, repeated, -1))

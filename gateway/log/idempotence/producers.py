@@ -18,7 +18,7 @@ from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
 from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.transactions.aborted import AbortedTransaction
-from wireproto.kafka.errors import KafkaError
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.control import EndMarker
 from wireproto.records.header import BatchHeader
 
@@ -135,6 +135,19 @@ class PartitionProducers:
         """
         is_short = header.producer_id not in self._state and self._count.is_short(client)
         return self._state.why_no_room(header.producer_id, now_ms, client, is_short=is_short)
+
+    def check_epoch(self, header: BatchHeader, now_ms: int) -> None:
+        """Whether a transactional batch may be appended that a coordinator writes for its producer. Raises
+        KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as may be.
+        """
+        known = self._state.find(header.producer_id)
+        if known is not None and header.producer_epoch < known.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, and {known.epoch} is known",
+            )
+        if full := self.why_no_room(header, now_ms, NOBODY):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
 
     def check_marker(self, marker: Marker) -> int | None:
         """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
