@@ -251,9 +251,7 @@ class ProducerState:
             return None
         self._producers.move_to_end(producer_id)
         first_offset = producer.first_offset
-        producer.end(
-            max(epoch, producer.epoch), marker.coordinator_epoch, offset, timestamp, now_ms, number
-        )
+        producer.end(max(epoch, producer.epoch), marker.coordinator_epoch, offset, timestamp, now_ms, number)
         if first_offset == NOTHING_OPEN:
             return None
         self.transactions.end(first_offset, offset)
