@@ -25,7 +25,7 @@ from gateway.groups.events import Effect, Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits, GroupState
-from gateway.groups.internal_topic import OFFSETS
+from gateway.groups.internal_topic import OFFSETS, OFFSETS_TOPIC
 from gateway.groups.journal import Journal
 from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata
@@ -34,6 +34,7 @@ from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.room import Room
 from gateway.groups.served import Group
 from gateway.journal.coordinator import PartitionedCoordinator
+from gateway.journal.internal_topic import partition_for
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -110,6 +111,16 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         for group in [one for one in self.groups.values() if index in {None, one.partition}]:
             del self.groups[group.group_id]
             group.unload(ErrorCode.NOT_COORDINATOR)
+
+    async def place_of(self, group_id: str) -> TopicPartition:
+        """The partition that a group's offsets are in, wherever it is led. Raises KafkaError:
+        COORDINATOR_NOT_AVAILABLE, the topic cannot be made.
+        """
+        await self.ensure_topic()
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
+        return OFFSETS_TOPIC, partition_for(group_id, len(topic.partitions))
 
     # membership --------------------------------------------------------------------------------------------
 

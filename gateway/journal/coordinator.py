@@ -79,8 +79,7 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
 
         Raises KafkaError: COORDINATOR_NOT_AVAILABLE.
         """
-        if self._cluster.topics.get(self._internal_topic.name) is None:
-            await self._make_topic()
+        await self.ensure_topic()
         self._look_at_topic()
         if self._loading is not None and not self._loading.all_loaded:
             index = self._partition_of(key)
@@ -88,9 +87,11 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
                 with trio.move_on_after(LOAD_PATIENCE_SECONDS):
                     await self._loading.wait(index)
 
-    async def _make_topic(self) -> None:
-        """Raises KafkaError: COORDINATOR_NOT_AVAILABLE."""
+    async def ensure_topic(self) -> None:
+        """Make the topic if it is not there. Raises KafkaError: COORDINATOR_NOT_AVAILABLE."""
         name, partitions, configs = self._internal_topic
+        if self._cluster.topics.get(name) is not None:
+            return
         copies = self._cluster.stores.default_replication_factor
         try:
             await self._cluster.create_topic(name, partitions, dict(configs), copies)
