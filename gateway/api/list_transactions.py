@@ -18,9 +18,7 @@ from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
-from gateway.common.pattern.parsing import compile_pattern
-from gateway.common.pattern.program import InvalidPattern, Match, Program
-from gateway.common.work import Work
+from gateway.common.pattern import InvalidPattern, Pattern
 from gateway.transactions.metadata import STATES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -33,11 +31,8 @@ if TYPE_CHECKING:
 COMPILED: Final = 10_000_000
 """Nanoseconds that a pattern of the greatest length may take until it is compiled."""
 
-INSTRUCTION: Final = 400
-"""Nanoseconds that a character of an id may take for each instruction of a pattern."""
-
-MATCHED_AT_ONCE: Final = 5_000
-"""So many instructions times characters are matched before others have their turn."""
+CHARACTER: Final = 20
+"""Nanoseconds that a character of an id may take."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.LIST_TRANSACTIONS]
 
@@ -61,7 +56,8 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
         metadata = one.machine.metadata
         if metadata is None or not filters.pass_metadata(metadata):
             continue
-        if await filters.pass_id(one.transactional_id, request.work):
+        await request.work.before(CHARACTER * len(one.transactional_id))
+        if filters.pass_id(one.transactional_id):
             found.append(
                 _Answer.TransactionState(
                     transactional_id=one.transactional_id,
@@ -81,7 +77,7 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
 class _Filters:
     """What is asked for."""
 
-    def __init__(self, request: Request, broker: Broker, program: Program | None) -> None:
+    def __init__(self, request: Request, broker: Broker, pattern: Pattern | None) -> None:
         body = request.body
         names = dict.fromkeys(body.state_filters)
         self.unknown_states = [name for name in names if name not in STATES]
@@ -89,7 +85,7 @@ class _Filters:
         self._producer_ids = set(body.producer_id_filters)
         self._longer_than_ms = body.duration_filter
         self._now_ms = broker.context.now_ms()
-        self._program = program
+        self._pattern = pattern
 
     @classmethod
     async def of(cls, request: Request, broker: Broker) -> _Filters:
@@ -99,7 +95,7 @@ class _Filters:
             return cls(request, broker, None)
         await request.work.before(COMPILED)
         try:
-            return cls(request, broker, compile_pattern(pattern))
+            return cls(request, broker, Pattern(pattern))
         except InvalidPattern as error:
             raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
@@ -114,14 +110,6 @@ class _Filters:
         # An id that never had a transaction has begun in 1970: as Kafka has it.
         return bool(self._now_ms - metadata.start_ms > self._longer_than_ms)
 
-    async def pass_id(self, transactional_id: str, work: Work) -> bool:
+    def pass_id(self, transactional_id: str) -> bool:
         """Whether the pattern matches the id."""
-        program = self._program
-        if program is None:
-            return True
-        match, size = Match(program), 1 + len(program)
-        piece = max(1, MATCHED_AT_ONCE // size)
-        for start in range(0, len(transactional_id), piece):
-            await work.before(INSTRUCTION * size * piece)
-            match.feed(transactional_id[start : start + piece])
-        return match.is_whole
+        return self._pattern is None or self._pattern.matches(transactional_id)
