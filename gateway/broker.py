@@ -18,6 +18,8 @@ from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.peers import Peers
 from gateway.transactions.coordinator import TransactionCoordinator
+from gateway.transactions.local_markers import LocalMarkers
+from gateway.transactions.verifier import Verifier
 
 
 class Broker(Cluster):
@@ -34,7 +36,8 @@ class Broker(Cluster):
         super().__init__(context, stores, settings, deliver, features)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
-        self.transactions = TransactionCoordinator(self)
+        self.markers_here = LocalMarkers(self, self.groups)
+        self.transactions = TransactionCoordinator(self, self.markers_here)
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
         if self.leading is not None:
@@ -45,6 +48,7 @@ class Broker(Cluster):
             if isinstance(self.gateways, SharedGateways)
             else None
         )
+        self.verifier = Verifier(self.transactions, self.peers)
         """Where there are several gateways."""
         self.log_ends = LogEnds(self.gateways, self.peers)
 

@@ -145,7 +145,10 @@ class _Fetch:
                 topic_id = UUID(bytes=topic.id)
             partitions = []
             for index, offset in offsets.items():
-                partitions.append(self._partition(index, offset))
+                if self._stable and table is not None and table.is_unstable(name, index):
+                    partitions.append(self._partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                else:
+                    partitions.append(self._partition(index, offset))
                 await self._next()
             found.append(self._topic(name, topic_id, partitions))
         return found
@@ -164,8 +167,13 @@ class _Fetch:
                 name, topic_id = topic.name, topic.id
             partitions = []
             for index in one.partition_indexes:
-                offset = None if table is None else table.fetch(name, index, topic_id)
-                partitions.append(self._partition(index, offset))
+                offset, error = None, ErrorCode.NONE
+                if table is not None:
+                    if self._stable and table.is_unstable(name, index):
+                        error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                    else:
+                        offset = table.fetch(name, index, topic_id)
+                partitions.append(self._partition(index, offset, error))
                 await self._next()
             found.append(self._topic(name, one.topic_id if self._by_id else None, partitions))
         return found + unknown

@@ -33,6 +33,7 @@ from gateway.groups.notes import GroupNotes
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.room import Room
 from gateway.groups.served import Group
+from gateway.groups.transactional import TransactionalOffsets
 from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.journal.internal_topic import partition_for
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -59,6 +60,7 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         self.rebalances = 0
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
+        self.transactional = TransactionalOffsets(self.journal, self.groups.get)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(
             settings.group_initial_rebalance_delay_ms, min(settings.group_max_size, MAX_MEMBERS)
@@ -105,12 +107,14 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
             recorded = loaded.metadata is not None
             group = Group(self, index, machine, loaded.offsets, recorded=recorded)
             self.groups[machine.group_id] = group
+            self.transactional.loaded(group)
             group.carry_out(effects)
 
     def _forget(self, index: int | None = None) -> None:
         for group in [one for one in self.groups.values() if index in {None, one.partition}]:
             del self.groups[group.group_id]
             group.unload(ErrorCode.NOT_COORDINATOR)
+        self.transactional.forget(index)
 
     async def place_of(self, group_id: str) -> TopicPartition:
         """The partition that a group's offsets are in, wherever it is led. Raises KafkaError:
@@ -225,6 +229,34 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         _check_not_deleting(group)
         seconds = trio.current_time() if now is None else now
         group.machine.validate_commit(member_id, group_instance_id, generation, seconds)
+        group.belongs_to(client)
+        if (growth := group.offsets.growth(offsets)) > 0:
+            self.room.check_commit(group_id, group, growth, client)
+        return group
+
+    def for_transactional_commit(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        client: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> Group:
+        """As `for_commit`, of offsets that are part of a transaction: who names neither member nor generation
+        may always commit. Raises KafkaError: ILLEGAL_GENERATION for one of a group that is not there.
+        """
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        names_member = generation >= 0 or member_id or group_instance_id is not None
+        if group is None:
+            if generation >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            self.room.check_commit(group_id, None, OffsetTable().growth(offsets), client)
+            return self._new_group(group_id, client)
+        _check_not_deleting(group)
+        if names_member and not (generation < 0 and group.machine.state is GroupState.EMPTY):
+            group.machine.check_generation(member_id, group_instance_id, generation)
         group.belongs_to(client)
         if (growth := group.offsets.growth(offsets)) > 0:
             self.room.check_commit(group_id, group, growth, client)

@@ -1,8 +1,8 @@
 """Offsets that are committed within transactions (TxnOffsetCommit), and what the ends of these make of them.
 
 They are written as a part of the producer's transaction, wait beside what is committed, and count when its
-marker is in the partition of `__consumer_offsets` (`gateway.groups.pending_offsets`). Commits and markers of a
-partition go to its log in one order; the marker is answered when readers see what it has decided.
+marker is in the partition of `__consumer_offsets` (`gateway.groups.pending_offsets`). Commits and markers of
+a partition go to its log in one order; the marker is answered when readers see what it has decided.
 """
 
 from __future__ import annotations

@@ -101,6 +101,11 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
                 logger.warning("%s cannot be made: %s", name, error)
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
 
+    @property
+    def node_id(self) -> int:
+        """This gateway's."""
+        return self._cluster.node_id
+
     def node_of(self, key: str) -> int:
         """The id of the gateway that serves a key, as far as is known; -1 while nobody does."""
         if self._loading is None or self._topic is None or self._loading.all_loaded:

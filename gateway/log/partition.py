@@ -250,7 +250,8 @@ class Partition:
         """Append a transactional batch that a coordinator writes for a producer, whose epoch counts and whose
         sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all.
 
-        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass; INVALID_PRODUCER_EPOCH.
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
+        INVALID_PRODUCER_EPOCH.
         """
         if self.is_leaving:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")

@@ -26,9 +26,8 @@ from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.transactions.initialising import InitProducerId, refusal
 from gateway.transactions.internal_topic import TRANSACTIONS
 from gateway.transactions.journal import TransactionJournal
-from gateway.transactions.local_markers import LocalMarkers
 from gateway.transactions.machine import TransactionMachine
-from gateway.transactions.markers import LAST_PAUSE_SECONDS, Markers
+from gateway.transactions.markers import LAST_PAUSE_SECONDS, Markers, MarkerTarget
 from gateway.transactions.metadata import STORED_STATES
 from gateway.transactions.outcomes import DONE, OTHER_PRODUCER, Answer, Needs, Outcome, Write
 from gateway.transactions.room import Room, size_of
@@ -74,12 +73,11 @@ class Loaded(NamedTuple):
 class TransactionCoordinator(PartitionedCoordinator[Loaded]):
     """All transactional ids of this gateway. `run` is its background work."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, target: MarkerTarget) -> None:
         self.transactions: dict[str, Transaction] = {}
         super().__init__(cluster, TRANSACTIONS, "transactional id", self.transactions)
         self.room = Room()
         self.journal = TransactionJournal(cluster, self._lost)
-        target = LocalMarkers(cluster)
         self.markers = Markers(target, target.exists)
         self.sweep = Sweep(self)
         self.timed_out = 0

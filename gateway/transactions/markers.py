@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 class MarkerTarget(Protocol):
     """Who has markers written."""
 
+    def exists(self, partition: TopicPartition) -> bool:
+        """Whether the partition is there, as far as this gateway sees."""
+
     async def write(self, partition: TopicPartition, marker: Marker) -> ErrorCode:
         """Have it appended by the partition's leader; how that went, as soon as it is durable or refused."""
 

@@ -12,6 +12,7 @@ from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.common.shares import Shares
 from gateway.log.idempotence.ended import EndedTransactions
+from gateway.log.idempotence.guards import Guards
 from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
@@ -57,7 +58,7 @@ class ProducerCount:
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_count", "_ended", "_has_ended", "_refused", "_state")
+    __slots__ = ("_count", "_ended", "_has_ended", "_refused", "_state", "guards")
 
     def __init__(self, count: ProducerCount) -> None:
         self._count = count
@@ -65,6 +66,8 @@ class PartitionProducers:
         self._state.charge_to(count.charge)
         self._refused = RefusedProducers(count.refused)
         self._ended = EndedTransactions()
+        self.guards = Guards()
+        """Of those whose coordinators are being asked."""
         self._has_ended = False
 
     @property
@@ -77,6 +80,7 @@ class PartitionProducers:
         self._state.charge_to(None)
         self._state = state
         self._ended.clear()
+        self.guards.void_all()
         state.charge_to(self._count.charge)
 
     def end(self) -> None:
@@ -114,6 +118,8 @@ class PartitionProducers:
         `last_offset`.
         """
         state, producer_id = self._state, header.producer_id
+        if header.is_transactional:
+            self.guards.void(producer_id)
         state.applied(
             producer_id,
             header.producer_epoch,
@@ -144,7 +150,7 @@ class PartitionProducers:
         if known is not None and header.producer_epoch < known.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {header.producer_epoch}, and {known.epoch} is known",
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, {known.epoch} is known",
             )
         if full := self.why_no_room(header, now_ms, NOBODY):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
@@ -161,9 +167,15 @@ class PartitionProducers:
     def ended(self, marker: Marker, offset: int, now_ms: int) -> AbortedTransaction | None:
         """This marker is in the log, at `offset`; what it has aborted, if that is anything."""
         end = EndMarker(marker.is_commit, marker.coordinator_epoch)
+        self.guards.void(marker.producer_id)
         if marker.number:
             self._ended.add(marker, offset, self._count.refused.clock())
         return self._state.ended(marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms)
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this producer in this epoch is open here."""
+        known = self._state.find(producer_id)
+        return known is not None and known.has_open and known.epoch == epoch
 
     def first_open(self) -> int:
         """The first offset of the oldest open transaction; -1: none is open."""
