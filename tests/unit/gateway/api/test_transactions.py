@@ -20,6 +20,7 @@ Init, Add, AddOffsets, End = (request_class(key) for key in (22, 24, 25, 26))
 Describe, ListAll = request_class(65), request_class(66)
 VERSIONS = {22: range(6), 24: range(6), 25: range(5), 26: range(6)}
 TIMEOUT_MS = 60_000
+NO_ERROR_OF_1 = {"partition_index": 1, "partition_error_code": 0}
 
 
 class Gateway:
@@ -236,6 +237,26 @@ def test_one_partition_that_cannot_be_added_keeps_all_others_out(
             assert await gateway.add(1001, 0, wanted) == expected
             added = not any(expected.values())
             assert gateway.home.state() == ("Ongoing" if added else "Empty")
+
+    run(main)
+
+
+def test_what_is_named_twice_or_without_partitions_is_answered_so() -> None:
+    async def main() -> None:
+        gateway = Gateway()
+        async with gateway.running():
+            await gateway.init()
+            request = Add(
+                version=3,
+                v3_and_below_transactional_id="t",
+                v3_and_below_producer_id=1001,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=_topics({"orders": [1, 1], "payments": []}),
+            )
+            assert (await gateway.ask(request))["results_by_topic_v3_and_below"] == [
+                {"name": "orders", "results_by_partition": [NO_ERROR_OF_1] * 2},
+                {"name": "payments", "results_by_partition": []},
+            ]
 
     run(main)
 
