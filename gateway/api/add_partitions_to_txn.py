@@ -104,8 +104,8 @@ class _Addition:
         self._broker = broker
         self._producer_id, self._epoch = producer_id, epoch
         self._errors: dict[TopicPartition, ErrorCode] = {}
-        self._topics: dict[str, None] = {}
-        """Every topic that was named, also without partitions."""
+        self._topics: Sequence[Any] = ()
+        """What was asked for: it is answered as it was named, also twice or without partitions."""
         self._entered: Entered | None = None
 
     async def begin(self, topics: Sequence[Any], *, verify_only: bool = False) -> None:
@@ -148,9 +148,9 @@ class _Addition:
         self._entered = transactions.begin_to_add(name, wanted, self._client)
 
     async def _look_up(self, topics: Sequence[Any]) -> None:
+        self._topics = topics
         for wanted in topics:
             await self._work.before(ELEMENT)
-            self._topics[wanted.name] = None
             topic = self._broker.topics.get(wanted.name)
             internal = is_internal(wanted.name) and self._version < BATCHED_SINCE_VERSION
             for index in wanted.partitions:
@@ -169,10 +169,13 @@ class _Addition:
     async def results(self) -> list[Any]:
         """One for each topic."""
         knows_fenced = self._version >= FENCED_SINCE_VERSION
-        found: dict[str, list[Any]] = {}
-        for (name, index), error in self._errors.items():
-            await self._work.before(ELEMENT)
-            known = as_known(error, knows_fenced=knows_fenced)
-            found.setdefault(name, []).append(_Partition(partition_index=index, partition_error_code=known))
-        self.elements = len(self._errors) + len(found)
-        return [_Topic(name=name, results_by_partition=found[name]) for name in self._topics if name in found]
+        topics = []
+        for wanted in self._topics:
+            found = []
+            for index in wanted.partitions:
+                await self._work.before(ELEMENT)
+                error = as_known(self._errors[wanted.name, index], knows_fenced=knows_fenced)
+                found.append(_Partition(partition_index=index, partition_error_code=error))
+            topics.append(_Topic(name=wanted.name, results_by_partition=found))
+            self.elements += 1 + len(found)
+        return topics

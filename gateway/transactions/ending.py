@@ -71,11 +71,26 @@ def end(
     return _end_with_the_next_epoch(known, request, now_ms, new_producer_id)
 
 
-def _end_with_the_same_epoch(known: TransactionMetadata, request: EndTxn, now_ms: int) -> Outcome:
+def while_pending(known: TransactionMetadata | None, request: EndTxn) -> Answer:
+    """What is said while something is on its way to the log: who keeps its epoch is judged by that all the
+    same.
+    """
+    if known is None or request.client_version >= BUMPS_EPOCH_FROM:
+        return BUSY
+    return _is_another(known, request) or BUSY
+
+
+def _is_another(known: TransactionMetadata, request: EndTxn) -> Answer | None:
+    """Why the request is not that of the id's producer, by the older protocol."""
     if request.producer_id != known.producer_id:
         return OTHER_PRODUCER
-    if request.producer_epoch != known.producer_epoch:
-        return FENCED
+    return None if request.producer_epoch == known.producer_epoch else FENCED
+
+
+def _end_with_the_same_epoch(known: TransactionMetadata, request: EndTxn, now_ms: int) -> Outcome:
+    refused = _is_another(known, request)
+    if refused is not None:
+        return refused
     prepared = request.prepared
     if known.state is TransactionState.ONGOING:
         ended = replace(known, state=prepared, last_update_ms=now_ms, client_version=request.client_version)

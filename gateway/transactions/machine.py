@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.transactions.adding import AddPartitions, add, verify
-from gateway.transactions.ending import EndTxn, complete, end, fence
+from gateway.transactions.ending import EndTxn, complete, end, fence, while_pending
 from gateway.transactions.initialising import InitProducerId, initialise
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata
 from gateway.transactions.outcomes import BUSY, DONE, Answer, Needs, Outcome, Write
@@ -66,7 +66,7 @@ class TransactionMachine:
     def end(self, request: EndTxn, now_ms: int, new_producer_id: int | None = None) -> Outcome:
         """A producer commits or aborts."""
         if self.pending is not None:
-            return BUSY
+            return while_pending(self.metadata, request)
         return self._decided(end(self.metadata, request, now_ms, new_producer_id))
 
     # what happens by itself --------------------------------------------------------------------------------

@@ -43,6 +43,9 @@ REGISTERED: dict[int, range] = {
     21: range(3),  # DeleteRecords
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
+    24: range(6),  # AddPartitionsToTxn
+    25: range(5),  # AddOffsetsToTxn
+    26: range(6),  # EndTxn
     29: range(1, 4),  # DescribeAcls
     30: range(1, 4),  # CreateAcls
     31: range(1, 4),  # DeleteAcls

@@ -39,7 +39,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from tests.differential import groups, offsets
+from tests.differential import groups, offsets, transactional
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
@@ -204,6 +204,9 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
         version=version, transactional_id=None, transaction_timeout_ms=1
     ),
     23: _epochs,
+    24: lambda _, version: transactional.add_partitions(NOBODY, 1, 0, {TOPIC: [0]}, version=version),
+    25: lambda _, version: transactional.add_offsets(NOBODY, 1, 0, GROUP, version=version),
+    26: lambda _, version: transactional.end(NOBODY, 1, 0, version=version),
     29: _acls,
     30: _new_acls,
     31: _acls_deleted,

@@ -40,7 +40,6 @@ ASKS: list[Ask] = [
     lambda machine: machine.add_partitions(ADD, NOW),
     lambda machine: machine.add_partitions(ADD._replace(producer_id=99), NOW),
     lambda machine: machine.end(COMMIT, NOW),
-    lambda machine: machine.end(COMMIT._replace(producer_epoch=EPOCH - 1), NOW),
     lambda machine: machine.end(COMMIT._replace(client_version=2, producer_epoch=EPOCH - 1), NOW),
 ]
 
@@ -58,6 +57,20 @@ def test_while_something_is_on_its_way_others_are_to_ask_again(ask: Ask) -> None
     before, pending = machine.metadata, machine.pending
     assert ask(machine) == BUSY
     assert (machine.metadata, machine.pending) == (before, pending)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [(COMMIT._replace(producer_epoch=EPOCH - 1), 90), (COMMIT._replace(producer_id=99), 49)],
+)
+def test_who_keeps_its_epoch_is_judged_by_it_meanwhile(request_: EndTxn, error: int) -> None:
+    assert code(begun().end(request_, NOW)) == error
+
+
+def test_an_id_that_is_being_made_has_no_producer_yet() -> None:
+    machine = TransactionMachine()
+    machine.init_producer_id(BEGIN, NOW, NEXT_PID)
+    assert machine.end(COMMIT, NOW) == BUSY
 
 
 def test_nothing_happens_by_itself_meanwhile() -> None:

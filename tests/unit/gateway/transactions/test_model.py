@@ -196,9 +196,14 @@ class OneId(RuleBasedStateMachine):
         self.next_pid += 1
         return self.next_pid
 
-    def _check(self, outcome: Outcome, expected: tuple[int, int, int, Model | None]) -> None:
+    def _check(
+        self,
+        outcome: Outcome,
+        expected: tuple[int, int, int, Model | None],
+        judged_meanwhile: frozenset[int] = frozenset(),
+    ) -> None:
         error, pid, epoch, planned = expected
-        if self.planned is not None:
+        if self.planned is not None and error not in judged_meanwhile:
             error, pid, epoch, planned = 51, -1, -1, None
         assert not isinstance(outcome, Needs)
         answer = outcome if isinstance(outcome, Answer) else outcome.answer
@@ -254,7 +259,9 @@ class OneId(RuleBasedStateMachine):
         outcome = self.machine.end(request, self.now)
         if outcome is Needs.PRODUCER_ID:
             outcome = self.machine.end(request, self.now, fresh)
-        self._check(outcome, self.model.end(pid, epoch, word, version, self.now, fresh))
+        # The older protocol looks at the epoch even while something is on its way.
+        judged = {49, 90} if version == 0 and self.model.state != "unknown" else set[int]()
+        self._check(outcome, self.model.end(pid, epoch, word, version, self.now, fresh), frozenset(judged))
 
     @rule(ms=st.sampled_from([1, 500, 2_000, 30_000]))
     def time_passes(self, ms: int) -> None:
