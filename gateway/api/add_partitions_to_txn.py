@@ -62,7 +62,6 @@ async def add_partitions_to_txn(request: Request, broker: Broker) -> Response:
         body.v3_and_below_producer_id,
         body.v3_and_below_producer_epoch,
     )
-    check_elements(_count(body.v3_and_below_topics), "partitions")
     await one.begin(body.v3_and_below_topics)
     await one.finish()
     response = _Answer(throttle_time_ms=0, results_by_topic_v3_and_below=await one.results())
@@ -71,23 +70,21 @@ async def add_partitions_to_txn(request: Request, broker: Broker) -> Response:
 
 async def _add_for_several(request: Request, broker: Broker) -> Response:
     """All of them are begun before the first one is waited for, so that they are written together."""
-    wanted = request.body.transactions
-    check_elements(len(wanted) + sum(_count(one.topics) for one in wanted), "transactions and partitions")
     made: list[_Addition] = []
-    for asked in wanted:
+    elements = 0
+    for asked in request.body.transactions:
+        await request.work.before(ELEMENT)
         one = _Addition(request, broker, asked.transactional_id, asked.producer_id, asked.producer_epoch)
-        await one.begin(asked.topics, verify_only=asked.verify_only)
+        await one.begin(asked.topics, elements, verify_only=asked.verify_only)
+        elements = 1 + one.elements
         made.append(one)
     results = []
     for one in made:
+        await request.work.before(ELEMENT)
         await one.finish()
         results.append(_Transaction(transactional_id=one.transactional_id, topic_results=await one.results()))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results_by_transaction=results)
-    return await answer_of(len(made) + sum(one.elements for one in made), request, response)
-
-
-def _count(topics: Sequence[Any]) -> int:
-    return sum(1 + len(topic.partitions) for topic in topics)
+    return await answer_of(elements, request, response)
 
 
 class _Addition:
@@ -98,6 +95,7 @@ class _Addition:
     ) -> None:
         self.transactional_id = transactional_id
         self.elements = 0
+        """Topics and partitions of the request so far."""
         self._version = request.header.api_version
         self._client = request.client
         self._work = request.work
@@ -108,8 +106,11 @@ class _Addition:
         """What was asked for: it is answered as it was named, also twice or without partitions."""
         self._entered: Entered | None = None
 
-    async def begin(self, topics: Sequence[Any], *, verify_only: bool = False) -> None:
-        """Look for the partitions, and have them added if all are there."""
+    async def begin(self, topics: Sequence[Any], before: int = 0, *, verify_only: bool = False) -> None:
+        """Look for the partitions, and have them added if all are there. `before` are the elements of the
+        request that come before them.
+        """
+        self.elements = before
         await self._look_up(topics)
         if any(self._errors.values()):
             for partition, error in self._errors.items():
@@ -151,6 +152,8 @@ class _Addition:
         self._topics = topics
         for wanted in topics:
             await self._work.before(ELEMENT)
+            self.elements += 1 + len(wanted.partitions)
+            check_elements(self.elements, "topics and partitions")
             topic = self._broker.topics.get(wanted.name)
             internal = is_internal(wanted.name) and self._version < BATCHED_SINCE_VERSION
             for index in wanted.partitions:
@@ -171,11 +174,11 @@ class _Addition:
         knows_fenced = self._version >= FENCED_SINCE_VERSION
         topics = []
         for wanted in self._topics:
+            await self._work.before(ELEMENT)
             found = []
             for index in wanted.partitions:
                 await self._work.before(ELEMENT)
                 error = as_known(self._errors[wanted.name, index], knows_fenced=knows_fenced)
                 found.append(_Partition(partition_index=index, partition_error_code=error))
             topics.append(_Topic(name=wanted.name, results_by_partition=found))
-            self.elements += 1 + len(found)
         return topics

@@ -161,14 +161,17 @@ def test_a_transaction_that_is_too_large_is_refused_while_it_can_still_end() -> 
         log = TransactionLog()
         async with log.running():
             largest = log.journal.group_commit.place_at(0).largest
-            names = ["n" * 200 + str(number) for number in range(9999)]
+            names = ["n" * 200 + str(10_000 + number) for number in range(largest // 300)]
 
-            def of(count: int) -> TransactionMetadata:
-                return known(Ongoing, partitions=frozenset((name, 0) for name in names[:count]))
+            def of(last: int) -> TransactionMetadata:
+                return known(Ongoing, partitions=frozenset((name, 0) for name in (*names, "l" * last)))
 
-            fits = largest // 200
-            while size_of((transaction_key("t"), transaction_value(of(fits)))) + ENDING_BYTES > largest:
-                fits -= 1
+            def size(last: int) -> int:
+                return size_of((transaction_key("t"), transaction_value(of(last))))
+
+            # One name more than fills the rest: its length has as many bytes all the time.
+            fits = 20_000 + largest - ENDING_BYTES - size(20_000)
+            assert size(fits) == largest - ENDING_BYTES
             with pytest.raises(KafkaError) as refused:
                 log.enter("t", of(fits + 1))
             assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
