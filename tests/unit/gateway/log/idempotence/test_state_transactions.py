@@ -1,4 +1,4 @@
-"""Transactions in the state of a partition's producers: what opens and ends one, and who is never forgotten."""
+"""Transactions in the state of producers: what opens one, what ends it, and who is never forgotten."""
 
 from __future__ import annotations
 
