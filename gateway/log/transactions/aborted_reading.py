@@ -91,6 +91,8 @@ class AbortedReader:
                 return
             if opened is not None:
                 yield segment, opened.aborted
+            elif segment.is_open:
+                yield segment, None  # an earlier life left it open: nobody knows yet what ended in it
             elif not segment.is_compacted and segment.aborted and _may_begin_below(segment, end):
                 yield segment, self.cache.get(segment.address)
 
