@@ -19,6 +19,7 @@ from gateway.peers.log_ends import LogEnds
 from gateway.peers.peers import Peers
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.local_markers import LocalMarkers
+from gateway.transactions.marker_routes import MarkerRoutes
 from gateway.transactions.verifier import Verifier
 
 
@@ -36,20 +37,21 @@ class Broker(Cluster):
         super().__init__(context, stores, settings, deliver, features)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
-        self.markers_here = LocalMarkers(self, self.groups)
-        self.transactions = TransactionCoordinator(self, self.markers_here)
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
-        if self.leading is not None:
-            self.leading.on_moved(self.groups.moved)
-            self.leading.on_moved(self.transactions.moved)
         self.peers = (
             Peers(self.gateways, self.node_id, settings.gateway_listener)
             if isinstance(self.gateways, SharedGateways)
             else None
         )
-        self.verifier = Verifier(self.transactions, self.peers)
         """Where there are several gateways."""
+        self.markers_here = LocalMarkers(self, self.groups)
+        self.marker_routes = MarkerRoutes(self, self.markers_here, self.peers)
+        self.transactions = TransactionCoordinator(self, self.marker_routes)
+        self.verifier = Verifier(self.transactions, self.peers)
+        if self.leading is not None:
+            self.leading.on_moved(self.groups.moved)
+            self.leading.on_moved(self.transactions.moved)
         self.log_ends = LogEnds(self.gateways, self.peers)
 
     async def run(self) -> None:
@@ -62,3 +64,4 @@ class Broker(Cluster):
             if self.peers is not None:
                 nursery.start_soon(self.peers.run)
                 nursery.start_soon(self.log_ends.run)
+                nursery.start_soon(self.marker_routes.run)

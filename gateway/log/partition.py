@@ -270,7 +270,7 @@ class Partition:
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (there are fewer stores than
         `min.insync.replicas`, or no room), which may pass; and as `markers.check_marker`.
         """
-        if leader_epoch not in (NO_EPOCH, self.leader_epoch) or self.is_leaving:
+        if self.is_leaving or self.check_leader_epoch(leader_epoch) is not ErrorCode.NONE:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the marker was sent to an earlier leader")
         self._admission.admit_of_coordinator(MAX_MARKER_BYTES)
         repeated = self.producers.check_marker(marker)
@@ -490,7 +490,7 @@ class Partition:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
         self._has_led = True
         self.withheld = False
-        self.producers.begin(producers)
+        self.producers.begin(producers, self.next_offset)
         self._settle_transactions()
         self._set_state(PartitionState.READY)
         self.listeners.tell_all(self)
@@ -592,6 +592,7 @@ class Partition:
 
     def _lead_anew(self, leader_epoch: int) -> None:
         self.withheld = True
+        self.producers.led_anew()
         self._has_led = False
         # What was about to be put and was not is the next leader's to decide; the record has what was.
         self.next_log_start = self.log_start_offset

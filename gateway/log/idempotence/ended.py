@@ -13,7 +13,7 @@ from gateway.common.marker import Marker
 
 REMEMBERED_SECONDS: Final = 60.0
 """Longer than a marker may wait anywhere: a leader that does not run for a tenth of that leads no more, and
-under another leader epoch nothing is taken that was sent before."""
+the next one takes nothing that was sent before."""
 
 
 class _Ended(NamedTuple):
@@ -24,7 +24,7 @@ class _Ended(NamedTuple):
 
 
 class EndedTransactions:
-    """Those of one partition, under one leader epoch."""
+    """Those of one partition, as long as one gateway life leads it."""
 
     __slots__ = ("_last",)
 
@@ -53,6 +53,14 @@ class EndedTransactions:
         while last[next(iter(last))].heard <= now - REMEMBERED_SECONDS:
             last.popitem(last=False)
 
+    def cut(self, end: int) -> None:
+        """The partition was recovered, and ends here: markers beyond are lost, and will come again. Those that
+        came before them in the same transactions' producers are not.
+        """
+        for producer_id, last in self._last.items():
+            if last.offset >= end:
+                self._last[producer_id] = last._replace(number=last.number - 1, offset=end - 1)
+
     def clear(self) -> None:
-        """Another leader epoch begins."""
+        """It is led anew."""
         self._last.clear()

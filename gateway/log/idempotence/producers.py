@@ -2,7 +2,7 @@
 
 Known are the states of those that have written here (`state`), which each recovery reads back; the producers
 of which a batch was refused (`refused`), for some minutes, across recoveries of this life; and for a minute
-the transactions that ended under this leader epoch (`ended`).
+the transactions that ended since this life leads it (`ended`).
 """
 
 from collections.abc import Callable
@@ -75,13 +75,17 @@ class PartitionProducers:
         """Those that have written here."""
         return self._state
 
-    def begin(self, state: ProducerState) -> None:
-        """The partition was recovered: this is what is known of its producers."""
+    def begin(self, state: ProducerState, end: int = 0) -> None:
+        """The partition was recovered, and ends here: this is what is known of its producers."""
         self._state.charge_to(None)
         self._state = state
-        self._ended.clear()
+        self._ended.cut(end)
         self.guards.void_all()
         state.charge_to(self._count.charge)
+
+    def led_anew(self) -> None:
+        """This gateway leads the partition anew, or does not lead it any more."""
+        self._ended.clear()
 
     def end(self) -> None:
         """The partition was deleted: nothing is remembered any more."""

@@ -201,7 +201,7 @@ class World:
             self.lane.settle()
         elif what == "refused":
             self.on_way = []
-            self.lane.settle(REFUSED)
+            self.lane.settle(dict.fromkeys(self.lane._in_flight, REFUSED))
         elif what == "lost":
             self.on_way = []
             self.lane.drop(REFUSED)

@@ -21,7 +21,6 @@ from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.ending import EndTxn
 from gateway.transactions.initialising import InitProducerId
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
-from gateway.transactions.markers import Markers
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata
 from gateway.transactions.outcomes import Answer
 from gateway.transactions.records import decode_record, transaction_key, transaction_value
@@ -162,9 +161,8 @@ class Home:
         )
         self.journal = FakeJournal()
         self.target = FakeTarget()
-        self.coordinator = TransactionCoordinator(cast("Any", self.broker))
+        self.coordinator = TransactionCoordinator(cast("Any", self.broker), self.target)
         self.coordinator.journal = cast("Any", self.journal)
-        self.coordinator.markers = Markers(self.target, self.target.exists)
         self.nursery: trio.Nursery
         self.answers: dict[str, Answer | ErrorCode] = {}
         """What `begin` was told."""

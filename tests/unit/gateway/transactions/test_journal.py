@@ -206,7 +206,7 @@ def test_a_marker_is_appended_and_answered_when_it_is_durable() -> None:
         log = FakeLog()
         log.broker.deliver = lambda: None
         log.broker.topics.get = {"t": log.topic}.get
-        target = LocalMarkers(cast("Any", log.broker))
+        target = LocalMarkers(cast("Any", log.broker), cast("Any", None))
         assert target.exists(("t", 0))
         assert not target.exists(("t", 1))
         assert not target.exists(("u", 0))
@@ -229,7 +229,7 @@ def test_a_marker_is_appended_and_answered_when_it_is_durable() -> None:
             header = read_header(batch)
             assert (header.producer_id, header.producer_epoch, header.is_control) == (70, 5, True)
             assert read_marker(batch) == (True, 3)
-            assert await target.write(("t", 0), marker(2, coordinator_epoch=2)) is (
+            assert await target.write(("t", 0), marker(0, coordinator_epoch=2)) is (
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED
             )
             assert await target.write(("u", 0), marker(2)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -143,8 +143,7 @@ STRICTER = {
     # Kafka cuts the rest off and stores the batch.
     "a byte after the batch": (INVALID, GOOD + b"\0"),
     "a piece of a batch after the batch": (INVALID, GOOD + GOOD[:20]),
-    # Kafka answers TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a request without a transactional id.
-    "transactional bit": (ErrorCode.INVALID_TXN_STATE, altered(GOOD, attributes=0x10, **IDEMPOTENT)),
+    "a transaction without a producer id": (INVALID, altered(GOOD, attributes=0x10)),
     # Kafka clears the bit where the topic is under CreateTime.
     "LogAppendTime bit": (ErrorCode.INVALID_TIMESTAMP, altered(GOOD, attributes=8)),
     # Kafka takes -1 from a producer that it does not know yet.
