@@ -72,7 +72,7 @@ class PendingProduce:
         timeout_ms = min(max(0, request.body.timeout_ms), MAX_TIMEOUT_MS)
         deadline = request.arrived + timeout_ms / 1000
         self._completion = Completion(broker.completions, deadline)
-        self.appending = Appending(request, broker, self._completion)
+        self.appending = Appending(request, broker, self._completion, broker.verifier)
 
     @property
     def ready(self) -> bool:

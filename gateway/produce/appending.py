@@ -50,7 +50,8 @@ from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp
 from wireproto.records.produced import check_timestamps
 
 if TYPE_CHECKING:
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
+    from gateway.transactions.verifier import Verifier
 
 ZSTD_SINCE_VERSION = 7
 
@@ -135,13 +136,15 @@ class Appending:
         "_request",
         "_unnamed",
         "_verification",
+        "_verifier",
         "failed",
         "topics",
     )
 
-    def __init__(self, request: Request, broker: Broker, completion: Completion) -> None:
+    def __init__(self, request: Request, broker: Cluster, completion: Completion, verifier: Verifier) -> None:
         self._request = request
         self._broker = broker
+        self._verifier = verifier
         self._completion = completion
         self._now_ms = 0
         self._has_room = True
@@ -177,7 +180,7 @@ class Appending:
                     self._verification.take(topic.partitions[data.index], data.records)
         if self._verification.is_needed:
             self._request.work.owes(body.elements * TRANSACTION_PARTITION)
-            await self._request.wait(partial(self._verification.ask, self._broker.verifier))
+            await self._request.wait(partial(self._verification.ask, self._verifier))
 
     async def _append_all(self) -> None:
         body: ProduceRequest = self._request.body

@@ -51,8 +51,8 @@ class _Sent:
 
 
 class MarkerRoutes:
-    """See `gateway.transactions.markers.MarkerTarget`. `peers` are the other gateways, if there are any; `run`
-    has to run where there are.
+    """See `gateway.transactions.markers.MarkerTarget`. `peers` are the other gateways, if there are any;
+    `run` has to run where there are.
     """
 
     def __init__(self, cluster: Cluster, here: LocalMarkers, peers: Peers | None) -> None:

@@ -54,8 +54,8 @@ class EndedTransactions:
             last.popitem(last=False)
 
     def cut(self, end: int) -> None:
-        """The partition was recovered, and ends here: markers beyond are lost, and will come again. Those that
-        came before them in the same transactions' producers are not.
+        """The partition was recovered, and ends here: markers beyond are lost, and will come again. Those
+        of their producers' transactions before are not.
         """
         for producer_id, last in self._last.items():
             if last.offset >= end:

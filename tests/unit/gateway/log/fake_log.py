@@ -160,6 +160,7 @@ class FakeLog:
             settings=LogSettings(),
             deliver=lambda: None,
             fetch_sessions=FetchSessions(),
+            verifier=None,
         )
 
     def acknowledge(
