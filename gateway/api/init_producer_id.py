@@ -23,12 +23,14 @@ Skipped
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer
 from gateway.answers.fenced import as_known
 from gateway.common.costs import HASHED_CHARACTER
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from gateway.transactions.initialising import InitProducerId
 from gateway.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID
 from gateway.transactions.outcomes import Answer
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 FENCED_SINCE_VERSION: Final = 4
 
+logger = logging.getLogger(__name__)
 _Answer: Any = RESPONSE_CLASSES[ApiKey.INIT_PRODUCER_ID]
 
 
@@ -72,4 +75,17 @@ async def _give(request: Request, broker: Broker) -> Answer:
         return Answer(ErrorCode.INVALID_REQUEST)
     await request.work.before(HASHED_CHARACTER * len(body.transactional_id))
     wanted = InitProducerId(body.transaction_timeout_ms, body.producer_id, body.producer_epoch)
-    return await broker.transactions.init_producer_id(body.transactional_id, wanted, request.client)
+    try:
+        return await broker.transactions.init_producer_id(body.transactional_id, wanted, request.client)
+    except KafkaError as refused:
+        if refused.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        warn_once(
+            logger,
+            "a producer with transactional.id %r was refused: %s",
+            body.transactional_id[:100],
+            refused.message,
+        )
+        # On this one Java and librdkafka give up at once. On most others librdkafka asks again until its
+        # timeout is over.
+        return Answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

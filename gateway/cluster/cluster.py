@@ -169,10 +169,17 @@ class Cluster:
             nursery.start_soon(self.replacement.run)
 
     async def create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        replication_factor: int,
+        *,
+        feature: str = "",
     ) -> Topic:
         """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too
-        few stores have vouched for the catalog yet; or POLICY_VIOLATION: it is too large for a store.
+        few stores have vouched for the catalog yet; or POLICY_VIOLATION: it is too large for a store; or
+        UNSUPPORTED_VERSION: it needs a `feature`, which is not in effect.
         """
         await self._check_compared()
         self._check_size()
@@ -183,19 +190,21 @@ class Cluster:
             topic = build_topic(
                 self.context, name, topic_id, partitions, replication_factor, configs, in_force
             )
-            await self._create(topic)
+            await self._create(topic, feature)
             return self.topics.get(name) or topic
 
         return await self._changes.make(create)
 
-    async def _create(self, topic: Topic) -> None:
+    async def _create(self, topic: Topic, feature: str = "") -> None:
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
         if self.topics.get(topic.name) is not None:
             raise exists
         key = keys.topic_key(topic.name)
         with self.following.making(topic):
             try:
-                await self.context.catalog.transact([Compare(key, 0)], {key: topic_record(topic)})
+                compares, puts = self.features.needed(feature) if feature else ([], {})
+                puts = {key: topic_record(topic), **puts}
+                await self.context.catalog.transact([Compare(key, 0), *compares], puts)
             except CompareFailed:
                 await self.following.take()
                 raise exists from None

@@ -35,6 +35,7 @@ from gateway.cluster.feature_levels import (
     LEVELS_BEFORE,
     OF_THIS_RELEASE,
     PREFERRED_LEADERS,
+    TRANSACTION_VERSION,
     FeatureState,
     Supported,
     are_as_before,
@@ -71,7 +72,10 @@ try:
 except ValueError as error:
     raise SystemExit(f"{VARIABLE}: {error}") from None
 
-NEEDING: Final[Mapping[str, str]] = {PREFERRED_LEADERS: keys.PREFERRED}
+NEEDING: Final[Mapping[str, str]] = {
+    PREFERRED_LEADERS: keys.PREFERRED,
+    TRANSACTION_VERSION: keys.topic_key("__transaction_state"),
+}
 """Feature -> what the keys begin with that need it: while there are some its level is not lowered."""
 
 logger = logging.getLogger(__name__)

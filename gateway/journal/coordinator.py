@@ -88,15 +88,19 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
                     await self._loading.wait(index)
 
     async def ensure_topic(self) -> None:
-        """Make the topic if it is not there. Raises KafkaError: COORDINATOR_NOT_AVAILABLE."""
-        name, partitions, configs = self._internal_topic
+        """Make the topic if it is not there. Raises KafkaError: COORDINATOR_NOT_AVAILABLE, or
+        UNSUPPORTED_VERSION: the feature that it needs is not in effect.
+        """
+        name, partitions, configs, feature = self._internal_topic
         if self._cluster.topics.get(name) is not None:
             return
         copies = self._cluster.stores.default_replication_factor
         try:
-            await self._cluster.create_topic(name, partitions, dict(configs), copies)
+            await self._cluster.create_topic(name, partitions, dict(configs), copies, feature=feature)
         except KafkaError as error:
             # Another client was faster, or the catalog refused.
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                raise
             if self._cluster.topics.get(name) is None:
                 logger.warning("%s cannot be made: %s", name, error)
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None

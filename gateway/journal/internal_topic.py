@@ -10,11 +10,12 @@ _UTF_16: Final = f"utf-16-{sys.byteorder[0]}e"
 
 
 class InternalTopic(NamedTuple):
-    """Its name, and what it is made with."""
+    """Its name, what it is made with, and the feature that it needs (`gateway.cluster.features`), if any."""
 
     name: str
     partitions: int
     configs: Mapping[str, str]
+    feature: str = ""
 
 
 def java_hash(text: str) -> int:

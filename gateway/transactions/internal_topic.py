@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.cluster.feature_levels import TRANSACTION_VERSION
 from gateway.journal.internal_topic import InternalTopic
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -20,5 +21,6 @@ TRANSACTION_TOPIC_CONFIGS: Final = {
 """As `TransactionStateManager.transactionTopicConfigs`, whose replicas are the stores' business here."""
 
 TRANSACTIONS: Final = InternalTopic(
-    TRANSACTION_TOPIC, TRANSACTION_TOPIC_PARTITIONS, TRANSACTION_TOPIC_CONFIGS
+    TRANSACTION_TOPIC, TRANSACTION_TOPIC_PARTITIONS, TRANSACTION_TOPIC_CONFIGS, TRANSACTION_VERSION
 )
+"""Gateways of older releases know neither the topic nor markers: there is none before all are newer."""

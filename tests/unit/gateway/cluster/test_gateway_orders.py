@@ -12,7 +12,7 @@ from dafka.commands.gateways import feature_lines
 from dafka.operators.gateways import ALONE, GatewayRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.catalog import keys
-from gateway.cluster.feature_levels import PREFERRED_LEADERS
+from gateway.cluster.feature_levels import PREFERRED_LEADERS, TRANSACTION_VERSION
 from gateway.cluster.leading import GIVE_SECONDS
 from gateway.cluster.preferred_leaders import Wish
 from gateway.http.routes.problems import _features
@@ -193,10 +193,11 @@ def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> 
         assert await ask(one, "upgrade") == features, "nothing can be raised"
         listed: Any = await ask(one, "list")
         assert [PREFERRED_LEADERS in row["features"] for row in listed] == [True, False]
-        name = PREFERRED_LEADERS
+        name, other = PREFERRED_LEADERS, TRANSACTION_VERSION
         assert feature_lines(features, listed) == [
-            f"features: {name} 0, metadata.version 30",
+            f"features: {name} 0, metadata.version 30, {other} 0",
             f"{name} goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
+            f"{other} goes no higher before these are upgraded, or removed: gateway 2 (version 1)",
         ]
         await two.broker.features.register(two.life, "b", "")
         features = await ask(two, "features")
@@ -205,7 +206,7 @@ def test_levels_are_raised_when_all_can_do_them_and_it_is_shown_who_cannot() -> 
             "all gateways can do dafka.preferred.leaders at level 1: 'dafka gateways upgrade' raises it"
         )
         view: Any = SimpleNamespace(broker=one.broker)
-        assert [one["command"] for one in _features(view)] == ["dafka gateways upgrade"]
+        assert {one["command"] for one in _features(view)} == {"dafka gateways upgrade"}
         upgraded: Any = await ask(two, "upgrade")
         assert {**expected, "level": 1, "possible": 1, "held_up_by": ()} in upgraded
         await cluster.settle()

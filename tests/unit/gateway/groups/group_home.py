@@ -131,7 +131,9 @@ class Home:
         self.elsewhere.discard(partition.index) if here else self.elsewhere.add(partition.index)
         self.coordinator.moved([partition] if here else [], [] if here else [partition])
 
-    async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], copies: int) -> Any:
+    async def _create_topic(
+        self, name: str, partitions: int, configs: dict[str, str], copies: int, *, feature: str
+    ) -> Any:
         assert (name, partitions, copies) == (OFFSETS_TOPIC, 50, 1)
         assert configs["cleanup.policy"] == "compact"
         await trio.lowlevel.checkpoint()

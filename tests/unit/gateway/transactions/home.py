@@ -203,7 +203,9 @@ class Home:
         self.move(transactional_id, here=True)
         await wait_all_tasks_blocked()
 
-    async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], copies: int) -> Any:
+    async def _create_topic(
+        self, name: str, partitions: int, configs: dict[str, str], copies: int, *, feature: str
+    ) -> Any:
         assert (name, partitions, copies) == (TRANSACTION_TOPIC, 50, 1)
         assert configs == {
             "cleanup.policy": "compact",
