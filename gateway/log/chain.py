@@ -149,9 +149,13 @@ class SegmentChain:
         return segments[index - 1] if index else None
 
     def from_offset(self, offset: int) -> Iterator[tuple[Segment, OpenSegment | None]]:
-        """The segments from the one that holds `offset` on, each with its window if it has one."""
+        """The segments from the one that holds `offset` on, each with its window if it has one; of those with
+        windows, all.
+        """
         first = bisect_right(self._closed, offset, key=lambda segment: segment.start_offset)
-        for place in range(max(0, first - 1), len(self._closed)):
+        if first and not _ends_at_or_below(self._closed[first - 1], offset):
+            first -= 1
+        for place in range(first, len(self._closed)):
             yield self._closed[place], None
         for opened in self.open_segments():
             yield opened.segment, opened
@@ -268,3 +272,7 @@ class SegmentChain:
         for place, segment in enumerate(self._closed):
             if segment.address == address:
                 self._closed[place] = replace(segment, **found)  # type: ignore[arg-type]
+
+
+def _ends_at_or_below(segment: Segment, offset: int) -> bool:
+    return segment.end_offset is not None and segment.end_offset <= offset

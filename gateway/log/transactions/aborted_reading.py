@@ -123,7 +123,9 @@ class AbortedReader:
         """How many aborted transactions end in a closed segment of its chain, and the lowest first offset of
         these (-1 without any). Raises KafkaError.
         """
-        if segment.aborted == UNKNOWN and not segment.is_compacted:
+        if segment.is_compacted:
+            return 0, UNKNOWN  # of none are records left
+        if segment.aborted == UNKNOWN:
             await self._load(partition, segment)
             segment = next((one for one in partition.chain.closed if one.address == segment.address), segment)
         return segment.aborted, segment.lowest_aborted

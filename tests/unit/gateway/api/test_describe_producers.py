@@ -10,6 +10,7 @@ from gateway.api import describe_producers
 from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS
 from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class
 from wireproto.kafka.errors import ErrorCode
+from wireproto.records.control import EndMarker
 
 Describe = request_class(61)
 
@@ -46,6 +47,33 @@ def test_producers_with_their_last_batch() -> None:
     assert describe(broker, ("t", [1, 0])) == [
         ("t", 1, 0, [producer(7, 3, 2, 8000), producer(9, 1, 9, 6000)]),
         ("t", 0, 0, []),
+    ]
+
+
+def test_producers_with_transactions() -> None:
+    """One is open, one has ended, one is known by its marker alone; one that is open does not expire."""
+    broker = FakeBroker()
+    state = broker.add("t").partitions[0].producers.state
+    commit = EndMarker(is_commit=True, coordinator_epoch=12)
+    for producer_id, heard_ms in ((5, NOW_MS), (6, NOW_MS), (8, NOW_MS - 2 * PRODUCER_ID_EXPIRATION_MS)):
+        state.applied(producer_id, 0, 0, 10 * producer_id, 1, 5000, heard_ms, is_transactional=True)
+    state.applied(5, 0, 1, 85, 2, 6000, NOW_MS, is_transactional=True)
+    state.ended(6, 1, commit, 90, 7000, NOW_MS)
+    state.ended(7, 3, commit, 91, 8000, NOW_MS)
+    ((_, _, _, found),) = describe(broker, ("t", [0]))
+    assert [tuple(one.values()) for one in found] == [
+        (5, 0, 2, 6000, -1, 50),
+        (6, 1, -1, 7000, 12, -1),
+        (7, 3, -1, 8000, 12, -1),
+        (8, 0, 0, 5000, -1, 80),
+    ]
+    assert list(found[0]) == [
+        "producer_id",
+        "producer_epoch",
+        "last_sequence",
+        "last_timestamp",
+        "coordinator_epoch",
+        "current_txn_start_offset",
     ]
 
 

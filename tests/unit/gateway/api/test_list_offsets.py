@@ -175,6 +175,69 @@ def test_isolation_levels(version: int, isolation: int, good: bool) -> None:
     ]
 
 
+# timestamp, open transactions' records at the end: what read_committed is answered.
+COMMITTED = [
+    (-1, 0, END),
+    (-1, 2, (0, -1, 4, 2)),
+    (-1, 6, (0, -1, 0, 2)),
+    (-2, 6, START),
+    (1000, 5, (0, 1000, 0, 2)),
+    (1000, 6, NOTHING),
+    (2500, 4, (0, 3000, 1, 2)),
+    (2500, 5, NOTHING),
+    (4500, 2, (0, 5000, 3, 2)),
+    (4500, 3, NOTHING),
+    (-3, 2, (0, 5000, 3, 2)),
+    (-3, 3, NOTHING),
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "undecided", "expected"),
+    [(version, *case) for version in range(2, 12) for case in COMMITTED if version >= 7 or case[0] != -3],
+)
+def test_what_is_not_decided_is_not_there_for_who_reads_what_is_committed(
+    version: int, timestamp: int, undecided: int, expected: tuple[int, int, int, int]
+) -> None:
+    fake = broker()
+    everything = one(version, timestamp, fake)
+    partition_of(fake).undecided = undecided
+    asked: Asked = ("t", [(0, timestamp)])
+    assert offsets(version, asked, fake=fake, isolation=1) == [("t", {0: expected})]
+    assert offsets(version, asked, fake=fake, isolation=0) == [("t", {0: everything})]
+    if timestamp == -1:
+        assert one(1, -1, fake) == END, "this version knows no isolation"
+
+
+def test_both_isolations_are_answered_anew_when_a_transaction_ends() -> None:
+    """The same question is remembered with its answer."""
+    fake = broker()
+    asked: Asked = ("t", [(0, -1), (1, -2)])
+
+    def ends(isolation: int) -> int:
+        ((_, found),) = offsets(9, asked, fake=fake, isolation=isolation)
+        return found[0][2]
+
+    latest = []
+    for undecided in (0, 4, 4, 0, 1):
+        partition_of(fake).undecided = undecided
+        latest.append((ends(0), ends(1)))
+    partition_of(fake).timestamps.append(9000)
+    latest.append((ends(0), ends(1)))
+    assert latest == [(6, 6), (6, 2), (6, 2), (6, 6), (6, 5), (7, 6)]
+
+
+@pytest.mark.parametrize("version", range(2, 12))
+def test_until_it_is_known_what_is_open_no_end_is_told(version: int) -> None:
+    """Never -1 or 0: a consumer would begin there."""
+    fake = broker()
+    partition_of(fake).available = False
+    partition_of(fake).undecided = 7
+    unavailable = (78 if version >= 5 else 5, -1, -1, -1)
+    for timestamp in (-1, 1000):
+        assert offsets(version, ("t", [(0, timestamp)]), fake=fake, isolation=1) == [("t", {0: unavailable})]
+
+
 @pytest.mark.parametrize("version", range(4, 12))
 @pytest.mark.parametrize(("epoch", "error"), [(-1, 0), (2, 0), (1, 74), (-2, 74), (3, 75), (100, 75)])
 @pytest.mark.parametrize("timestamp", [-1, -2, 1000])

@@ -85,6 +85,26 @@ def test_which_segment_holds_an_offset(offset: int, expected: str | None) -> Non
 
 
 @pytest.mark.parametrize(
+    ("offset", "expected"),
+    [(0, "BCRO"), (2, "BCRO"), (4, "BCRO"), (5, "CRO"), (8, "CRO"), (9, "RO"), (10, "RO"), (99, "RO")],
+)
+def test_the_segments_from_an_offset_on(offset: int, expected: str) -> None:
+    """Those before it are none of a reader's business: what ended there may have to be read from a store."""
+    chain = chain_of(closed("B", 2, 5), C, rolling=("R",), current="O")
+    found = list(chain.from_offset(offset))
+    assert "".join(segment.address for segment, _ in found) == expected
+    assert [one for _, one in found if one is not None] == list(chain.open_segments())
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(2, ["A", "left"]), (3, ["left"]), (9, ["left"])])
+def test_one_that_was_left_open_may_hold_any_offset_from_its_start_on(
+    offset: int, expected: list[str]
+) -> None:
+    found = list(chain_of(A, left_open("left", 3)).from_offset(offset))
+    assert found == [(segment, None) for segment in (A, left_open("left", 3)) if segment.address in expected]
+
+
+@pytest.mark.parametrize(
     ("address", "expected"), [("A", 2), ("B", 1), ("R", 0), ("O", -1), ("left", None), ("gone", None)]
 )
 def test_how_far_a_segment_may_be_shown(address: str, expected: int | None) -> None:

@@ -1,5 +1,6 @@
 """Fetch by hand, against kafka-python's encoder and bytes written down."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -119,6 +120,11 @@ def test_the_body_starts_at_the_offset() -> None:
 
 _int64 = st.integers(-(2**63), 2**63 - 1)
 _records = st.lists(st.one_of(st.binary(max_size=20), st.just(bytes(200))), max_size=3)
+_aborted = st.one_of(
+    st.none(),
+    st.lists(st.tuples(_int64, _int64), max_size=3),
+    st.just([(1, 2)] * 127),  # the count of a compact array takes two bytes from here on
+)
 results = st.builds(
     FetchPartitionResult,
     index=st.integers(0, 2**31 - 1),
@@ -127,12 +133,20 @@ results = st.builds(
     last_stable_offset=_int64,
     log_start_offset=_int64,
     records=_records,
+    aborted=_aborted,
 )
 topics = st.lists(
     st.tuples(st.text(max_size=10), st.uuids().map(lambda uuid: uuid.bytes), st.lists(results, max_size=4)),
     max_size=3,
 )
 _int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def _by_kafka_python(version: int, aborted: Sequence[tuple[int, int]] | None) -> list[Any] | None:
+    if aborted is None:
+        return None
+    one = PartitionResponse.AbortedTransaction
+    return [one(version=version, producer_id=pid, first_offset=first) for pid, first in aborted]
 
 
 def by_kafka_python(
@@ -156,7 +170,7 @@ def by_kafka_python(
                         high_watermark=result.high_watermark,
                         last_stable_offset=result.last_stable_offset,
                         log_start_offset=result.log_start_offset,
-                        aborted_transactions=[],
+                        aborted_transactions=_by_kafka_python(version, result.aborted),
                         preferred_read_replica=-1,
                         records=b"".join(result.records),
                     )
@@ -234,6 +248,40 @@ GOLDEN_RESPONSES = [
 def test_golden_responses(version: int, text: str) -> None:
     ours = b"".join(encode_fetch_response(version, 1, [("t", TOPIC_ID, [ONE_RESULT])]))
     assert ours.hex(" ") == bytes.fromhex(text).hex(" ")
+
+
+LISTED = {  # in front of the records' size, and of the preferred replica where there is one
+    4: (
+        "ffffffff",
+        "00000000",
+        "00000002 0000000000000007 0000000000000100 0000000000000008 0000000000000101",
+    ),
+    11: (
+        "ffffffff",
+        "00000000",
+        "00000002 0000000000000007 0000000000000100 0000000000000008 0000000000000101",
+    ),
+    12: ("00", "01", "03 0000000000000007 0000000000000100 00 0000000000000008 0000000000000101 00"),
+    18: ("00", "01", "03 0000000000000007 0000000000000100 00 0000000000000008 0000000000000101 00"),
+}
+
+
+@pytest.mark.parametrize("version", LISTED)
+@pytest.mark.parametrize(
+    ("place", "aborted"), [(0, None), (1, []), (2, [(7, 0x100), (8, 0x101)])], ids=["null", "empty", "two"]
+)
+def test_the_list_of_aborted_transactions(
+    version: int, place: int, aborted: list[tuple[int, int]] | None
+) -> None:
+    """Null for who reads everything; librdkafka takes no null for who reads what is committed."""
+    result = replace(ONE_RESULT, aborted=aborted)
+    ours = b"".join(encode_fetch_response(version, 1, [("t", TOPIC_ID, [result])]))
+    listed = bytes.fromhex(LISTED[version][place])
+    empty = bytes.fromhex(LISTED[version][1])
+    stable = bytes.fromhex("0000000000000006" + ("" if version < 5 else "0000000000000007"))
+    before, behind = bytes.fromhex(dict(GOLDEN_RESPONSES)[version]).split(stable + empty)
+    expected = before + stable + listed + behind
+    assert ours.hex(" ") == ((len(expected) - 4).to_bytes(4, "big") + expected[4:]).hex(" ")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

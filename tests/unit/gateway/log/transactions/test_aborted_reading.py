@@ -18,10 +18,11 @@ from gateway.log.segment_sizes import count_sizes
 from gateway.log.transactions.aborted_cache import AbortedCache
 from mesh.reader import NotServed
 from tests.unit.gateway.catalog.memory import MemoryCatalog
-from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, batch
+from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
+from tests.unit.gateway.log.script import Script
 from tests.unit.gateway.log.test_log_start import in_life, run, starts
-from tests.unit.gateway.log.transactional import append, as_shown, marker, transactional
+from tests.unit.gateway.log.transactional import as_shown
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
@@ -32,94 +33,6 @@ BATCHES = 3
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_module, "MAX_SEGMENT_BATCHES", BATCHES)
-
-
-class Transaction:
-    """One that was begun at `first`; ended, or not yet, by a marker at `last`."""
-
-    def __init__(self, pid: int, first: int) -> None:
-        self.pid = pid
-        self.first = first
-        self.last: int | None = None
-        self.is_commit = False
-
-    def is_aborted_within(self, start: int, end: int) -> bool:
-        """Whether it was aborted, and its marker lies there."""
-        return self.last is not None and not self.is_commit and start <= self.last < end
-
-    def is_open_at(self, offset: int) -> bool:
-        """Whether it was open before the batch at this offset came."""
-        return self.first < offset and (self.last is None or self.last >= offset)
-
-
-class Script:
-    """What was written to a log, whatever life wrote it: `p` is a plain batch, `a` one in a transaction of
-    producer a, `-a` its abort and `+a` its commit.
-    """
-
-    def __init__(self) -> None:
-        self.transactions: list[Transaction] = []
-        self.values: dict[int, Transaction | None] = {}
-        """Each record's transaction."""
-        self.end = 0
-        self._sequences: dict[int, int] = {}
-
-    def still_open(self, pid: int) -> Transaction | None:
-        return next((one for one in self.transactions if one.pid == pid and one.last is None), None)
-
-    async def write(self, life: Life, script: str) -> None:
-        """These, one after the other durable."""
-        for word in script.split():
-            pid = ord(word[-1])
-            if word == "p":
-                append(life.partition, batch(b"%d" % self.end))
-                self.values[self.end] = None
-            elif word[0] in "+-":
-                life.partition.append_marker(marker(pid, commit=word[0] == "+"), NOW_MS)
-                ended = self.still_open(pid)
-                if ended is not None:
-                    ended.last, ended.is_commit = self.end, word[0] == "+"
-            else:
-                self._append(life, pid)
-            self.end += 1
-            await life.settle()
-            assert life.partition.high_watermark == self.end
-
-    def _append(self, life: Life, pid: int) -> None:
-        sequence = self._sequences.get(pid, 0)
-        append(life.partition, transactional(b"%d" % self.end, pid=pid, sequence=sequence))
-        self._sequences[pid] = sequence + 1
-        transaction = self.still_open(pid)
-        if transaction is None:
-            transaction = Transaction(pid, self.end)
-            self.transactions.append(transaction)
-        self.values[self.end] = transaction
-
-    # what is to be found ----------------------------------------------------------------------------------
-
-    def aborted(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """What who reads [offset, end) must know."""
-        found = [one for one in self.transactions if one.is_aborted_within(offset, self.end)]
-        return sorted([(one.pid, one.first) for one in found if one.first < end], key=lambda one: one[1])
-
-    def stable(self) -> int:
-        return min([one.first for one in self.transactions if one.last is None], default=self.end)
-
-    def shown(self, offset: int, end: int) -> list[tuple[int, bytes]]:
-        """What a client shows of [offset, end), which is stable."""
-        return [
-            (place, b"%d" % place)
-            for place, transaction in self.values.items()
-            if offset <= place < end and (transaction is None or transaction.is_commit)
-        ]
-
-    def counts(self, segment: Segment) -> tuple[int, int, int]:
-        """(aborted, lowest aborted, first unstable) of a closed segment."""
-        assert segment.end_offset is not None
-        start, end = segment.start_offset, segment.end_offset
-        firsts = [one.first for one in self.transactions if one.is_aborted_within(start, end)]
-        begun = [one.first for one in self.transactions if one.is_open_at(start)]
-        return len(firsts), min(firsts, default=UNKNOWN), min(begun, default=UNKNOWN)
 
 
 def in_catalog(catalog: MemoryCatalog) -> list[Segment]:
