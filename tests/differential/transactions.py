@@ -30,6 +30,7 @@ NO_ERROR, CONCURRENT_TRANSACTIONS = 0, 51
 NO_ID = NO_EPOCH = -1
 STRANGER = 1 << 40  # a producer id that no server has given yet
 TIMEOUT_MS = 60_000
+ONE_SEGMENT_MS = str(100 * 365 * 24 * 3_600_000)  # a century
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 COMMIT, ABORT = True, False
 RESULTS = {"commit": COMMIT, "abort": ABORT}
@@ -42,6 +43,15 @@ COMMIT_WITH_MEMBER, COMMIT_ADDS = 3, 5
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 
 Partitions = Mapping[str, Sequence[int]]
+
+
+def own_topic(side: Side, suffix: str, partitions: int = 1, **configs: str) -> str:
+    """A topic of this case and version alone, whose records and markers lie in one segment.
+
+    The samples' times are long past and a marker's is now: Kafka begins a segment between them, and a Fetch reads
+    from one alone.
+    """
+    return side.own_topic(suffix, partitions, segment_ms=ONE_SEGMENT_MS, **configs)
 
 
 def init_producer_id(

@@ -18,6 +18,7 @@ from tests.differential.transactions import (
     begun,
     end,
     held,
+    own_topic,
     read_both,
 )
 
@@ -90,7 +91,7 @@ def of_an_aborted_one(side: Side, version: int) -> None:
 @case(EndTxnRequest)
 def while_one_ends(side: Side, version: int) -> None:
     """As long as markers are not written."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for first, first_committed in RESULTS.items():
         for end_version in (TV1, TV2):
             producer = held(side, f"tv{end_version}-{first}", topic, first_committed, version=end_version)
@@ -125,7 +126,7 @@ def as_another(side: Side, version: int) -> None:
 @case(EndTxnRequest)
 def of_one_without_records(side: Side, version: int) -> None:
     """Its partitions get their markers all the same."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     for result, committed in RESULTS.items():
         producer = begun(side, result)
         producer.add({topic: [0]})
@@ -146,7 +147,7 @@ def of_one_without_partitions(side: Side, version: int) -> None:
 @case(EndTxnRequest)
 def one_after_the_other(side: Side, version: int) -> None:
     """Three transactions, as a client of that version does it: markers, offsets, epochs."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     producer = begun(side)
     sequence = 0
     for number, committed in enumerate([COMMIT, ABORT, COMMIT]):
@@ -166,7 +167,7 @@ def empty_aborts(side: Side, version: int) -> None:
     """An abort of nothing gives the next epoch, again and again; a retry the same one."""
     producer = begun(side)
     for number in range(3):
-        producer.end(ABORT, f"number {number}", version=version)
+        producer.finish(ABORT, f"number {number}", version=version)
     producer.end(ABORT, "a retry", version=version, epoch=producer.epoch - 1)
     producer.end(COMMIT, "a commit's retry", version=version, epoch=producer.epoch - 1)
     producer.describe()
@@ -204,7 +205,7 @@ def after_the_server_aborted(side: Side, version: int) -> None:
 @case(EndTxnRequest, [1, 4, 5])
 def after_its_time(side: Side, version: int) -> None:
     """What takes longer than its timeout is aborted within ten seconds, and whoever owns it is fenced."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     slow = {committed: Producer(side, result, timeout_ms=1) for result, committed in RESULTS.items()}
     for partition, producer in enumerate(slow.values()):
         producer.init()

@@ -13,6 +13,7 @@ from tests.differential.transactions import (
     Producer,
     begun,
     init_producer_id,
+    own_topic,
     read_both,
 )
 
@@ -109,7 +110,7 @@ def resumes_what_is_unknown(side: Side, version: int) -> None:
 @case(InitProducerIdRequest)
 def while_one_is_open(side: Side, version: int) -> None:
     """It is aborted under a higher epoch first, and meanwhile the answer is CONCURRENT_TRANSACTIONS."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.add({topic: [0]})
     producer.send(topic)
@@ -123,7 +124,7 @@ def while_one_is_open(side: Side, version: int) -> None:
 @case(InitProducerIdRequest, WITH_ID)
 def while_its_own_is_open(side: Side, version: int) -> None:
     """As a client that has lost its way does: with its id and epoch."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.add({topic: [0]})
     producer.send(topic)
@@ -138,7 +139,7 @@ def while_its_own_is_open(side: Side, version: int) -> None:
 @case(InitProducerIdRequest, WITH_ID)
 def while_anothers_is_open(side: Side, version: int) -> None:
     """Epochs are compared when nothing is open: even a fenced producer's question ends what its successor has."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for epoch in (0, 2):
         producer = begun(side, f"tx{epoch}")
         producer.init("its successor")
@@ -159,7 +160,7 @@ def while_anothers_is_open(side: Side, version: int) -> None:
 @case(InitProducerIdRequest)
 def after_each_end(side: Side, version: int) -> None:
     """After a transaction of each kind of client: the next epoch."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for end_version in (3, 5):
         for result, committed in RESULTS.items():
             producer = begun(side, f"{result}{end_version}")
@@ -172,7 +173,7 @@ def after_each_end(side: Side, version: int) -> None:
 @case(InitProducerIdRequest, WITH_ID)
 def resumes_after_each_end(side: Side, version: int) -> None:
     """The epoch that EndTxn 5 gave is current, and the one before it is a retry's."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for end_version in (3, 5):
         for result, committed in RESULTS.items():
             producer = begun(side, f"{result}{end_version}")

@@ -16,6 +16,7 @@ from tests.differential.transactions import (
     add_partitions,
     begun,
     held,
+    own_topic,
 )
 
 AS_CLIENT, AS_BROKER = range(4), range(4, 6)
@@ -92,7 +93,7 @@ def as_another(side: Side, version: int) -> None:
 @case(AddPartitionsToTxnRequest, AS_CLIENT)
 def while_one_ends(side: Side, version: int) -> None:
     """As long as markers are not written: CONCURRENT_TRANSACTIONS."""
-    topic, more = side.own_topic("t"), side.topic("more")
+    topic, more = own_topic(side, "t"), side.topic("more")
     for end_version in (3, 5):
         for result, committed in RESULTS.items():
             producer = held(side, f"{result}{end_version}", topic, committed, version=end_version)
@@ -159,7 +160,7 @@ def verifies_as_another(side: Side, version: int) -> None:
 
 @case(AddPartitionsToTxnRequest, AS_BROKER)
 def verifies_while_one_ends(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for end_version in (3, 5):
         for result, committed in RESULTS.items():
             producer = held(side, f"{result}{end_version}", topic, committed, version=end_version)

@@ -21,6 +21,7 @@ from tests.differential.transactions import (
     begun,
     held,
     inside,
+    own_topic,
     read,
     read_both,
 )
@@ -32,7 +33,7 @@ TV1, TV2 = 3, 5
 
 @case(ProduceRequest)
 def added(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.add({topic: [0]})
     producer.send(topic, b"a", b"b", version=version)
@@ -45,7 +46,7 @@ def added(side: Side, version: int) -> None:
 
 @case(ProduceRequest)
 def not_added(side: Side, version: int) -> None:
-    topic, other = side.own_topic("t", partitions=2), side.own_topic("u")
+    topic, other = own_topic(side, "t", partitions=2), own_topic(side, "u")
     producer = begun(side)
     producer.send(topic, version=version, label="no transaction is open")
     producer.describe()
@@ -61,7 +62,7 @@ def not_added(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def after_each_end(side: Side, version: int) -> None:
     """With the sequence and epoch that each kind of client goes on with."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     sequences = {TV1: 1, TV2: 0}
     for end_version, sequence in sequences.items():
         for result, committed in RESULTS.items():
@@ -79,7 +80,7 @@ def after_each_end(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def late(side: Side, version: int) -> None:
     """A batch of a transaction that has ended: below the epoch under TV2, and under TV1 nothing tells it."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     for end_version in (TV1, TV2):
         for result, committed in RESULTS.items():
             producer = begun(side, f"{result}{end_version}")
@@ -97,7 +98,7 @@ def late(side: Side, version: int) -> None:
 
 @case(ProduceRequest, VERSIONS)
 def sequences(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.add({topic: [0]})
     for label, sequence in [
@@ -119,7 +120,7 @@ def sequences(side: Side, version: int) -> None:
 
 @case(ProduceRequest, VERSIONS)
 def epochs(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.init("its successor")
     producer.send(topic, epoch=0, version=version, label="fenced, nothing known")
@@ -138,7 +139,7 @@ def epochs(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def names(side: Side, version: int) -> None:
     """The request names the transactional id, the batch the producer id."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer, other = begun(side), begun(side, "other")
     producer.add({topic: [0]})
     other.add({topic: [0]})
@@ -163,7 +164,7 @@ def names(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def outside(side: Side, version: int) -> None:
     """Batches without the transactional bit."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.send(topic, attributes=0, name=None, version=version, label="before")
     producer.add({topic: [0]})
@@ -179,20 +180,25 @@ def outside(side: Side, version: int) -> None:
 
 @case(ProduceRequest, VERSIONS)
 def odd_batches(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
-    producer = begun(side)
-    producer.add({topic: [0]})
+    """Each to a partition of its own: Kafka remembers the lowest sequence that it saw while it verified."""
     both = TRANSACTIONAL | CONTROL
-    producer.send(topic, attributes=both, version=version, label="control")
-    producer.send(topic, attributes=both, sequence=-1, version=version, label="control without sequence")
-    producer.send(topic, attributes=CONTROL, name=None, version=version, label="control, no transaction")
-    producer.send(topic, sequence=-1, version=version, label="no sequence")
-    producer.send(topic, epoch=-1, version=version, label="no epoch")
+    odd: dict[str, dict[str, Any]] = {
+        "control": {"attributes": both},
+        "control without sequence": {"attributes": both, "sequence": -1},
+        "control, no transaction": {"attributes": CONTROL, "name": None},
+        "no sequence": {"sequence": -1},
+        "no epoch": {"epoch": -1},
+    }
+    topic = own_topic(side, "t", len(odd) + 1)
+    producer = begun(side)
+    producer.add({topic: list(range(len(odd) + 1))})
+    for partition, (label, fields) in enumerate(odd.items()):
+        producer.send(topic, partition=partition, version=version, label=label, **fields)
     nobodys = inside(b"x", producer_id=-1, epoch=-1, sequence=-1)
-    ask = produce(side, version, {topic: {0: nobodys}}, transactional_id=producer.name)
+    ask = produce(side, version, {topic: {len(odd): nobodys}}, transactional_id=producer.name)
     side.ask(ask, "no producer id")
-    producer.send(topic, version=version, label="a good one")
-    read(side, topic, "in the end", level=0)
+    for partition in range(len(odd) + 1):
+        read_both(side, topic, f"partition {partition}", partition=partition)
 
 
 def together(
@@ -219,7 +225,7 @@ def several_in_one_request(side: Side, version: int) -> None:
         "one outside": [(producer, TRANSACTIONAL), (producer, 0)],
         "both inside": [(producer, TRANSACTIONAL), (producer, TRANSACTIONAL)],
     }.items():
-        topic = side.own_topic(label.replace(" ", "-"), partitions=2)
+        topic = own_topic(side, label.replace(" ", "-"), partitions=2)
         producer.add({topic: [0, 1]}, label)
         other.add({topic: [1]}, label)
         side.ask_with_ids(
@@ -232,7 +238,7 @@ def several_in_one_request(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def one_of_two_not_added(side: Side, version: int) -> None:
     """Each partition is judged by itself."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     producer = begun(side)
     producer.add({topic: [1]})
     parts = [(producer, TRANSACTIONAL)] * 2
@@ -245,7 +251,7 @@ def one_of_two_not_added(side: Side, version: int) -> None:
 
 @case(ProduceRequest, VERSIONS)
 def while_one_ends(side: Side, version: int) -> None:
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     for end_version in (TV1, TV2):
         for result, committed in RESULTS.items():
             producer = held(side, f"{result}{end_version}", topic, committed, version=end_version)
@@ -258,7 +264,7 @@ def while_one_ends(side: Side, version: int) -> None:
 @case(ProduceRequest, VERSIONS)
 def after_a_fence(side: Side, version: int) -> None:
     """The owner of what its successor's InitProducerId has aborted."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     producer = begun(side)
     producer.add({topic: [0, 1]})
     producer.send(topic, version=version)
@@ -277,7 +283,7 @@ def after_a_fence(side: Side, version: int) -> None:
 
 @case(ProduceRequest, VERSIONS)
 def acknowledgements(side: Side, version: int) -> None:
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.add({topic: [0]})
     for number, acks in enumerate([1, -1]):
@@ -289,7 +295,7 @@ def acknowledgements(side: Side, version: int) -> None:
 @case(ProduceRequest, range(PRODUCE_ADDS, 14))
 def nothing_but_produce(side: Side, version: int) -> None:
     """As a client of TV2 goes about it: no AddPartitionsToTxn, EndTxn 5, epoch by epoch."""
-    topic = side.own_topic("t", partitions=2)
+    topic = own_topic(side, "t", partitions=2)
     producer = begun(side)
     for committed in (COMMIT, ABORT, COMMIT):
         for partition in (0, 1):
@@ -304,7 +310,7 @@ def nothing_but_produce(side: Side, version: int) -> None:
 @case(ProduceRequest, range(PRODUCE_ADDS, 14))
 def adds_to_nowhere(side: Side, version: int) -> None:
     """A partition that does not exist is not added."""
-    topic = side.own_topic("t")
+    topic = own_topic(side, "t")
     producer = begun(side)
     producer.send(side.name("nowhere"), version=version, label="no such topic")
     producer.send(topic, partition=1, version=version, label="no such partition")
