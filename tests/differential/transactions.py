@@ -30,6 +30,7 @@ NO_ERROR, CONCURRENT_TRANSACTIONS = 0, 51
 NO_ID = NO_EPOCH = -1
 STRANGER = 1 << 40  # a producer id that no server has given yet
 TIMEOUT_MS = 60_000
+SAMPLE_TIME = 1_700_000_000_000
 ONE_SEGMENT_MS = str(100 * 365 * 24 * 3_600_000)  # a century
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 COMMIT, ABORT = True, False
@@ -194,11 +195,16 @@ def commit_offsets(
 
 
 def inside(
-    *values: bytes, producer_id: int, epoch: int, sequence: int, attributes: int = TRANSACTIONAL
+    *values: bytes,
+    producer_id: int,
+    epoch: int,
+    sequence: int,
+    attributes: int = TRANSACTIONAL,
+    timestamp: int = SAMPLE_TIME,
 ) -> bytes:
-    """A batch that belongs to a transaction."""
+    """A batch that belongs to a transaction; the timestamp in milliseconds."""
     return batch(
-        [Record(value) for value in values],
+        [Record(value, timestamp=timestamp) for value in values],
         attributes=attributes,
         producer_id=producer_id,
         producer_epoch=epoch,
