@@ -88,6 +88,8 @@ class Case:
     api_key: int
     versions: tuple[int, ...]
     script: Script
+    long: bool = False
+    """It takes seconds, as what it looks at is tens of thousands of requests away."""
 
     @property
     def group(self) -> str:
@@ -97,7 +99,9 @@ class Case:
 _cases: dict[str, Case] = {}
 
 
-def case(request: Any, versions: Iterable[int] | None = None) -> Callable[[Script], Script]:
+def case(
+    request: Any, versions: Iterable[int] | None = None, *, long: bool = False
+) -> Callable[[Script], Script]:
     """Registers a script for an API (kafka-python's request class) and its versions, default: all."""
 
     def register(script: Script) -> Script:
@@ -106,7 +110,7 @@ def case(request: Any, versions: Iterable[int] | None = None) -> Callable[[Scrip
             raise ValueError(f"two cases are called {name}")
         key = int(request.API_KEY)
         served = (REGISTERED | AWAITED)[key] if versions is None else versions
-        _cases[name] = Case(name, key, tuple(served), script)
+        _cases[name] = Case(name, key, tuple(served), script, long)
         return script
 
     return register

@@ -1,8 +1,8 @@
 """Turns a decoded answer into plain values in which what must differ between two servers is the same.
 
 What is rewritten, and nothing else: the server's own node id, address and cluster id; topic ids; producer
-ids and member ids that the server chose; wall-clock times; the order of lists whose order means nothing.
-Record batches are read apart.
+ids and member ids that the server chose; wall-clock times; the order of lists whose order means nothing;
+which partition of the groups' log is a group's. Record batches are read apart.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ SORT_KEYS = (
 )
 SORT_NUMBERS = ("partition_index", "index", "partition")
 ORDERED_LISTS = {"synonyms", "record_errors", "aborted_transactions"}
-# Lists of numbers that Kafka keeps in sets.
-UNORDERED_NUMBERS = {"partitions"}
+# Lists of plain values that Kafka keeps in sets.
+UNORDERED_LISTS = {"partitions", "unknown_state_filters"}
+# Which of its partitions a group's offsets lie in depends on how many there are.
+GROUPS_LOG = "__consumer_offsets"
 
 
 def normalise(exchange: Exchange, server: Server) -> Any:
@@ -81,6 +83,8 @@ class _Normaliser:
         out = {name: self.value(name, item, f"{path}.{name}") for name, item in value.items()}
         if value.get("host") == self._host and value.get("port") == self._port:
             out["host"], out["port"] = "own host", "own port"
+        if value.get("topic") == GROUPS_LOG and all(isinstance(one, int) for one in value["partitions"]):
+            out["partitions"] = f"{len(value['partitions'])} of them"
         return out
 
     def value(self, name: str, item: Any, path: str) -> Any:
@@ -93,7 +97,7 @@ class _Normaliser:
             return found if name in ORDERED_LISTS else sorted(found, key=_sort_key)
         if isinstance(item, list):
             plain = [self._scalar(name, one) for one in item]
-            return sorted(plain) if name in UNORDERED_NUMBERS else plain
+            return sorted(plain) if name in UNORDERED_LISTS else plain
         return self._scalar(name, item)
 
     def _scalar(self, name: str, item: Any) -> Any:
@@ -136,26 +140,24 @@ def is_now(milliseconds: Any) -> bool:
 
 
 def batch_facts(stored: Batch, producer_ids: Mapping[int, int] = MappingProxyType({})) -> dict[str, Any]:
-    """A batch's header fields, and its records as a hash of the bytes that travelled; a control batch's as they
-    are. `producer_ids`: the numbers of the ids that the server chose.
+    """A batch's header fields, and its records as a hash of the bytes that travelled, a control batch's as
+    these bytes. `producer_ids`: the numbers of the ids that the server chose.
     """
     facts = {name: item for name, item in vars(stored).items() if name != "raw"}
-    times = ()
-    if stored.attributes & CONTROL:
-        times = ("base_timestamp", "max_timestamp")
-    elif stored.attributes & LOG_APPEND_TIME:
-        times = ("max_timestamp",)
-    changed: dict[str, Any] = {name: "now" for name in times if is_now(facts[name])}
+    changed: dict[str, Any] = {name: "now" for name in _times(stored.attributes) if is_now(facts[name])}
     if stored.producer_id in producer_ids:
         changed["producer_id"] = f"producer {producer_ids[stored.producer_id]}"
     if not stored.crc_is_right:
-        facts["crc"] = f"WRONG: {stored.crc}"
+        changed["crc"] = f"WRONG: {stored.crc}"
     elif changed:
-        facts["crc"] = "right"
-    facts |= changed
-    content = (
-        stored.payload.hex()
-        if stored.attributes & CONTROL
-        else hashlib.sha256(stored.payload).hexdigest()[:16]
-    )
-    return facts | {"payload": content}
+        changed["crc"] = "right"
+    payload = stored.payload
+    content = payload.hex() if stored.attributes & CONTROL else hashlib.sha256(payload).hexdigest()[:16]
+    return facts | changed | {"payload": content}
+
+
+def _times(attributes: int) -> tuple[str, ...]:
+    """The header's times that are the server's own."""
+    if attributes & CONTROL:
+        return "base_timestamp", "max_timestamp"
+    return ("max_timestamp",) if attributes & LOG_APPEND_TIME else ()

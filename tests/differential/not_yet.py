@@ -1,7 +1,7 @@
-"""Cases that are written and cannot be compared yet, as what they need is not served. Empty once all of it is.
+"""Cases that are written and cannot be compared yet, as what they need is not served. Empty once it is.
 
-pytest shows each of their runs as an expected failure that was not tried; `python -m tests.differential` runs them
-and says what differs. An entry whose API is served by now fails the tests: so nothing stays here by mistake.
+pytest shows each of their runs as an expected failure that was not tried; `python -m tests.differential` runs
+them and says what differs. An entry whose API is served fails the tests: nothing stays here by mistake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.differential.case import Case
 
 @dataclass(frozen=True)
 class NotYet:
-    """A pattern over 'file.case' (as in fnmatch), the API key without which its cases mean nothing, and why."""
+    """A pattern over 'file.case' (as in fnmatch), the key of the API that its cases wait for, and why."""
 
     where: str
     needs: int

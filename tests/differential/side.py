@@ -24,7 +24,7 @@ END_TXN = 26
 NOT_READY = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 # That many names fall into each of the 50 partitions of __transaction_state.
 NAMES_FOR_ALL_PARTITIONS = 1_000
-# What stands for the first id in a request whose ids the servers chose, where the two sides' bytes are compared.
+# Where the two sides' bytes are compared, this and the next numbers stand for ids that the servers chose.
 FIRST_STAND_IN = 1 << 56
 
 
@@ -128,7 +128,7 @@ class Side:
         return answer
 
     def ask_with_ids(self, build: Callable[[Sequence[int]], Any], ids: Sequence[int], label: str = "") -> Any:
-        """As `ask`, for a request with producer ids that the server chose: it is built twice, and what the two
+        """As `ask`, for a request with producer ids that the server chose. It is built twice: what the two
         sides' bytes are compared by has other numbers in their place.
         """
         request = build(ids)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from gateway.configs.topic_configs import TOPIC_CONFIGS
@@ -17,14 +17,16 @@ from tests.differential.runner import Pair, run
 from tests.differential.wire import ask
 
 RUNS = list(runs())
-COMPARED = [(case, version) for case, version in RUNS if not not_yet(case)]
+COMPARED = [(case, version) for case, version in RUNS if not not_yet(case) and not case.long]
 _done: set[tuple[str, int]] = set()
 _used: Counter[Allowed] = Counter()
 
 
-def _parameters(case: Case, version: int) -> ParameterSet:
+def _parameters(case: Case, version: int) -> Any:
     waits = not_yet(case)
     marks = [pytest.mark.xfail(run=False, reason=waits.reason)] if waits else []
+    if case.long:
+        marks.append(pytest.mark.long)
     return pytest.param(case, version, id=f"{case.name}-v{version}", marks=marks)
 
 

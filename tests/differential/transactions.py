@@ -1,7 +1,7 @@
 """Requests of transactional producers, and one producer's way through its transactions, for cases.
 
-A server chooses producer ids: requests that carry one are built twice (`Side.ask_with_ids`). Epochs are what the
-server said last, unless a case says otherwise.
+A server chooses producer ids: requests that carry one are built twice (`Side.ask_with_ids`). Epochs are what
+the server said last, unless a case says otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka.protocol.producer import (
 from tests.differential.batches import TRANSACTIONAL, Record, batch
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import SETTLE_SECONDS, Side
-from tests.differential.wire import Connection
+from tests.differential.wire import Connection, decode, encode
 
 NO_ERROR, CONCURRENT_TRANSACTIONS = 0, 51
 NO_ID = NO_EPOCH = -1
@@ -41,16 +41,19 @@ ADD_SEVERAL = 4
 END_BUMPS = 5
 PRODUCE_VERIFIES, PRODUCE_ADDS = 11, 12
 COMMIT_WITH_MEMBER, COMMIT_ADDS = 3, 5
+PIPELINED = 500  # requests sent before their answers are read
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 
 Partitions = Mapping[str, Sequence[int]]
+Offsets = Mapping[str, Mapping[int, int | tuple[int, str | None]]]
+"""Of each topic's partitions the offset to commit, or the offset and its metadata."""
 
 
 def own_topic(side: Side, suffix: str, partitions: int = 1, **configs: str) -> str:
     """A topic of this case and version alone, whose records and markers lie in one segment.
 
-    The samples' times are long past and a marker's is now: Kafka begins a segment between them, and a Fetch reads
-    from one alone.
+    The samples' times are long past and a marker's is now: Kafka begins a segment between them, and a Fetch
+    reads from one alone.
     """
     return side.own_topic(suffix, partitions, segment_ms=ONE_SEGMENT_MS, **configs)
 
@@ -161,14 +164,14 @@ def commit_offsets(
     producer_id: int,
     epoch: int,
     group: str,
-    wanted: Mapping[str, Mapping[int, int | tuple[int, str | None]]],
+    wanted: Offsets,
     *,
     version: int = 3,
     generation: int = -1,
     member: str = "",
     instance: str | None = None,
 ) -> Any:
-    """A TxnOffsetCommit request of `{topic: {partition: offset or (offset, metadata)}}`."""
+    """A TxnOffsetCommit request."""
     topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
     fields: dict[str, Any] = {}
     if version >= COMMIT_WITH_MEMBER:
@@ -262,20 +265,48 @@ class Producer:
         """Asks with this producer's id."""
         return self.side.ask_with_ids(lambda ids: build(ids[0]), [self.id], self._label(label))
 
-    def init(self, label: str = "", *, version: int = 4, resume: bool = False) -> Any:
-        """InitProducerId; with `resume` it brings its id and epoch along (version 3 or more)."""
+    def init(self, label: str = "", *, version: int = 4) -> Any:
+        """InitProducerId, without an id."""
+        return self._learn(
+            self.side.ask(
+                init_producer_id(self.name, version, timeout_ms=self._timeout_ms),
+                self._label(label or "init"),
+            )
+        )
 
-        def build(producer_id: int) -> Any:
-            who = {"producer_id": producer_id, "epoch": self.epoch} if resume else {}
-            return init_producer_id(self.name, version, timeout_ms=self._timeout_ms, **who)
-
-        return self._learn(self.ask(build, label or "init"))
+    def resume(self, label: str = "", *, version: int = 4, epoch: int | None = None) -> Any:
+        """InitProducerId with its id and epoch (version 3 or more); with an epoch given it learns nothing."""
+        at = self.epoch if epoch is None else epoch
+        answer = self.ask(
+            lambda i: init_producer_id(
+                self.name, version, producer_id=i, epoch=at, timeout_ms=self._timeout_ms
+            ),
+            label or f"resume with epoch {at}",
+        )
+        return self._learn(answer) if epoch is None else answer
 
     def add(self, wanted: Partitions, label: str = "", *, version: int = 3, epoch: int | None = None) -> Any:
         """AddPartitionsToTxn as clients send it."""
         at = self.epoch if epoch is None else epoch
         return self.ask(
             lambda i: add_partitions(self.name, i, at, wanted, version=version), label or "add partitions"
+        )
+
+    def add_as_broker(
+        self,
+        wanted: Partitions,
+        label: str = "",
+        *,
+        version: int = 5,
+        epoch: int | None = None,
+        verify: bool = False,
+    ) -> Any:
+        """AddPartitionsToTxn of this transaction alone, as a broker sends it."""
+        at = self.epoch if epoch is None else epoch
+        what = "verify" if verify else "add"
+        return self.ask(
+            lambda i: add_as_broker((self.name, i, at, wanted), verify=verify, version=version),
+            f"{label}, {what}" if label else what,
         )
 
     def add_group(self, group: str, label: str = "", *, version: int = 3, epoch: int | None = None) -> Any:
@@ -319,7 +350,7 @@ class Producer:
     def commit_offsets(
         self,
         group: str,
-        wanted: Mapping[str, Mapping[int, int | tuple[int, str | None]]],
+        wanted: Offsets,
         label: str = "",
         *,
         version: int = 3,
@@ -360,6 +391,23 @@ class Producer:
         request = DescribeTransactionsRequest(version=0, transactional_ids=[self.name])
         return self.side.ask(request, self._label(label or "describe"))
 
+    def wear_out(self, epoch: int) -> None:
+        """Unrecorded: asks for epochs until it has this one, many requests at a time.
+
+        Raises:
+            RuntimeError: the server does not give one after the other.
+        """
+        data = encode(init_producer_id(self.name, 4, timeout_ms=self._timeout_ms))
+        with Connection(self.side.server.bootstrap) as connection:
+            while self.epoch < epoch:
+                count = min(epoch - self.epoch, PIPELINED)
+                connection.send(data * count)
+                for _ in range(count):
+                    answer = decode(InitProducerIdRequest.API_KEY, 4, connection.receive() or b"")
+                    if (answer.error_code, answer.producer_epoch) != (NO_ERROR, self.epoch + 1):
+                        raise RuntimeError(f"after epoch {self.epoch}: {answer}")
+                    self._learn(answer)
+
     def settle(self) -> None:
         """Unrecorded: until what was decided is done, its markers written.
 
@@ -376,11 +424,22 @@ class Producer:
         """
         self._await(lambda state: state == "CompleteAbort")
 
+    def await_marker(self, topic: str, partition: int) -> None:
+        """Unrecorded: until DescribeTransactions does not name the partition any more.
+
+        Raises:
+            TimeoutError: it goes on naming it.
+        """
+        self._poll(lambda found: partition not in _partitions_left(found, topic))
+
     def _await(self, wanted: Callable[[str], bool]) -> None:
+        self._poll(lambda found: wanted(found.transaction_state))
+
+    def _poll(self, enough: Callable[[Any], bool]) -> None:
         request = DescribeTransactionsRequest(version=0, transactional_ids=[self.name])
         deadline = time.monotonic() + SETTLE_SECONDS
         with Connection(self.side.server.bootstrap) as connection:
-            while not wanted((found := connection.ask(request).transaction_states[0]).transaction_state):
+            while not enough(found := connection.ask(request).transaction_states[0]):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{self.side.server.name}: {self.name} stays as it is: {found}")
                 time.sleep(0.005)
@@ -394,6 +453,10 @@ class Producer:
     def _label(self, label: str) -> str:
         """Unique: a producer does the same again and again."""
         return f"{len(self.side.exchanges)} {self._suffix} {label}"
+
+
+def _partitions_left(found: Any, topic: str) -> set[int]:
+    return {number for one in found.topics if one.topic == topic for number in one.partitions}
 
 
 def begun(side: Side, suffix: str = "tx") -> Producer:

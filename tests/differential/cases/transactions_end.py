@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from kafka.protocol.producer import EndTxnRequest
 
@@ -59,33 +60,30 @@ def of_an_open_one(side: Side, version: int) -> None:
     every_end(side, version, opened)
 
 
-def ended(side: Side, suffix: str, topic: str, committed: bool, version: int) -> Producer:
-    producer = in_epoch_one(side, suffix)
-    producer.add({topic: [0]})
-    producer.finish(committed, version=version)
-    return producer
+def ended(side: Side, topic: str, committed: bool, version: int) -> Callable[[str], Producer]:
+    """Makes producers with a transaction behind them, ended as clients of that version do."""
+
+    def make(suffix: str) -> Producer:
+        producer = in_epoch_one(side, f"tv{version}-{suffix}")
+        producer.add({topic: [0]})
+        producer.finish(committed, version=version)
+        return producer
+
+    return make
 
 
 @case(EndTxnRequest)
 def of_a_committed_one(side: Side, version: int) -> None:
     topic = side.topic("t")
     for end_version in (TV1, TV2):
-        every_end(
-            side,
-            version,
-            lambda suffix, v=end_version: ended(side, f"tv{v}-{suffix}", topic, COMMIT, v),  # type: ignore[misc]
-        )
+        every_end(side, version, ended(side, topic, COMMIT, end_version))
 
 
 @case(EndTxnRequest)
 def of_an_aborted_one(side: Side, version: int) -> None:
     topic = side.topic("t")
     for end_version in (TV1, TV2):
-        every_end(
-            side,
-            version,
-            lambda suffix, v=end_version: ended(side, f"tv{v}-{suffix}", topic, ABORT, v),  # type: ignore[misc]
-        )
+        every_end(side, version, ended(side, topic, ABORT, end_version))
 
 
 @case(EndTxnRequest)
@@ -116,10 +114,9 @@ def as_another(side: Side, version: int) -> None:
             ("no id", producer.name, -1, -1),
         ]:
             side.ask(end(name, producer_id, epoch, committed, version=version), f"{result}, {label}")
-        other.ask(
-            lambda i, what=committed: end(producer.name, i, 0, what, version=version),
-            f"{result}, another's",  # type: ignore[misc]
-        )
+        stolen = copy(producer)
+        stolen.id = other.id
+        stolen.end(committed, f"{result}, another's id", version=version)
     producer.describe("still open")
 
 

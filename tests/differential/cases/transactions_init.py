@@ -1,4 +1,4 @@
-"""InitProducerId 0-5 with a transactional id: the first question of each transactional producer, and its last."""
+"""InitProducerId 0-5 with a transactional id: each transactional producer's first question."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.differential.transactions import (
     STRANGER,
     Producer,
     begun,
+    held,
     init_producer_id,
     own_topic,
     read_both,
@@ -52,9 +53,9 @@ def again_and_again(side: Side, version: int) -> None:
 def half_an_identity(side: Side, version: int) -> None:
     producer = begun(side)
     producer.ask(lambda i: init_producer_id(producer.name, version, producer_id=i), "id only")
-    producer.ask(lambda i: init_producer_id(producer.name, version, epoch=0), "epoch only")
-    producer.ask(lambda i: init_producer_id(producer.name, version, producer_id=-2, epoch=0), "id -2")
-    producer.ask(lambda i: init_producer_id(producer.name, version, producer_id=i, epoch=-2), "epoch -2")
+    side.ask(init_producer_id(producer.name, version, epoch=0), "epoch only")
+    side.ask(init_producer_id(producer.name, version, producer_id=-2, epoch=0), "id -2")
+    producer.resume("epoch -2", version=version, epoch=-2)
     producer.describe("none of it counted")
 
 
@@ -73,14 +74,9 @@ def resumes(side: Side, version: int) -> None:
         (1, "two behind"),
         (2, "the retry"),
     ]:
-        producer.ask(
-            lambda i, at=epoch: init_producer_id(producer.name, version, producer_id=i, epoch=at),  # type: ignore[misc]
-            f"epoch {epoch}: {label}",
-        )
+        producer.resume(f"epoch {epoch}: {label}", version=version, epoch=epoch)
     producer.init("without", version=version)
-    producer.ask(
-        lambda i: init_producer_id(producer.name, version, producer_id=i, epoch=3), "the one before, again"
-    )
+    producer.resume("the one before, again", version=version, epoch=3)
     producer.describe()
 
 
@@ -128,26 +124,23 @@ def while_its_own_is_open(side: Side, version: int) -> None:
     producer = begun(side)
     producer.add({topic: [0]})
     producer.send(topic)
-    producer.init("while it is open", version=version, resume=True)
+    producer.resume("while it is open", version=version)
     producer.settle()
     producer.describe("aborted")
-    producer.init("then", version=version, resume=True)
-    producer.init("again", version=version, resume=True)
+    producer.resume("then", version=version)
+    producer.resume("again", version=version)
     producer.describe("at last")
 
 
 @case(InitProducerIdRequest, WITH_ID)
 def while_anothers_is_open(side: Side, version: int) -> None:
-    """Epochs are compared when nothing is open: even a fenced producer's question ends what its successor has."""
+    """Epochs are compared when nothing is open: a fenced producer's question ends its successor's, too."""
     topic = own_topic(side, "t")
     for epoch in (0, 2):
         producer = begun(side, f"tx{epoch}")
         producer.init("its successor")
         producer.add({topic: [0]})
-        producer.ask(
-            lambda i, p=producer, at=epoch: init_producer_id(p.name, version, producer_id=i, epoch=at),  # type: ignore[misc]
-            f"with epoch {epoch}",
-        )
+        producer.resume(f"with epoch {epoch}", version=version, epoch=epoch)
         producer.settle()
         producer.describe("aborted")
         producer.end(COMMIT, "the successor commits")
@@ -155,6 +148,26 @@ def while_anothers_is_open(side: Side, version: int) -> None:
     producer.add({topic: [0]})
     side.ask(init_producer_id(producer.name, version, producer_id=STRANGER, epoch=0), "with another id")
     producer.finish(COMMIT, "not ended by it")
+
+
+@case(InitProducerIdRequest)
+def while_one_ends(side: Side, version: int) -> None:
+    """As long as markers are not written."""
+    topic = own_topic(side, "t")
+    for end_version in (3, 5):
+        for result, committed in RESULTS.items():
+            producer = held(side, f"{result}{end_version}", topic, committed, version=end_version)
+            producer.init("without its id", version=version)
+            for epoch in (0, 1, 2) if version in WITH_ID else ():
+                producer.resume(version=version, epoch=epoch)
+            if version in WITH_ID:
+                side.ask(
+                    init_producer_id(producer.name, version, producer_id=STRANGER, epoch=0),
+                    f"{result}{end_version}, another id",
+                )
+            side.ask(
+                init_producer_id(producer.name, version, timeout_ms=0), f"{result}{end_version}, no timeout"
+            )
 
 
 @case(InitProducerIdRequest)
@@ -180,12 +193,7 @@ def resumes_after_each_end(side: Side, version: int) -> None:
             producer.add({topic: [0]})
             producer.finish(committed, version=end_version)
             for epoch in (0, 1, 1, 2, 0):
-                producer.ask(
-                    lambda i, p=producer, at=epoch: init_producer_id(  # type: ignore[misc]
-                        p.name, version, producer_id=i, epoch=at
-                    ),
-                    f"epoch {epoch}",
-                )
+                producer.resume(version=version, epoch=epoch)
             producer.describe()
 
 

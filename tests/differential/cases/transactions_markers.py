@@ -15,6 +15,7 @@ from tests.differential.transactions import (
     COMMIT,
     RESULTS,
     STRANGER,
+    Partitions,
     Producer,
     begun,
     marker,
@@ -136,14 +137,15 @@ def coordinator_epochs(side: Side, version: int) -> None:
 def unknown_partitions(side: Side, version: int) -> None:
     topic = own_topic(side, "t", 2)
     producer = opened(side, "tx", topic)
-    for label, wanted in {
+    places: dict[str, Partitions] = {
         "no such topic": {side.name("nowhere"): [0]},
         "no such partition": {topic: [2]},
         "one beside them": {topic: [0, 7], side.name("nowhere"): [0]},
         "odd names": {"a/b": [0], "": [0]},
         "no partitions": {topic: []},
         "nothing": {},
-    }.items():
+    }
+    for label, wanted in places.items():
         producer.mark(ABORT, wanted, label, version=version)
     side.ask(write_markers(version=version), "no markers")
     for partition in (0, 1):

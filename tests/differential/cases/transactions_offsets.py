@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn 0-4, TxnOffsetCommit 0-5: groups' offsets as a part of transactions, and OffsetFetch beside them."""
+"""AddOffsetsToTxn 0-4, TxnOffsetCommit 0-5: groups' offsets in transactions, and OffsetFetch beside them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.differential.side import Side
 from tests.differential.transactions import (
     ABORT,
     COMMIT,
-    COMMIT_ADDS,
     COMMIT_WITH_MEMBER,
     RESULTS,
     STRANGER,
+    Offsets,
     add_offsets,
     begun,
     commit_offsets,
@@ -95,7 +95,7 @@ def commits(side: Side, version: int) -> None:
         [("abort", ABORT), ("commit", COMMIT), ("abort again", ABORT)]
     ):
         producer.add_group(group, result)
-        wanted = {topic: {0: 10 + number, 2: (20 + number, f"note {number}")}}
+        wanted: Offsets = {topic: {0: 10 + number, 2: (20 + number, f"note {number}")}}
         producer.commit_offsets(group, wanted, result, version=version)
         look(side, group, topic, f"{result}, open", 0, 1, 2)
         producer.finish(committed)
@@ -145,14 +145,15 @@ def to_nowhere(side: Side, version: int) -> None:
     topic, group = side.topic("t", partitions=2), side.own_name("g")
     producer = begun(side)
     producer.add_group(group)
-    for label, wanted in {
+    places: dict[str, Offsets] = {
         "no such topic": {side.name("nowhere"): {0: 1}},
         "no such partition": {topic: {2: 1, -1: 1}},
         "beside one that is there": {topic: {0: 1, 9: 1}, side.name("nowhere"): {0: 1}},
         "odd names": {"a/b": {0: 1}, "": {0: 1}},
         "no partitions": {topic: {}},
         "nothing": {},
-    }.items():
+    }
+    for label, wanted in places.items():
         producer.commit_offsets(group, wanted, label, version=version)
     look(side, group, topic, "open", 0, 1)
     producer.finish(COMMIT)
@@ -258,7 +259,7 @@ def by_members(side: Side, version: int) -> None:
     me = stable(side, group)
     producer = begun(side)
     producer.add_group(group)
-    for label, who in {
+    asking: dict[str, dict[str, Any]] = {
         "the member": {"generation": 1, "member": me},
         "an old generation": {"generation": 0, "member": me},
         "a generation to come": {"generation": 2, "member": me},
@@ -267,7 +268,8 @@ def by_members(side: Side, version: int) -> None:
         "no generation": {"member": me},
         "an instance alone": {"instance": "i"},
         "nobody": {},
-    }.items():
+    }
+    for label, who in asking.items():
         producer.commit_offsets(group, {topic: {0: 1}}, label, version=version, **who)
     producer.finish(COMMIT)
     look(side, group, topic, "ended")
@@ -279,13 +281,14 @@ def by_static_members(side: Side, version: int) -> None:
     me = stable(side, group, instance="i")
     producer = begun(side)
     producer.add_group(group)
-    for label, who in {
+    asking: dict[str, dict[str, Any]] = {
         "the member": {"generation": 1, "member": me, "instance": "i"},
         "without its instance": {"generation": 1, "member": me},
         "another id": {"generation": 1, "member": "other", "instance": "i"},
         "another instance": {"generation": 1, "member": me, "instance": "j"},
         "an instance alone": {"instance": "i"},
-    }.items():
+    }
+    for label, who in asking.items():
         producer.commit_offsets(group, {topic: {0: 1}}, label, version=version, **who)
     producer.finish(ABORT)
 
@@ -300,13 +303,14 @@ def by_members_of_nothing(side: Side, version: int) -> None:
     for group in (unknown, left):
         which = "unknown" if group == unknown else "left"
         producer.add_group(group)
-        for label, who in {
+        asking: dict[str, dict[str, Any]] = {
             "a member": {"generation": 1, "member": "m"},
             "a generation": {"generation": 1},
             "generation 0": {"generation": 0},
             "a member without generation": {"member": "m"},
             "nobody": {},
-        }.items():
+        }
+        for label, who in asking.items():
             producer.commit_offsets(group, {topic: {0: 1}}, f"{which}, {label}", version=version, **who)
     producer.finish(COMMIT)
     for group in (unknown, left):

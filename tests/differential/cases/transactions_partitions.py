@@ -11,7 +11,6 @@ from tests.differential.transactions import (
     RESULTS,
     STRANGER,
     Partitions,
-    Producer,
     add_as_broker,
     add_partitions,
     begun,
@@ -42,7 +41,8 @@ def adds(side: Side, version: int) -> None:
 def adds_nothing_first(side: Side, version: int) -> None:
     """Whether a transaction has begun by it."""
     topic = side.topic("t")
-    for label, wanted in {"no topics": {}, "no partitions": {topic: []}}.items():
+    nothing: dict[str, Partitions] = {"no topics": {}, "no partitions": {topic: []}}
+    for label, wanted in nothing.items():
         producer = begun(side, label.replace(" ", "-"))
         producer.add(wanted, label, version=version)
         producer.describe(label)
@@ -122,10 +122,7 @@ def verifies(side: Side, version: int) -> None:
     producer = begun(side)
 
     def ask(label: str, wanted: Partitions, epoch: int | None = None) -> None:
-        at = producer.epoch if epoch is None else epoch
-        producer.ask(
-            lambda i: add_as_broker((producer.name, i, at, wanted), verify=True, version=version), label
-        )
+        producer.add_as_broker(wanted, label, version=version, epoch=epoch, verify=True)
 
     ask("nothing is open", {topic: [0]})
     producer.add({topic: [0]})
@@ -166,11 +163,8 @@ def verifies_while_one_ends(side: Side, version: int) -> None:
             producer = held(side, f"{result}{end_version}", topic, committed, version=end_version)
             for epoch in (0, 1):
                 for verify in (True, False):
-                    producer.ask(
-                        lambda i, p=producer, at=epoch, v=verify: add_as_broker(  # type: ignore[misc]
-                            (p.name, i, at, {topic: [0]}), verify=v, version=version
-                        ),
-                        f"epoch {epoch}, {'verify' if verify else 'add'}",
+                    producer.add_as_broker(
+                        {topic: [0]}, f"epoch {epoch}", version=version, epoch=epoch, verify=verify
                     )
 
 
@@ -206,10 +200,7 @@ def adds_for_several(side: Side, version: int) -> None:
 def verify_and_add(side: Side, version: int) -> None:
     """A verification answered does not begin a transaction, an addition does."""
     topic = side.topic("t")
-    producer: Producer = begun(side)
+    producer = begun(side)
     for verify in (True, False, True):
-        producer.ask(
-            lambda i, v=verify: add_as_broker((producer.name, i, 0, {topic: [0]}), verify=v, version=version),  # type: ignore[misc]
-            "verify" if verify else "add",
-        )
+        producer.add_as_broker({topic: [0]}, version=version, verify=verify)
         producer.describe()

@@ -1,4 +1,4 @@
-"""Produce 3-13 in transactions: up to version 11 the partition must have been added, from version 12 on it is."""
+"""Produce 3-13 in transactions: a partition has to be added up to version 11, from version 12 on it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.differential.transactions import (
     read_both,
 )
 
-# The first, the last that knows nothing of verification, one that does, one that adds, one that names topics by id.
+# The first, the last before TRANSACTION_ABORTABLE, one that knows it, one that adds, one with topics' ids.
 VERSIONS = [3, 10, 11, 12, 13]
 TV1, TV2 = 3, 5
 
