@@ -199,7 +199,7 @@ def after_the_server_aborted(side: Side, version: int) -> None:
         producer.describe()
 
 
-@case(EndTxnRequest, [1, 4, 5])
+@case(EndTxnRequest, [4, 5])
 def after_its_time(side: Side, version: int) -> None:
     """What takes longer than its timeout is aborted within ten seconds, and whoever owns it is fenced."""
     topic = own_topic(side, "t", partitions=2)
