@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka.protocol.admin import DescribeTransactionsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -26,7 +26,7 @@ from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import SETTLE_SECONDS, Side
 from tests.differential.wire import Connection, decode, encode
 
-NO_ERROR, CONCURRENT_TRANSACTIONS = 0, 51
+NO_ERROR, UNKNOWN_TOPIC = 0, 3
 NO_ID = NO_EPOCH = -1
 STRANGER = 1 << 40  # a producer id that no server has given yet
 TIMEOUT_MS = 60_000
@@ -40,7 +40,7 @@ INIT_WITH_ID = 3
 ADD_SEVERAL = 4
 END_BUMPS = 5
 PRODUCE_VERIFIES, PRODUCE_ADDS = 11, 12
-COMMIT_WITH_MEMBER, COMMIT_ADDS = 3, 5
+COMMIT_WITH_MEMBER = 3
 PIPELINED = 500  # requests sent before their answers are read
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 
@@ -56,6 +56,22 @@ def own_topic(side: Side, suffix: str, partitions: int = 1, **configs: str) -> s
     reads from one alone.
     """
     return side.own_topic(suffix, partitions, segment_ms=ONE_SEGMENT_MS, **configs)
+
+
+def await_deletion(side: Side, topic: str) -> None:
+    """Unrecorded: until Metadata knows nothing of a deleted topic.
+
+    Raises:
+        TimeoutError: it goes on to.
+    """
+    of = MetadataRequest.MetadataRequestTopic(topic_id=None, name=topic)
+    request = MetadataRequest(version=10, topics=[of], allow_auto_topic_creation=False)
+    deadline = time.monotonic() + SETTLE_SECONDS
+    with Connection(side.server.bootstrap) as connection:
+        while connection.ask(request).topics[0].error_code != UNKNOWN_TOPIC:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{side.server.name} still shows {topic}")
+            time.sleep(0.005)
 
 
 def init_producer_id(
@@ -235,18 +251,6 @@ def read_both(side: Side, topic: str, label: str, **fields: Any) -> None:
     """As `read`, under both isolations."""
     read(side, topic, f"{label}, read_committed", level=READ_COMMITTED, **fields)
     read(side, topic, f"{label}, read_uncommitted", level=READ_UNCOMMITTED, **fields)
-
-
-def latest(side: Side, topic: str, label: str, *, level: int = READ_COMMITTED, timestamp: int = -1) -> None:
-    """Records one ListOffsets answer."""
-    of = ListOffsetsRequest.ListOffsetsTopic
-    partition = of.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    side.ask(
-        ListOffsetsRequest(
-            version=7, replica_id=-1, isolation_level=level, topics=[of(name=topic, partitions=[partition])]
-        ),
-        label,
-    )
 
 
 class Producer:
@@ -445,7 +449,7 @@ class Producer:
                 time.sleep(0.005)
 
     def _learn(self, answer: Any) -> Any:
-        if answer.error_code == NO_ERROR:
+        if not isinstance(answer, str) and answer.error_code == NO_ERROR:
             self.id = self.side.chosen_producer(answer.producer_id)
             self.epoch = answer.producer_epoch
         return answer

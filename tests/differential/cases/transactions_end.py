@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 
+from kafka.protocol.admin import DeleteTopicsRequest
 from kafka.protocol.producer import EndTxnRequest
 
 from tests.differential.case import case
@@ -16,6 +17,7 @@ from tests.differential.transactions import (
     RESULTS,
     STRANGER,
     Producer,
+    await_deletion,
     begun,
     end,
     held,
@@ -139,6 +141,24 @@ def of_one_without_partitions(side: Side, version: int) -> None:
         producer.add({})
         producer.finish(committed, version=version)
         producer.describe()
+
+
+@case(EndTxnRequest)
+def of_a_deleted_topic(side: Side, version: int) -> None:
+    """Its partitions need no markers; the others get theirs."""
+    for result, committed in RESULTS.items():
+        topic, gone = own_topic(side, f"t-{result}"), own_topic(side, f"gone-{result}", 2)
+        producer = begun(side, result)
+        producer.add({topic: [0], gone: [0, 1]})
+        for name in (topic, gone):
+            producer.send(name)
+        deleted = DeleteTopicsRequest(version=5, topic_names=[gone], timeout_ms=10_000)
+        side.ask(deleted, f"{result}, deleted")
+        await_deletion(side, gone)
+        producer.finish(committed, version=version)
+        producer.describe()
+        producer.add({topic: [0]}, "the next")
+        read_both(side, topic, result)
 
 
 @case(EndTxnRequest)
