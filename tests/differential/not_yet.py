@@ -1,7 +1,8 @@
 """Cases that are written and cannot be compared yet, as what they need is not served. Empty once it is.
 
-pytest shows each of their runs as an expected failure that was not tried; `python -m tests.differential` runs
-them and says what differs. An entry whose API is served fails the tests: nothing stays here by mistake.
+For each entry pytest shows an expected failure that says how many runs wait and for what, and a true failure
+once its API is served: nothing stays here by mistake. `python -m tests.differential` runs them all the same
+and says what differs.
 """
 
 from __future__ import annotations
